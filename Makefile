@@ -10,6 +10,8 @@ GO ?= go
 P ?= 2
 # Crashes of the kill test.
 KILLS ?= 50
+# Kills of a library's agent at each point, for the app, its sidecar and both.
+AGENT_KILLS ?= 4
 # Power cuts, damaged directories and crashes under racing calls of the tests of that name.
 CUTS ?= 500
 DAMAGE ?= 1000
@@ -112,12 +114,16 @@ race: ## Run the packages that start goroutines under the race detector
 	CGO_ENABLED=1 $(GO) test -p $(P) -race -timeout 15m $(RACE)
 
 .PHONY: kill
-kill: ## Kill the sidecar KILLS times under load and prove that nothing is lost
+kill: ## Kill the sidecar KILLS times under load, and prove that nothing is lost
 	PAWL_KILLS=$(KILLS) $(GO) test ./test/e2e/... -run Kill -count=1 -timeout 15m
+
+.PHONY: kill-agents
+kill-agents: ## Kill agents of libraries, their sidecar and both AGENT_KILLS times at each point of a run
+	PAWL_AGENT_KILLS=$(AGENT_KILLS) .ci/kill-agents
 
 .PHONY: powercut
 powercut: ## Cut the power of a disk under load CUTS times (Linux with FUSE and root)
-	PAWL_CUTS=$(CUTS) $(GO) test ./test/e2e -run 'TestPowerCut|TestLyingDiskIsFound' -count=1 -timeout 120m -v
+	PAWL_CUTS=$(CUTS) $(GO) test ./test/e2e -run 'TestPowerCut|TestFirstAnswerSurvives|TestLyingDiskIsFound' -count=1 -timeout 120m -v
 
 .PHONY: sim
 sim: ## Simulate SEEDS seeds (10000), or one with its trace: SEED=n
@@ -176,7 +182,7 @@ lint: $(TOOLS) ## Lint Go and proto files, pages and comments, and compare the w
 	$(MAKE) prose
 
 .PHONY: prose
-prose: $(TOOLS) ## Check links, spelling and words of pages, and of comments and log messages of changed lines
+prose: $(TOOLS) ## Check links, spelling and words of pages, comments, log messages and texts of errors
 	cd tools && $(GO) test ./prose && $(GO) build -o $(TOOLBIN)/prose ./prose
 	$(TOOLBIN)/prose
 
@@ -269,6 +275,10 @@ reproduce: ## Build the committed sidecar twice in different places and compare 
 .PHONY: test-deploy
 test-deploy: ## Test deploy/: Kubernetes objects and compose files decoded strictly, the sandbox of the systemd unit
 	GO="$(GO)" .ci/test-deploy
+
+.PHONY: test-alerts
+test-alerts: ## Test deploy/alerts.yaml by promtool, and by faults of real sidecars under a real Prometheus; installs it itself
+	GO="$(GO)" .ci/test-alerts
 
 .PHONY: clean
 clean: ## Remove what the other targets built

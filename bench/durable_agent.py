@@ -32,7 +32,7 @@ class Model:
         return ModelResponse(parts=[TextPart("done" if last else "more")])
 
     def p50(self) -> float:
-        """The median time between two calls in milliseconds; begins anew."""
+        """Returns the median time between two calls in milliseconds, and starts again."""
         times, self.times = self.times, []
         return statistics.median(b - a for a, b in itertools.pairwise(times)) * 1000
 

@@ -55,6 +55,6 @@ def answer(measure: Callable[[dict[str, Any]], Awaitable[dict[str, float]]]) -> 
     for line in sys.stdin:
         try:
             found = asyncio.run(measured(line))
-        except Exception as error:  # told to the bench, which names the part
+        except Exception as error:  # sent to the bench, which names the part
             found = {"error": repr(error)}
         print(json.dumps(found), flush=True)

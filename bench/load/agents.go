@@ -42,16 +42,16 @@ func (s *suite) agentsPart(ctx context.Context) (Samples, error) {
 // agents are the figures of agentsPart.
 func agents() []figure {
 	return []figure{
-		plain("a2a_emit_p50_us", "us", "EmitEvent beside agents, alone, p50"),
-		plain("a2a_send_p50_us", "us", "blocking SendMessage through a Go worker, alone, p50"),
-		plain("a2a_send_tps_64", "/s", "blocking SendMessage through a Go worker, 64 clients"),
-		compared("a2a_send_vs_emit", "SendMessage alone, p50, against EmitEvent's", stat.AtMost(3.5), quotient("a2a_send_p50_us", "a2a_emit_p50_us")),
-		barred("a2a_subscribers_rss_mb", "MB", "RSS growth under 1 000 subscribers of idle tasks after a restart", stat.AtMost(80)),
+		plainFigure("a2a_emit_p50_us", "us", "EmitEvent beside agents, alone, p50"),
+		plainFigure("a2a_send_p50_us", "us", "blocking SendMessage through a Go worker, alone, p50"),
+		plainFigure("a2a_send_tps_64", "/s", "blocking SendMessage through a Go worker, 64 clients"),
+		compared("a2a_send_vs_emit", "SendMessage alone, p50, against EmitEvent's", stat.AtMost(3.5), ratioOf("a2a_send_p50_us", "a2a_emit_p50_us")),
+		figureWithBar("a2a_subscribers_rss_mb", "MB", "RSS growth under 1 000 subscribers of idle tasks after a restart", stat.AtMost(80)),
 	}
 }
 
 func (s *suite) besideAgentsArm(ctx context.Context) (map[string]float64, error) {
-	alone, err := s.driven(ctx, "emit", 1)
+	alone, err := s.measureLoad(ctx, "emit", 1)
 	return map[string]float64{"a2a_emit_p50_us": alone.P50us}, err
 }
 
@@ -74,8 +74,8 @@ func (s *suite) sendArm(ctx context.Context) (map[string]float64, error) {
 	return out, err
 }
 
-// subscribersArm leaves tasks that nobody works on, kills the sidecar, and
-// subscribes to each of them at its successor.
+// subscribersArm leaves tasks that no worker executes, kills the sidecar, and subscribes to each
+// task at the sidecar's successor.
 func (s *suite) subscribersArm(ctx context.Context) (map[string]float64, error) {
 	dir, cleanup, err := tempDir(s.root, "agents")
 	if err != nil {
@@ -135,8 +135,8 @@ func startIdleTasks(ctx context.Context, target string) ([]string, error) {
 	return tasks, nil
 }
 
-// spoken is a context with the version of the protocol.
-func spoken(ctx context.Context) context.Context {
+// versionContext is a context with the version of the protocol.
+func versionContext(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "a2a-version", "1.0")
 }
 
@@ -163,7 +163,7 @@ func (c *sendClient) once(ctx context.Context) error {
 
 func (c *sendClient) send(ctx context.Context) (*a2apb.Task, error) {
 	c.sent++
-	got, err := c.rpc.SendMessage(spoken(ctx), &a2apb.SendMessageRequest{
+	got, err := c.rpc.SendMessage(versionContext(ctx), &a2apb.SendMessageRequest{
 		Tenant: agentTenant, Configuration: c.configuration,
 		Message: &a2apb.Message{
 			MessageId: fmt.Sprintf("%s-%08d", c.prefix, c.sent), Role: a2apb.Role_ROLE_USER,

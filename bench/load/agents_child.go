@@ -12,8 +12,8 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// agentChild is a worker that says again what it was told; its argument is the
-// target.
+// agentChild is a worker that repeats the message that it received. Its argument is the address of
+// the sidecar.
 func agentChild(ctx context.Context, spec ChildSpec, _ *wire) error {
 	if len(spec.Args) != 1 {
 		return fmt.Errorf("agent: %d arguments; want a target", len(spec.Args))
@@ -42,10 +42,10 @@ type subscribeJob struct {
 	Tasks  []string `json:"tasks"`
 }
 
-// subscribersChild subscribes to tasks over a few connections, says so once each
-// subscription has told its task, and keeps them until its end.
+// subscribersChild subscribes to tasks over a few connections. It reports when each subscription
+// has received its task, and keeps the subscriptions until it ends.
 func subscribersChild(ctx context.Context, _ ChildSpec, w *wire) error {
-	return w.each(ctx, func(raw json.RawMessage) (any, error) {
+	return w.serveRequests(ctx, func(raw json.RawMessage) (any, error) {
 		var job subscribeJob
 		if err := json.Unmarshal(raw, &job); err != nil {
 			return nil, fmt.Errorf("job: %w", err)
@@ -62,7 +62,7 @@ func subscribeAll(ctx context.Context, job subscribeJob) error {
 	}
 	context.AfterFunc(ctx, closeAll)
 	for i, task := range job.Tasks {
-		stream, err := a2apb.NewA2AServiceClient(conns[i%connections]).SubscribeToTask(spoken(ctx),
+		stream, err := a2apb.NewA2AServiceClient(conns[i%connections]).SubscribeToTask(versionContext(ctx),
 			&a2apb.SubscribeToTaskRequest{Tenant: agentTenant, Id: task})
 		if err != nil {
 			return err

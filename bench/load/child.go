@@ -115,9 +115,9 @@ func newWire(in io.Reader, out io.Writer, ended func()) *wire {
 	return w
 }
 
-// each hands one request after the other to handle and sends its answers, until
+// serveRequests hands one request after the other to handle and sends its answers, until
 // the parent has no more.
-func (w *wire) each(ctx context.Context, handle func(json.RawMessage) (any, error)) error {
+func (w *wire) serveRequests(ctx context.Context, handle func(json.RawMessage) (any, error)) error {
 	for {
 		select {
 		case line, ok := <-w.requests:

@@ -22,7 +22,7 @@ func (s *suite) clusterPart(ctx context.Context) (Samples, error) {
 	place, drop := s.database.Fresh()
 	defer drop()
 	return cluster.Measure(ctx, cluster.Config{
-		Start: s.joins(dir, place, cluster.Flags()...), Pack: pack, Rounds: s.sizes.Rounds, Moves: s.sizes.Moves,
+		Start: s.startSidecars(dir, place, cluster.Flags()...), Pack: pack, Rounds: s.sizes.Rounds, Moves: s.sizes.Moves,
 		Warm: s.sizes.warm(), Window: s.sizes.window(), Progress: s.logRound,
 		Load: func(ctx context.Context, target, namespace string, runs int) (float64, error) {
 			job := s.job("emit", target, runs)
@@ -33,8 +33,8 @@ func (s *suite) clusterPart(ctx context.Context) (Samples, error) {
 	})
 }
 
-// joins starts sidecars that share a place.
-func (s *suite) joins(dir string, place *many.Location, more ...string) cluster.Start {
+// startSidecars starts sidecars that share a place.
+func (s *suite) startSidecars(dir string, place *many.Location, more ...string) cluster.Start {
 	more = append(more, "--peer-listen", "127.0.0.1:0")
 	return func(ctx context.Context) (cluster.Process, error) {
 		kept, err := place.Flags(dir)

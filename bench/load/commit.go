@@ -41,7 +41,7 @@ type commitResult struct {
 
 // commitChild does one job.
 func commitChild(ctx context.Context, _ ChildSpec, w *wire) error {
-	return w.each(ctx, func(raw json.RawMessage) (any, error) {
+	return w.serveRequests(ctx, func(raw json.RawMessage) (any, error) {
 		var job commitJob
 		if err := json.Unmarshal(raw, &job); err != nil {
 			return nil, fmt.Errorf("job: %w", err)

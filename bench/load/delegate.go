@@ -31,8 +31,8 @@ func (s *suite) delegatePart(ctx context.Context) (Samples, error) {
 // delegations are the figures of delegatePart.
 func delegations() []figure {
 	return []figure{
-		plain("delegate_p50_us", "us", "delegation to another sidecar and back, Go worker, p50"),
-		plain("delegate_local_p50_us", "us", "delegation to a member of the same sidecar and back, p50"),
+		plainFigure("delegate_p50_us", "us", "delegation to another sidecar and back, Go worker, p50"),
+		plainFigure("delegate_local_p50_us", "us", "delegation to a member of the same sidecar and back, p50"),
 	}
 }
 

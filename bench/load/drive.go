@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/pawl-dev/pawl/bench/load/latency"
+	"github.com/pawl-dev/pawl/bench/load/stat"
 )
 
 // client does one thing again and again; it is used by one goroutine.
@@ -34,7 +34,7 @@ const (
 // answered, on a machine that is busy with other things, goes on to the first answer.
 func drive(ctx context.Context, clients []client, warm, window time.Duration, more <-chan []byte) (loadResult, error) {
 	group, ctx := errgroup.WithContext(ctx)
-	histograms := make([]latency.Histogram, len(clients))
+	histograms := make([]stat.Histogram, len(clients))
 	var now atomic.Int32
 	var total atomic.Uint64
 	counted := make(chan []byte)
@@ -77,17 +77,17 @@ func pause(ctx context.Context, d time.Duration, more <-chan []byte) {
 	}
 }
 
-// driveOne calls c until the end and returns the number of all its calls; counted is
-// told of each that counts.
-func driveOne(ctx context.Context, c client, now *atomic.Int32, h *latency.Histogram, counted func()) (uint64, error) {
+// driveOne calls c until the end and returns the number of all its calls. It calls counted for each
+// call that counts.
+func driveOne(ctx context.Context, c client, now *atomic.Int32, h *stat.Histogram, counted func()) (uint64, error) {
 	var calls uint64
-	for asked := now.Load(); asked != over; asked = now.Load() {
+	for current := now.Load(); current != over; current = now.Load() {
 		start := time.Now()
 		if err := c.once(ctx); err != nil {
 			return calls, err
 		}
 		calls++
-		if asked == measuring && now.Load() == measuring {
+		if current == measuring && now.Load() == measuring {
 			h.Add(time.Since(start))
 			counted()
 		}
@@ -95,9 +95,9 @@ func driveOne(ctx context.Context, c client, now *atomic.Int32, h *latency.Histo
 	return calls, nil
 }
 
-func summarise(clients []client, histograms []latency.Histogram, elapsed time.Duration, total uint64) loadResult {
+func summarise(clients []client, histograms []stat.Histogram, elapsed time.Duration, total uint64) loadResult {
 	result := loadResult{Total: total}
-	var all latency.Histogram
+	var all stat.Histogram
 	for i, c := range clients {
 		all.Merge(&histograms[i])
 		result.Started += c.started()

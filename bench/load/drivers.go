@@ -70,11 +70,11 @@ func drivers() []figure {
 	var list []figure
 	for _, lang := range []struct{ key, name string }{{"python", "Python"}, {"typescript", "TypeScript"}} {
 		stream, unary := driverKey(lang.key, "stream"), driverKey(lang.key, "unary")
-		ratio := barred("drive_"+lang.key+"_ratio", "x", "turns of a "+lang.name+" program whose client serves them against call by call", stat.AtLeast(2))
-		ratio.from = quotient(stream, unary)
+		ratio := figureWithBar("drive_"+lang.key+"_ratio", "x", "turns of a "+lang.name+" program whose client serves them against call by call", stat.AtLeast(2))
+		ratio.from = ratioOf(stream, unary)
 		list = append(list,
-			plain(stream, "/s", "turns of a "+lang.name+" program whose client serves them, 64 runs"),
-			plain(unary, "/s", "turns of a "+lang.name+" program, a call for each request, 64 runs"),
+			plainFigure(stream, "/s", "turns of a "+lang.name+" program whose client serves them, 64 runs"),
+			plainFigure(unary, "/s", "turns of a "+lang.name+" program, a call for each request, 64 runs"),
 			ratio,
 		)
 	}

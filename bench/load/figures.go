@@ -19,8 +19,8 @@ func measured(name string) func(Samples) []float64 {
 	return func(s Samples) []float64 { return s[name] }
 }
 
-// quotient compares two metrics round by round.
-func quotient(num, den string) func(Samples) []float64 {
+// ratioOf compares two metrics round by round.
+func ratioOf(num, den string) func(Samples) []float64 {
 	return func(s Samples) []float64 { return s.ratio(num, den) }
 }
 
@@ -31,12 +31,12 @@ func overFloor(s Samples) []float64 {
 	return s.ratio("num", "floor")
 }
 
-func plain(key, unit, title string) figure {
+func plainFigure(key, unit, title string) figure {
 	return figure{key: key, title: title, unit: unit, from: measured(key)}
 }
 
-func barred(key, unit, title string, bar stat.Bar) figure {
-	f := plain(key, unit, title)
+func figureWithBar(key, unit, title string, bar stat.Bar) figure {
+	f := plainFigure(key, unit, title)
 	f.bar = &bar
 	return f
 }
@@ -63,78 +63,78 @@ func figures() []figure {
 
 func yardsticks() []figure {
 	return []figure{
-		plain("fsync_p50_us", "us", "append + fsync, p50"),
-		plain("echo_rps", "/s", "gRPC health echo, 64 clients"),
-		plain("echo_p50_us", "us", "gRPC health echo alone, p50"),
-		plain("naive_tps", "/s", "naive: a synced transaction per transition, 64 writers"),
-		plain("bare_tps_256", "/s", "bare committer in process, 256 writers"),
-		plain("bare_emit_tps_64", "/s", "bare handler, 64 clients"),
-		plain("bare_emit_p50_us_1", "us", "bare handler alone, p50"),
+		plainFigure("fsync_p50_us", "us", "append + fsync, p50"),
+		plainFigure("echo_rps", "/s", "gRPC health echo, 64 clients"),
+		plainFigure("echo_p50_us", "us", "gRPC health echo alone, p50"),
+		plainFigure("naive_tps", "/s", "naive: a synced transaction per transition, 64 writers"),
+		plainFigure("bare_tps_256", "/s", "bare committer in process, 256 writers"),
+		plainFigure("bare_emit_tps_64", "/s", "bare handler, 64 clients"),
+		plainFigure("bare_emit_p50_us_1", "us", "bare handler alone, p50"),
 	}
 }
 
 func throughput() []figure {
-	echo := compared("emit_vs_echo", "EmitEvent against echo, 64", stat.AtLeast(0.38), quotient("emit_tps_64", "echo_rps"))
+	echo := compared("emit_vs_echo", "EmitEvent against echo, 64", stat.AtLeast(0.38), ratioOf("emit_tps_64", "echo_rps"))
 	return []figure{
-		plain("engine_tps_1", "/s", "engine in process, 1 run"),
-		plain("engine_tps_16", "/s", "engine in process, 16 runs"),
-		plain("engine_tps_64", "/s", "engine in process, 64 runs"),
-		plain("engine_tps_256", "/s", "engine in process, 256 runs"),
-		compared("engine_vs_bare", "engine against bare, 256 runs", stat.AtLeast(0.85), quotient("engine_tps_256", "bare_tps_256")),
-		compared("engine_vs_naive", "engine, 256 runs, against naive", stat.AtLeast(5), quotient("engine_tps_256", "naive_tps")),
-		plain("emit_tps_1", "/s", "EmitEvent, 1 run"),
-		plain("emit_tps_16", "/s", "EmitEvent, 16 runs"),
-		plain("emit_tps_64", "/s", "EmitEvent, 64 runs"),
-		plain("emit_tps_256", "/s", "EmitEvent, 256 runs"),
-		compared("emit_vs_bare", "EmitEvent against the bare handler, 64", stat.AtLeast(0.8), quotient("emit_tps_64", "bare_emit_tps_64")),
+		plainFigure("engine_tps_1", "/s", "engine in process, 1 run"),
+		plainFigure("engine_tps_16", "/s", "engine in process, 16 runs"),
+		plainFigure("engine_tps_64", "/s", "engine in process, 64 runs"),
+		plainFigure("engine_tps_256", "/s", "engine in process, 256 runs"),
+		compared("engine_vs_bare", "engine against bare, 256 runs", stat.AtLeast(0.85), ratioOf("engine_tps_256", "bare_tps_256")),
+		compared("engine_vs_naive", "engine, 256 runs, against naive", stat.AtLeast(5), ratioOf("engine_tps_256", "naive_tps")),
+		plainFigure("emit_tps_1", "/s", "EmitEvent, 1 run"),
+		plainFigure("emit_tps_16", "/s", "EmitEvent, 16 runs"),
+		plainFigure("emit_tps_64", "/s", "EmitEvent, 64 runs"),
+		plainFigure("emit_tps_256", "/s", "EmitEvent, 256 runs"),
+		compared("emit_vs_bare", "EmitEvent against the bare handler, 64", stat.AtLeast(0.8), ratioOf("emit_tps_64", "bare_emit_tps_64")),
 		echo,
-		plain("emit_p50_us_1", "us", "EmitEvent alone, p50"),
-		compared("emit_p50_vs_bare", "EmitEvent alone, p50, against the bare handler's", stat.AtMost(1.25), quotient("emit_p50_us_1", "bare_emit_p50_us_1")),
+		plainFigure("emit_p50_us_1", "us", "EmitEvent alone, p50"),
+		compared("emit_p50_vs_bare", "EmitEvent alone, p50, against the bare handler's", stat.AtMost(1.25), ratioOf("emit_p50_us_1", "bare_emit_p50_us_1")),
 		compared("emit_p50_vs_floor", "EmitEvent alone, p50, against echo + fsync", stat.AtMost(1.5), overFloor),
-		plain("emit_p50_us_64", "us", "EmitEvent at 64 runs, p50"),
-		plain("emit_p99_us_64", "us", "EmitEvent at 64 runs, p99"),
-		plain("serve_tps_64", "/s", "turns of runs that one work stream serves, 64 runs"),
-		compared("serve_vs_echo", "turns of runs that one work stream serves against echo, 64", stat.AtLeast(0.7), quotient("serve_tps_64", "echo_rps")),
-		plain("serve_p50_us_64", "us", "a turn of a run that a work stream serves, 64 runs, p50"),
-		compared("emit_p99_vs_p50", "EmitEvent at 64 runs, p99 against p50", stat.AtMost(5), quotient("emit_p99_us_64", "emit_p50_us_64")),
+		plainFigure("emit_p50_us_64", "us", "EmitEvent at 64 runs, p50"),
+		plainFigure("emit_p99_us_64", "us", "EmitEvent at 64 runs, p99"),
+		plainFigure("serve_tps_64", "/s", "turns of runs that one work stream serves, 64 runs"),
+		compared("serve_vs_echo", "turns of runs that one work stream serves against echo, 64", stat.AtLeast(0.7), ratioOf("serve_tps_64", "echo_rps")),
+		plainFigure("serve_p50_us_64", "us", "a turn of a run that a work stream serves, 64 runs, p50"),
+		compared("emit_p99_vs_p50", "EmitEvent at 64 runs, p99 against p50", stat.AtMost(5), ratioOf("emit_p99_us_64", "emit_p50_us_64")),
 	}
 }
 
 func workers() []figure {
 	list := []figure{
-		plain("worker_emit_tps", "/s", "EmitEvent beside workers, 64 runs"),
-		plain("worker_emit_p50_us", "us", "EmitEvent beside workers, alone, p50"),
+		plainFigure("worker_emit_tps", "/s", "EmitEvent beside workers, 64 runs"),
+		plainFigure("worker_emit_p50_us", "us", "EmitEvent beside workers, alone, p50"),
 	}
 	for _, lang := range []struct{ key, name string }{{"go", "Go"}, {"python", "Python"}, {"typescript", "TypeScript"}} {
 		list = append(list,
-			plain("worker_turns_tps_"+lang.key, "/s", "turns through a "+lang.name+" worker, 64 runs"),
-			plain("worker_turn_p50_us_"+lang.key, "us", "turn round trip, "+lang.name+" worker, 1 run, p50"),
-			plain("worker_turn_p99_us_"+lang.key, "us", "turn round trip, "+lang.name+" worker, 1 run, p99"),
+			plainFigure("worker_turns_tps_"+lang.key, "/s", "turns through a "+lang.name+" worker, 64 runs"),
+			plainFigure("worker_turn_p50_us_"+lang.key, "us", "turn round trip, "+lang.name+" worker, 1 run, p50"),
+			plainFigure("worker_turn_p99_us_"+lang.key, "us", "turn round trip, "+lang.name+" worker, 1 run, p99"),
 		)
 	}
 	return append(list,
-		compared("worker_vs_emit", "Go worker's turns against EmitEvent, 64 runs", stat.AtLeast(0.4), quotient("worker_turns_tps_go", "worker_emit_tps")),
-		barred("reassign_ms", "ms", "a killed worker's turn is on another worker", stat.AtMost(100)),
-		barred("idle_workers_rss_mb", "MB", "RSS growth under idle workers", stat.AtMost(60)),
+		compared("worker_vs_emit", "Go worker's turns against EmitEvent, 64 runs", stat.AtLeast(0.4), ratioOf("worker_turns_tps_go", "worker_emit_tps")),
+		figureWithBar("reassign_ms", "ms", "a killed worker's turn is on another worker", stat.AtMost(100)),
+		figureWithBar("idle_workers_rss_mb", "MB", "RSS growth under idle workers", stat.AtMost(60)),
 	)
 }
 
 func footprint() []figure {
 	return []figure{
-		barred("keys_per_transition", "", "keys per transition with one artifact, 256 runs", stat.AtMost(3)),
-		barred("flat_ratio", "x", "a transition late in a run against early, p50", stat.AtMost(1.15)),
-		barred("watcher_ratio", "x", "throughput with watchers that never read", stat.AtLeast(0.95)),
-		barred("fanout_ratio", "x", "throughput with watchers that read everything", stat.AtLeast(0.8)),
-		barred("telemetry_ratio", "x", "throughput with metrics and traces of 10 % of the runs", stat.AtLeast(0.95)),
-		barred("fanout_lag_p99_ms", "ms", "lag of the reading watchers, p99", stat.AtMost(250)),
-		barred("restart_ready_ms", "ms", "restart after SIGKILL among waiting runs, ready", stat.AtMost(3000)),
-		barred("restart_rss_mb", "MB", "RSS after that restart", stat.AtMost(250)),
-		barred("overdue_ready_ms", "ms", "restart with all deadlines passed, serving", stat.AtMost(3000)),
-		barred("overdue_ended_tps", "/s", "overdue runs ended", stat.AtLeast(5000)),
-		barred("overdue_live_p99_ms", "ms", "a live run's EmitEvent meanwhile, p99", stat.AtMost(100)),
-		barred("storage_ratio", "x", "disk after compaction against bytes written by the caller", stat.AtMost(2)),
-		barred("idle_ready_ms", "ms", "idle start to ready", stat.AtMost(60)),
-		barred("idle_rss_mb", "MB", "RSS when idle", stat.AtMost(40)),
-		barred("binary_mb", "MB", "stripped binary", stat.AtMost(45)),
+		figureWithBar("keys_per_transition", "", "keys per transition with one artifact, 256 runs", stat.AtMost(3)),
+		figureWithBar("flat_ratio", "x", "a transition late in a run against early, p50", stat.AtMost(1.15)),
+		figureWithBar("watcher_ratio", "x", "throughput with watchers that never read", stat.AtLeast(0.95)),
+		figureWithBar("fanout_ratio", "x", "throughput with watchers that read everything", stat.AtLeast(0.8)),
+		figureWithBar("telemetry_ratio", "x", "throughput with metrics and traces of 10 % of the runs", stat.AtLeast(0.95)),
+		figureWithBar("fanout_lag_p99_ms", "ms", "lag of the reading watchers, p99", stat.AtMost(250)),
+		figureWithBar("restart_ready_ms", "ms", "restart after SIGKILL among waiting runs, ready", stat.AtMost(3000)),
+		figureWithBar("restart_rss_mb", "MB", "RSS after that restart", stat.AtMost(250)),
+		figureWithBar("overdue_ready_ms", "ms", "restart with all deadlines passed, serving", stat.AtMost(3000)),
+		figureWithBar("overdue_ended_tps", "/s", "overdue runs ended", stat.AtLeast(5000)),
+		figureWithBar("overdue_live_p99_ms", "ms", "a live run's EmitEvent meanwhile, p99", stat.AtMost(100)),
+		figureWithBar("storage_ratio", "x", "disk after compaction against bytes written by the caller", stat.AtMost(2)),
+		figureWithBar("idle_ready_ms", "ms", "idle start to ready", stat.AtMost(60)),
+		figureWithBar("idle_rss_mb", "MB", "RSS when idle", stat.AtMost(40)),
+		figureWithBar("binary_mb", "MB", "stripped binary", stat.AtMost(45)),
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/pawl-dev/pawl/bench/load/latency"
+	"github.com/pawl-dev/pawl/bench/load/stat"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -29,7 +29,7 @@ type flatResult struct {
 const appendedValueBytes = 64
 
 func flatChild(ctx context.Context, _ ChildSpec, w *wire) error {
-	return w.each(ctx, func(raw json.RawMessage) (any, error) {
+	return w.serveRequests(ctx, func(raw json.RawMessage) (any, error) {
 		var job flatJob
 		if err := json.Unmarshal(raw, &job); err != nil {
 			return nil, fmt.Errorf("job: %w", err)
@@ -71,14 +71,13 @@ func (l *local) flat(ctx context.Context, sizes Sizes) (flatResult, error) {
 		if err != nil {
 			return result, err
 		}
-		result.ShortHistoryUs = append(result.ShortHistoryUs, micros(latency.Of(earlyTimes, 0.5)))
-		result.LongHistoryUs = append(result.LongHistoryUs, micros(latency.Of(lateTimes, 0.5)))
+		result.ShortHistoryUs = append(result.ShortHistoryUs, micros(stat.Quantile(earlyTimes, 0.5)))
+		result.LongHistoryUs = append(result.LongHistoryUs, micros(stat.Quantile(lateTimes, 0.5)))
 	}
 	return result, nil
 }
 
-// alternate times n transitions of each run, one of the one and one of the
-// other, so that whatever the disk does meets both.
+// alternate measures the times of n transitions of each run, in turn, so that the state of the disk affects both.
 func alternate(ctx context.Context, early, late *appender, n int) (earlyTimes, lateTimes []time.Duration, err error) {
 	for range n {
 		if err := early.emit(ctx, 1, &earlyTimes); err != nil {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/pawl-dev/pawl/bench/load/latency"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -77,7 +76,7 @@ func (s *suite) lists(ctx context.Context, job listsJob) (loadResult, error) {
 
 // lists are the figures of listsPart.
 func lists() []figure {
-	return []figure{barred("list_p99_ms", "ms", "many runs listed, counted, filtered by state and label, p99", stat.AtMost(50))}
+	return []figure{figureWithBar("list_p99_ms", "ms", "many runs listed, counted, filtered by state and label, p99", stat.AtMost(50))}
 }
 
 // listsJob asks for so many calls of each kind.
@@ -87,7 +86,7 @@ type listsJob struct {
 }
 
 func listsChild(ctx context.Context, _ ChildSpec, w *wire) error {
-	return w.each(ctx, func(raw json.RawMessage) (any, error) {
+	return w.serveRequests(ctx, func(raw json.RawMessage) (any, error) {
 		var job listsJob
 		if err := json.Unmarshal(raw, &job); err != nil {
 			return nil, fmt.Errorf("job: %w", err)
@@ -103,16 +102,16 @@ func listsChild(ctx context.Context, _ ChildSpec, w *wire) error {
 				return nil, err
 			}
 		}
-		return loadResult{Count: l.seen.Count(), P50us: micros(l.seen.Quantile(0.5)), P99us: micros(l.seen.Quantile(0.99))}, nil
+		return loadResult{Count: l.latencies.Count(), P50us: micros(l.latencies.Quantile(0.5)), P99us: micros(l.latencies.Quantile(0.99))}, nil
 	})
 }
 
 // lister makes one call of each kind after the other; every list goes on where its
 // last page ended.
 type lister struct {
-	rpc   pawlv1.RunServiceClient
-	pages []string
-	seen  latency.Histogram
+	rpc       pawlv1.RunServiceClient
+	pages     []string
+	latencies stat.Histogram
 }
 
 // queries are the lists, each by one filter.
@@ -138,13 +137,13 @@ func (l *lister) round(ctx context.Context, n int) error {
 		if err != nil {
 			return fmt.Errorf("list %v: %w", query, err)
 		}
-		l.seen.Add(time.Since(began))
+		l.latencies.Add(time.Since(began))
 		l.pages[i] = page.GetNextPageToken()
 	}
 	began := time.Now()
 	if _, err := l.rpc.CountRuns(ctx, &pawlv1.CountRunsRequest{}); err != nil {
 		return fmt.Errorf("count: %w", err)
 	}
-	l.seen.Add(time.Since(began))
+	l.latencies.Add(time.Since(began))
 	return nil
 }

@@ -41,7 +41,7 @@ type loadResult struct {
 
 // loadChild does one job after the other.
 func loadChild(ctx context.Context, _ ChildSpec, w *wire) error {
-	return w.each(ctx, func(raw json.RawMessage) (any, error) {
+	return w.serveRequests(ctx, func(raw json.RawMessage) (any, error) {
 		var job loadJob
 		if err := json.Unmarshal(raw, &job); err != nil {
 			return nil, fmt.Errorf("job: %w", err)

@@ -21,7 +21,7 @@ type local struct {
 	store   *recorder
 	engine  *services.Runtime
 	stopRun context.CancelFunc
-	ran     chan error
+	ended   chan error
 }
 
 // recorder keeps what the last commit wrote.
@@ -49,19 +49,19 @@ func (r *recorder) Commit(ctx context.Context, batch *machine.Batch) (machine.Co
 type localOptions struct {
 	// limits that are raised; zero fields are the defaults.
 	limits machine.Limits
-	// behind sets the engine's clock back.
-	behind time.Duration
+	// clockOffset sets the engine's clock back.
+	clockOffset time.Duration
 	// place has the store instead of the directory; nil = none.
 	place *many.Location
 }
 
 // skewedClock is the machine's clock, set back.
 type skewedClock struct {
-	services.SystemClock
-	behind time.Duration
+	runtime.SystemClock
+	offset time.Duration
 }
 
-func (c skewedClock) Now() time.Time { return c.SystemClock.Now().Add(-c.behind) }
+func (c skewedClock) Now() time.Time { return c.SystemClock.Now().Add(-c.offset) }
 
 // openLocal opens a store in dir and an engine over it. Its owner closes it.
 func openLocal(ctx context.Context, dir string, opts localOptions) (*local, error) {
@@ -73,16 +73,16 @@ func openLocal(ctx context.Context, dir string, opts localOptions) (*local, erro
 	if err != nil {
 		return nil, err
 	}
-	l := &local{store: &recorder{Store: kept}, ran: make(chan error, 1)}
+	l := &local{store: &recorder{Store: kept}, ended: make(chan error, 1)}
 	l.engine, err = services.New(services.Config{Config: runtime.Config{
-		Store: l.store, Clock: skewedClock{behind: opts.behind}, IDs: services.NewSystemIDs(), Limits: opts.limits,
+		Store: l.store, Clock: skewedClock{offset: opts.clockOffset}, IDs: runtime.NewSystemIDs(), Limits: opts.limits,
 	}})
 	if err != nil {
 		return nil, errors.Join(err, kept.Close())
 	}
 	runCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	l.stopRun = stop
-	go func() { l.ran <- l.engine.Run(runCtx) }()
+	go func() { l.ended <- l.engine.Run(runCtx) }()
 	if err := l.register(ctx); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
@@ -92,7 +92,7 @@ func openLocal(ctx context.Context, dir string, opts localOptions) (*local, erro
 func (l *local) close() error {
 	err := l.engine.Close()
 	l.stopRun()
-	return errors.Join(err, <-l.ran, l.store.Close())
+	return errors.Join(err, <-l.ended, l.store.Close())
 }
 
 // localRun is one run, driven by one goroutine.

@@ -20,14 +20,14 @@ const (
 
 func models() []figure {
 	return []figure{
-		plain("model_step_p50_us", "us", "a call of a model, request and answer, p50"),
-		barred("model_flat_ratio", "x", "rounds 91 to 100 of a turn against 2 to 11, p50", stat.AtMost(1.15)),
-		barred("model_bytes_ratio", "x", "bytes stored of a turn of 100 rounds, against those that were new", stat.AtMost(2.4)),
-		barred("stop_abort_p99_ms", "ms", "StopRun to the abort signal of the worker that has the turn, p99", stat.AtMost(50)),
+		plainFigure("model_step_p50_us", "us", "a call of a model, request and answer, p50"),
+		figureWithBar("model_flat_ratio", "x", "rounds 91 to 100 of a turn against 2 to 11, p50", stat.AtMost(1.15)),
+		figureWithBar("model_bytes_ratio", "x", "bytes stored of a turn of 100 rounds, against those that were new", stat.AtMost(2.4)),
+		figureWithBar("stop_abort_p99_ms", "ms", "StopRun to the abort signal of the worker that has the turn, p99", stat.AtMost(50)),
 	}
 }
 
-// modelsPart speaks turns that nobody answers but the bench.
+// modelsPart measures turns whose model calls the benchmark itself answers.
 func (s *suite) modelsPart(ctx context.Context) (Samples, error) {
 	dir, cleanup, err := tempDir(s.root, "models")
 	if err != nil {
@@ -46,7 +46,7 @@ func (s *suite) modelsPart(ctx context.Context) (Samples, error) {
 	defer speaker.stop()
 	s.logf("turns of %d calls of a model, %d B new in each, %d samples of %d pairs", modelRounds, 2*modelBytes, modelSamples, s.sizes.ModelPairs)
 	var got dialogue.Result
-	if err := speaker.call(ctx, speech{up.target, s.sizes.ModelPairs}, &got); err != nil {
+	if err := speaker.call(ctx, speechJob{up.target, s.sizes.ModelPairs}, &got); err != nil {
 		return nil, err
 	}
 	return Samples{
@@ -55,16 +55,16 @@ func (s *suite) modelsPart(ctx context.Context) (Samples, error) {
 	}, nil
 }
 
-// speech is what a child that speaks is told.
-type speech struct {
+// speechJob is the order to a child process that speaks.
+type speechJob struct {
 	Target string
 	Pairs  int
 }
 
 // turnsChild speaks the turns at an address.
 func turnsChild(ctx context.Context, _ ChildSpec, w *wire) error {
-	return w.each(ctx, func(raw json.RawMessage) (any, error) {
-		var job speech
+	return w.serveRequests(ctx, func(raw json.RawMessage) (any, error) {
+		var job speechJob
 		if err := json.Unmarshal(raw, &job); err != nil {
 			return nil, fmt.Errorf("speak: %w", err)
 		}

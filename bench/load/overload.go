@@ -27,11 +27,11 @@ const (
 
 func overload() []figure {
 	return []figure{
-		plain("overload_refused_per_s", "/s", "1 024 callers, 256 inputs at once: refused calls"),
-		barred("overload_refused_p99_ms", "ms", "refused after, p99", stat.AtMost(50)),
-		compared("overload_accepted_ratio", "what was taken, p99 against without them", stat.AtMost(5), quotient("overload_accepted_p99_ms", "overload_alone_p99_ms")),
-		barred("overload_recovery_ms", "ms", "until p99 is twice what it was, once they are gone", stat.AtMost(1000)),
-		plain("overload_rss_mb", "MB", "RSS after it"),
+		plainFigure("overload_refused_per_s", "/s", "1 024 callers, 256 inputs at once: refused calls"),
+		figureWithBar("overload_refused_p99_ms", "ms", "refused after, p99", stat.AtMost(50)),
+		compared("overload_accepted_ratio", "what was taken, p99 against without them", stat.AtMost(5), ratioOf("overload_accepted_p99_ms", "overload_alone_p99_ms")),
+		figureWithBar("overload_recovery_ms", "ms", "until p99 is twice what it was, once they are gone", stat.AtMost(1000)),
+		plainFigure("overload_rss_mb", "MB", "RSS after it"),
 	}
 }
 
@@ -70,7 +70,7 @@ func (s *suite) overloadArm(ctx context.Context) (map[string]float64, error) {
 
 // floodChild measures one flood after the other.
 func floodChild(ctx context.Context, _ ChildSpec, w *wire) error {
-	return w.each(ctx, func(raw json.RawMessage) (any, error) {
+	return w.serveRequests(ctx, func(raw json.RawMessage) (any, error) {
 		var job loadJob
 		if err := json.Unmarshal(raw, &job); err != nil {
 			return nil, fmt.Errorf("flood: %w", err)
@@ -85,7 +85,7 @@ func floodChild(ctx context.Context, _ ChildSpec, w *wire) error {
 			clients.Steady = append(clients.Steady, newEmitClient(job, conns[i%job.Connections], i).once)
 		}
 		for i := range crowdClients {
-			// Nothing but starts: work that nobody was given yet.
+			// These calls are only starts. This is work that no worker has yet.
 			one := newEmitClient(job, conns[job.Connections+i%(crowdClients/64)], job.Clients+i)
 			clients.Crowd = append(clients.Crowd, one.start)
 		}

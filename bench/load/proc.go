@@ -19,8 +19,8 @@ import (
 // stopGrace is how long a child may take to end by itself before it is killed.
 const stopGrace = 10 * time.Second
 
-// unread bounds the lines of a child that nobody has asked for; a child that is
-// told to end may still say why, and must not keep its reader from reaping it.
+// unread limits the lines of a child that were not requested. A child that must end may still write
+// the reason. This must not prevent its reader from waiting for the process.
 const unread = 64
 
 // child is one process of the bench. It reads JSON lines and answers each with
@@ -175,7 +175,7 @@ func (c *child) kill() {
 	})
 }
 
-// end runs how once, while whatever the child still says is thrown away.
+// end calls how once, and discards everything that the child still writes.
 func (c *child) end(how func()) {
 	c.once.Do(func() {
 		go func() {

@@ -22,7 +22,7 @@ func start(t *testing.T, role string) *child {
 	return c
 }
 
-func gone(c *child) bool {
+func hasExited(c *child) bool {
 	return errors.Is(c.cmd.Process.Signal(syscall.Signal(0)), os.ErrProcessDone)
 }
 
@@ -50,7 +50,7 @@ func TestKillIsSudden(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.kill()
-	if !gone(c) {
+	if !hasExited(c) {
 		t.Error("the child is still there")
 	}
 	if status := c.cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signal() != syscall.SIGKILL {
@@ -71,7 +71,7 @@ func TestCancelledContextEndsTheChild(t *testing.T) {
 		t.Error("a cancelled child answered")
 	}
 	c.stop()
-	if !gone(c) {
+	if !hasExited(c) {
 		t.Error("the child is still there")
 	}
 }

@@ -36,12 +36,12 @@ const seedWriters = 256
 // seedChild answers when all runs are on disk and then waits to be killed: it
 // never closes its store.
 func seedChild(ctx context.Context, _ ChildSpec, w *wire) error {
-	return w.each(ctx, func(raw json.RawMessage) (any, error) {
+	return w.serveRequests(ctx, func(raw json.RawMessage) (any, error) {
 		var job seedJob
 		if err := json.Unmarshal(raw, &job); err != nil {
 			return nil, fmt.Errorf("job: %w", err)
 		}
-		l, err := openLocal(ctx, job.Dir, localOptions{behind: job.Behind, place: job.Place})
+		l, err := openLocal(ctx, job.Dir, localOptions{clockOffset: job.Behind, place: job.Place})
 		if err != nil {
 			return nil, err
 		}

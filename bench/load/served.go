@@ -10,15 +10,15 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 
-	"github.com/pawl-dev/pawl/bench/load/latency"
+	"github.com/pawl-dev/pawl/bench/load/stat"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// serves executes many runs over one work stream, as a program does that drives its own runs:
+// workStream executes many runs over one work stream, as a program does that drives its own runs:
 // each run has one turn, and the completions of the turns that share a message share one as well.
-type serves struct {
+type workStream struct {
 	stream grpc.BidiStreamingClient[pawlv1.WorkRequest, pawlv1.WorkResponse]
-	all    latency.Histogram
+	all    stat.Histogram
 	total  uint64
 	// runs are those that are served, by their ids.
 	runs map[string]*servedRun
@@ -44,7 +44,7 @@ func runServed(ctx context.Context, job loadJob, more <-chan []byte) (loadResult
 		return loadResult{}, err
 	}
 	defer closeAll()
-	s := &serves{runs: make(map[string]*servedRun)}
+	s := &workStream{runs: make(map[string]*servedRun)}
 	if s.stream, err = registerServer(ctx, conns[0], job.Namespace); err != nil {
 		return loadResult{}, err
 	}
@@ -96,7 +96,7 @@ func registerServer(ctx context.Context, conn grpc.ClientConnInterface, namespac
 }
 
 // completeTurns completes the turns of all runs until it is over and each completion has its receipt.
-func (s *serves) completeTurns(ctx context.Context, now *atomic.Int32) error {
+func (s *workStream) completeTurns(ctx context.Context, now *atomic.Int32) error {
 	for open := len(s.runs); open > 0; {
 		in, err := s.stream.Recv()
 		if err != nil {
@@ -131,12 +131,12 @@ func (s *serves) completeTurns(ctx context.Context, now *atomic.Int32) error {
 }
 
 // handle takes one response: a turn is completed, unless it is over; then its run is.
-func (s *serves) handle(ctx context.Context, in *pawlv1.WorkResponse, at time.Time, stand phase) (next []*pawlv1.WorkRequest, ended bool, err error) {
+func (s *workStream) handle(ctx context.Context, in *pawlv1.WorkResponse, at time.Time, stand phase) (next []*pawlv1.WorkRequest, ended bool, err error) {
 	if refused := in.GetReceipt().GetError(); refused != nil {
 		return nil, false, status.FromProto(refused).Err()
 	}
-	if left := in.GetRunUnserved(); left != nil {
-		return nil, false, fmt.Errorf("run %s is served no more: %v", left.GetRunId(), left.GetCause())
+	if unserved := in.GetRunUnserved(); unserved != nil {
+		return nil, false, fmt.Errorf("run %s is served no more: %v", unserved.GetRunId(), unserved.GetCause())
 	}
 	lease := in.GetTurn().GetLease()
 	if lease == nil {
@@ -155,7 +155,7 @@ func (s *serves) handle(ctx context.Context, in *pawlv1.WorkResponse, at time.Ti
 		return nil, true, nil
 	}
 	if run.sent == runTransitions {
-		next, err = s.another(ctx, run)
+		next, err = s.startRun(ctx, run)
 		return next, false, err
 	}
 	run.sent++
@@ -166,8 +166,8 @@ func (s *serves) handle(ctx context.Context, in *pawlv1.WorkResponse, at time.Ti
 	}}}}, false, nil
 }
 
-// another goes on with a new run.
-func (s *serves) another(ctx context.Context, run *servedRun) ([]*pawlv1.WorkRequest, error) {
+// startRun goes on with a new run.
+func (s *workStream) startRun(ctx context.Context, run *servedRun) ([]*pawlv1.WorkRequest, error) {
 	old := run.run
 	delete(s.runs, old)
 	if err := run.start(ctx); err != nil {

@@ -53,13 +53,13 @@ func (s *suite) snapshotPart(ctx context.Context) (Samples, error) {
 // snapshots are the figures of snapshotPart.
 func snapshots() []figure {
 	return []figure{
-		barred("snapshot_p50_us", "us", "a long run at any record, without values, p50", stat.AtMost(2000)),
-		barred("snapshot_us_per_mib", "us/MiB", "values at any record, for each MiB returned", stat.AtMost(5000)),
+		figureWithBar("snapshot_p50_us", "us", "a long run at any record, without values, p50", stat.AtMost(2000)),
+		figureWithBar("snapshot_us_per_mib", "us/MiB", "values at any record, for each MiB returned", stat.AtMost(5000)),
 	}
 }
 
 func snapshotChild(ctx context.Context, _ ChildSpec, w *wire) error {
-	return w.each(ctx, func(raw json.RawMessage) (any, error) {
+	return w.serveRequests(ctx, func(raw json.RawMessage) (any, error) {
 		var job snapshotJob
 		if err := json.Unmarshal(raw, &job); err != nil {
 			return nil, fmt.Errorf("job: %w", err)
@@ -90,23 +90,23 @@ func runSnapshots(ctx context.Context, job snapshotJob) (got snapshotResult, err
 // timeSnapshots reads at random records, the same ones without values and with.
 func (l *local) timeSnapshots(ctx context.Context, run string, job snapshotJob) (snapshotResult, error) {
 	random := rand.New(rand.NewPCG(1, 2))
-	bare, spent, mib := make([]float64, 0, job.Reads), 0.0, 0.0
+	durations, spent, mib := make([]float64, 0, job.Reads), 0.0, 0.0
 	for range job.Reads {
 		req := query.GetRunRequest{RunRef: runtime.RunRef{Call: call(), RunID: run}, AtSeq: 1 + random.Uint64N(uint64(job.Transitions))}
 		took, _, err := l.timeSnapshot(ctx, req)
 		if err != nil {
 			return snapshotResult{}, err
 		}
-		bare = append(bare, took)
+		durations = append(durations, took)
 		req.Artifacts = true
 		took, size, err := l.timeSnapshot(ctx, req)
 		if err != nil {
 			return snapshotResult{}, err
 		}
-		spent, mib = spent+took-bare[len(bare)-1], mib+float64(size)/(1<<20)
+		spent, mib = spent+took-durations[len(durations)-1], mib+float64(size)/(1<<20)
 	}
-	slices.Sort(bare)
-	return snapshotResult{P50us: bare[len(bare)/2], PerMiBus: max(spent, 1) / max(mib, 1e-6)}, nil
+	slices.Sort(durations)
+	return snapshotResult{P50us: durations[len(durations)/2], PerMiBus: max(spent, 1) / max(mib, 1e-6)}, nil
 }
 
 func (l *local) timeSnapshot(ctx context.Context, req query.GetRunRequest) (us float64, size int, err error) {

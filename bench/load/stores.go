@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/bench/load/many"
 )
 
-// trips are the statements that do nothing of each round.
-const trips = 2000
+// roundTrips are the statements that do nothing of each round.
+const roundTrips = 2000
 
 // storePart compares the store in a database with the embedded one.
 func (s *suite) storePart(ctx context.Context) (Samples, error) {
@@ -75,7 +75,7 @@ func (s *suite) storeEmits(ctx context.Context, name string) (map[string]float64
 }
 
 func (s *suite) roundTrips(ctx context.Context) (map[string]float64, error) {
-	took, err := s.database.RoundTrips(ctx, trips)
+	took, err := s.database.RoundTrips(ctx, roundTrips)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func (s *suite) storeMillionPart(ctx context.Context) (Samples, error) {
 		return s.overMany(ctx, "store_million", s.serveFrom(args))
 	}
 	takeOver := func(int) (map[string]float64, error) {
-		return cluster.TakeOver(ctx, s.joins(dir, place, s.allowMany()...))
+		return cluster.TakeOver(ctx, s.startSidecars(dir, place, s.allowMany()...))
 	}
 	return interleave(s.sizes.Restarts, []arm{{"start over them", start}, {"take-over by another node", takeOver}}, s.logRound)
 }
@@ -139,7 +139,7 @@ func (s *suite) figures() (list []figure) {
 	for _, f := range slices.Concat(s.database.Figures(), cluster.Figures()) {
 		from := measured(f.Key)
 		if f.Num != "" {
-			from = quotient(f.Num, f.Den)
+			from = ratioOf(f.Num, f.Den)
 		}
 		list = append(list, figure{key: f.Key, title: f.Title, unit: f.Unit, bar: f.Bar, from: from})
 	}

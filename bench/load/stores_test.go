@@ -34,7 +34,7 @@ func TestBothStoresAreMeasured(t *testing.T) {
 	server := pgserver.Start(t)
 	report, err := Run(t.Context(), Options{
 		Sizes: tinySizes(), Self: self(t), Dir: t.TempDir(), Parts: []string{"store", "store-million"},
-		Store: dsn.Of(server.URL("postgres")),
+		Store: dsn.Parse(server.URL("postgres")),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func TestAClusterIsMeasured(t *testing.T) {
 	t.Parallel()
 	server := pgserver.Start(t)
 	report, err := Run(t.Context(), Options{
-		Sizes: tinySizes(), Self: self(t), Dir: t.TempDir(), Parts: []string{"cluster"}, Store: dsn.Of(server.URL("postgres")),
+		Sizes: tinySizes(), Self: self(t), Dir: t.TempDir(), Parts: []string{"cluster"}, Store: dsn.Parse(server.URL("postgres")),
 	})
 	if err != nil {
 		t.Fatal(err)

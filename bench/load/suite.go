@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/bench/load/host"
-	"github.com/pawl-dev/pawl/bench/load/lang"
 	"github.com/pawl-dev/pawl/bench/load/many"
 	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
 )
@@ -21,7 +20,7 @@ import (
 type Options struct {
 	// Sizes default to [FullSizes].
 	Sizes Sizes
-	// Quick is told in the report only; [QuickSizes] make a bench quick.
+	// Quick is only written to the report. [QuickSizes] make a benchmark quick.
 	Quick bool
 	// Dir holds the data; the bench makes a directory in it and removes that.
 	// Default the system's temporary directory. Figures mean something on a disk
@@ -65,9 +64,9 @@ type suite struct {
 	root    string
 	packs   []string
 	// foreign are the languages whose workers, and drivers, are measured besides Go's.
-	foreign  []language
-	progress io.Writer
-	began    time.Time
+	foreign   []language
+	progress  io.Writer
+	startedAt time.Time
 	// database is measured beside the embedded store; nil = none.
 	database *many.Database
 }
@@ -82,18 +81,18 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 	}
 	defer cleanup()
 	if !opts.Store.IsZero() {
-		if s.database, err = many.Look(ctx, opts.Store); err != nil {
+		if s.database, err = many.Inspect(ctx, opts.Store); err != nil {
 			return nil, fmt.Errorf("bench: %w", err)
 		}
 	}
 	load := host.AwaitQuiet(ctx, opts.Wait, s.logf)
 	samples := Samples{}
 	var faults, missing []string
-	if wanted(opts.Parts, "workers") || wanted(opts.Parts, "drivers") {
-		s.foreign, missing = lang.Installed(ctx, opts.Python, opts.Node)
+	if isSelected(opts.Parts, "workers") || isSelected(opts.Parts, "drivers") {
+		s.foreign, missing = installed(ctx, opts.Python, opts.Node)
 	}
 	for _, p := range s.parts() {
-		if !wanted(opts.Parts, p.name) || s.database == nil && ofDatabases(p.name) {
+		if !isSelected(opts.Parts, p.name) || s.database == nil && ofDatabases(p.name) {
 			continue
 		}
 		got, err := s.part(ctx, p)
@@ -109,7 +108,7 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 	report.Quick, report.Sizes, report.Faults, report.Missing = opts.Quick, s.sizes, faults, missing
 	report.Machine, report.Sync = host.Describe(s.root), s.sync()
 	report.Machine.Load = load
-	report.Elapsed = time.Since(s.began)
+	report.Elapsed = time.Since(s.startedAt)
 	return report, nil
 }
 
@@ -171,7 +170,7 @@ func PartNames() []string {
 	return names
 }
 
-func wanted(parts []string, name string) bool {
+func isSelected(parts []string, name string) bool {
 	return len(parts) == 0 || slices.Contains(parts, name)
 }
 
@@ -224,14 +223,14 @@ func newSuite(opts Options) (*suite, func(), error) {
 		launcher: launcher{self: opts.Self, profiles: opts.Profiles},
 		product:  opts.Product,
 		sizes:    opts.Sizes, root: root, packs: packs,
-		progress: opts.Progress, began: time.Now(),
+		progress: opts.Progress, startedAt: time.Now(),
 	}, cleanup, nil
 }
 
 // logf says how far the bench is.
 func (s *suite) logf(format string, args ...any) {
 	if s.progress != nil {
-		fmt.Fprintf(s.progress, "%6.1fs  %s\n", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
+		fmt.Fprintf(s.progress, "%6.1fs  %s\n", time.Since(s.startedAt).Seconds(), fmt.Sprintf(format, args...))
 	}
 }
 
@@ -315,8 +314,8 @@ func (s *suite) load(ctx context.Context, job loadJob) (loadResult, error) {
 	return result, err
 }
 
-// driven is what a fresh sidecar with more flags makes of one load.
-func (s *suite) driven(ctx context.Context, kind string, clients int, more ...string) (got loadResult, err error) {
+// measureLoad is what a fresh sidecar with more flags makes of one load.
+func (s *suite) measureLoad(ctx context.Context, kind string, clients int, more ...string) (got loadResult, err error) {
 	err = s.onServer(ctx, "serve", func(target string) error {
 		got, err = s.load(ctx, s.job(kind, target, clients))
 		return err

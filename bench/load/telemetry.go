@@ -28,38 +28,38 @@ func (s *suite) telemetryPart(ctx context.Context) (Samples, error) {
 			return s.observedArm(ctx, "on", "--otlp-endpoint", sink.url, "--trace-sample", "0.1", "--metrics", "127.0.0.1:0")
 		}},
 	}, s.logRound)
-	if err == nil && !sink.got.Load() {
+	if err == nil && !sink.received.Load() {
 		err = errors.New("no span arrived")
 	}
 	return Samples{"telemetry_ratio": raw.ratio("on", "off")}, err
 }
 
 func (s *suite) observedArm(ctx context.Context, name string, args ...string) (map[string]float64, error) {
-	got, err := s.driven(ctx, "emit", tracedRuns, args...)
+	got, err := s.measureLoad(ctx, "emit", tracedRuns, args...)
 	return map[string]float64{name: got.PerSec}, err
 }
 
-// sink is a collector that keeps nothing.
-type sink struct {
+// traceSink is a collector that keeps nothing.
+type traceSink struct {
 	collectorpb.UnimplementedTraceServiceServer
-	url    string
-	server *grpc.Server
-	got    atomic.Bool
+	url      string
+	server   *grpc.Server
+	received atomic.Bool
 }
 
-func openSink() (*sink, error) {
+func openSink() (*traceSink, error) {
 	ln, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
-	s := &sink{url: "http://" + ln.Addr().String(), server: grpc.NewServer(grpc.MaxRecvMsgSize(64 << 20))}
+	s := &traceSink{url: "http://" + ln.Addr().String(), server: grpc.NewServer(grpc.MaxRecvMsgSize(64 << 20))}
 	collectorpb.RegisterTraceServiceServer(s.server, s)
 	go func() { _ = s.server.Serve(ln) }()
 	return s, nil
 }
 
 // Export implements the collector's one method.
-func (s *sink) Export(context.Context, *collectorpb.ExportTraceServiceRequest) (*collectorpb.ExportTraceServiceResponse, error) {
-	s.got.Store(true)
+func (s *traceSink) Export(context.Context, *collectorpb.ExportTraceServiceRequest) (*collectorpb.ExportTraceServiceResponse, error) {
+	s.received.Store(true)
 	return &collectorpb.ExportTraceServiceResponse{}, nil
 }

@@ -12,7 +12,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/pawl-dev/pawl/bench/load/latency"
+	"github.com/pawl-dev/pawl/bench/load/stat"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
@@ -52,7 +52,7 @@ type watchResult struct {
 // watchChild serves a watchJob and then what it is asked of it.
 func watchChild(ctx context.Context, _ ChildSpec, w *wire) error {
 	var group *watchGroup
-	return w.each(ctx, func(raw json.RawMessage) (any, error) {
+	return w.serveRequests(ctx, func(raw json.RawMessage) (any, error) {
 		if group == nil {
 			var job watchJob
 			if err := json.Unmarshal(raw, &job); err != nil {
@@ -67,7 +67,7 @@ func watchChild(ctx context.Context, _ ChildSpec, w *wire) error {
 			return nil, fmt.Errorf("watch end: %w", err)
 		}
 		if end.Fill {
-			return watchResult{}, filled(ctx, group.taken.Load, func() { pause(ctx, silence, nil) })
+			return watchResult{}, awaitFull(ctx, group.taken.Load, func() { pause(ctx, quietTime, nil) })
 		}
 		return group.finish(ctx, end.Expect)
 	})
@@ -81,12 +81,12 @@ type watchGroup struct {
 	taken atomic.Int64
 }
 
-// silence is how long nothing arrives at streams whose buffers are full.
-const silence = 300 * time.Millisecond
+// quietTime is how long nothing arrives at streams whose buffers are full.
+const quietTime = 300 * time.Millisecond
 
-// filled waits until bytes have arrived, and then none between two looks: what nobody
-// reads has filled every buffer on its way.
-func filled(ctx context.Context, taken func() int64, rest func()) error {
+// awaitFull waits until bytes have arrived, and then until no more arrive between two looks. A stream
+// without a reader has then filled every buffer.
+func awaitFull(ctx context.Context, taken func() int64, rest func()) error {
 	first := taken()
 	for before := first; ctx.Err() == nil; {
 		rest()
@@ -156,7 +156,7 @@ func (g *watchGroup) finish(ctx context.Context, expect uint64) (watchResult, er
 		return watchResult{}, nil
 	}
 	result := watchResult{Records: expect}
-	var lag latency.Histogram
+	var lag stat.Histogram
 	for _, wt := range g.watchers {
 		wt.until(expect)
 		select {
@@ -173,7 +173,7 @@ func (g *watchGroup) finish(ctx context.Context, expect uint64) (watchResult, er
 }
 
 // report adds what one reader saw.
-func (wt *watcher) report(result *watchResult, lag *latency.Histogram) error {
+func (wt *watcher) report(result *watchResult, lag *stat.Histogram) error {
 	wt.mu.Lock()
 	defer wt.mu.Unlock()
 	lag.Merge(&wt.lag)
@@ -197,7 +197,7 @@ type watcher struct {
 	closed  bool
 	err     error
 	last    map[string]uint64
-	lag     latency.Histogram
+	lag     stat.Histogram
 	firstAt int64
 	lastAt  int64
 	records uint64
@@ -229,14 +229,14 @@ func (wt *watcher) settle() {
 func (wt *watcher) readAll() {
 	for {
 		item, err := wt.stream.Recv()
-		if !wt.took(item.GetRecord(), err) {
+		if !wt.countRecord(item.GetRecord(), err) {
 			return
 		}
 	}
 }
 
-// took counts what was received and reports whether to go on.
-func (wt *watcher) took(record *pawlv1.Record, err error) bool {
+// countRecord counts what was received and reports whether to go on.
+func (wt *watcher) countRecord(record *pawlv1.Record, err error) bool {
 	wt.mu.Lock()
 	defer wt.mu.Unlock()
 	if err == nil && record != nil {

@@ -79,7 +79,7 @@ func TestWatchersAreFullOnceNothingArrives(t *testing.T) {
 	t.Parallel()
 	seen := []int64{7, 7, 7, 20, 90, 90, 91}
 	looks := 0
-	err := filled(t.Context(), func() int64 { looks++; return seen[looks-1] }, func() {})
+	err := awaitFull(t.Context(), func() int64 { looks++; return seen[looks-1] }, func() {})
 	if err != nil || looks != 6 {
 		t.Fatalf("%d looks, error %v", looks, err)
 	}

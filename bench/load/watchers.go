@@ -23,22 +23,22 @@ func (s *suite) watchersPart(ctx context.Context) (Samples, error) {
 }
 
 func (s *suite) unwatchedArm(ctx context.Context) (map[string]float64, error) {
-	got, err := s.driven(ctx, "emit", watchedRuns)
+	got, err := s.measureLoad(ctx, "emit", watchedRuns)
 	return map[string]float64{"none": got.PerSec}, err
 }
 
 func (s *suite) idleWatchersArm(ctx context.Context) (map[string]float64, error) {
-	got, _, err := s.watched(ctx, watchJob{Watchers: s.sizes.IdleWatchers})
+	got, _, err := s.measureWatched(ctx, watchJob{Watchers: s.sizes.IdleWatchers})
 	return map[string]float64{"idle": got.PerSec}, err
 }
 
 func (s *suite) readersArm(ctx context.Context) (map[string]float64, error) {
-	got, seen, err := s.watched(ctx, watchJob{Watchers: s.sizes.Readers, Read: true})
+	got, seen, err := s.measureWatched(ctx, watchJob{Watchers: s.sizes.Readers, Read: true})
 	return map[string]float64{"read": got.PerSec, "lag": seen.LagP99ms}, err
 }
 
-// fill keeps a server busy until watchers that never read take nothing more: what their
-// buffers take once is no cost of a stream that nobody reads.
+// fill keeps a server busy until watchers that never read accept no more data. What their buffers
+// accept once is not a cost of an unread stream.
 func (s *suite) fill(ctx context.Context, target string, watch *child) error {
 	load, err := s.start(ctx, "load")
 	if err != nil {
@@ -56,9 +56,9 @@ func (s *suite) fill(ctx context.Context, target string, watch *child) error {
 	return load.call(ctx, "enough", &loadResult{})
 }
 
-// watched loads a server under watchers and checks that readers got every
+// measureWatched loads a server under watchers and checks that readers got every
 // record: one for each run's entry and one for each event.
-func (s *suite) watched(ctx context.Context, job watchJob) (got loadResult, seen watchResult, err error) {
+func (s *suite) measureWatched(ctx context.Context, job watchJob) (got loadResult, seen watchResult, err error) {
 	err = s.onServer(ctx, "serve", func(target string) error {
 		watch, err := s.start(ctx, "watch")
 		if err != nil {

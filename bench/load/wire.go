@@ -53,7 +53,7 @@ func (s *suite) bareHandlerArm(ctx context.Context) (map[string]float64, error) 
 }
 
 func (s *suite) serveArm(ctx context.Context) (map[string]float64, error) {
-	got, err := s.driven(ctx, "serve", 64)
+	got, err := s.measureLoad(ctx, "serve", 64)
 	return map[string]float64{"serve_tps_64": got.PerSec, "serve_p50_us_64": got.P50us}, err
 }
 

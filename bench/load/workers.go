@@ -168,8 +168,8 @@ func (s *suite) reassignArm(ctx context.Context) (map[string]float64, error) {
 		if err := startWorkerRuns(ctx, target, 1); err != nil {
 			return err
 		}
-		var held heldTurn
-		if err := first.next(ctx, &held); err != nil {
+		var turn heldTurn
+		if err := first.next(ctx, &turn); err != nil {
 			return err
 		}
 		second, err := s.holder(ctx, target, "second")
@@ -179,10 +179,10 @@ func (s *suite) reassignArm(ctx context.Context) (map[string]float64, error) {
 		defer second.stop()
 		killed := time.Now()
 		first.kill()
-		if err := second.next(ctx, &held); err != nil {
+		if err := second.next(ctx, &turn); err != nil {
 			return err
 		}
-		out["reassign_ms"] = millis(time.Unix(0, held.At).Sub(killed))
+		out["reassign_ms"] = millis(time.Unix(0, turn.At).Sub(killed))
 		return nil
 	})
 	return out, err

@@ -11,7 +11,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/pawl-dev/pawl/bench/load/latency"
+	"github.com/pawl-dev/pawl/bench/load/stat"
 	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
@@ -23,7 +23,7 @@ type heldTurn struct {
 
 // workerChild executes turns as the reference worker, one job after the other.
 func workerChild(ctx context.Context, _ ChildSpec, w *wire) error {
-	return w.each(ctx, func(raw json.RawMessage) (any, error) {
+	return w.serveRequests(ctx, func(raw json.RawMessage) (any, error) {
 		var job workerJob
 		if err := json.Unmarshal(raw, &job); err != nil {
 			return nil, fmt.Errorf("job: %w", err)
@@ -48,7 +48,7 @@ func executeTurns(ctx context.Context, job workerJob) (workerResult, error) {
 	w, err := pawl.NewWorker(pawl.WorkerConfig{
 		Conn: conns[0], ID: "bench", Turns: job.Runs, Grace: time.Second,
 		Prompts: map[string]pawl.TurnFunc{"*": func(_ context.Context, t *pawl.Turn) (pawl.Completion, error) {
-			if clock.saw(t.Assignment.GetLease().GetRunId(), time.Now()) {
+			if clock.noteAssignment(t.Assignment.GetLease().GetRunId(), time.Now()) {
 				stop()
 			}
 			return reply, nil
@@ -70,19 +70,19 @@ type turnClock struct {
 
 	mu          sync.Mutex
 	first, last time.Time
-	seen        map[string]time.Time
-	trips       latency.Histogram
+	assignedAt  map[string]time.Time
+	latencies   stat.Histogram
 }
 
 func newTurnClock(job workerJob) *turnClock {
 	return &turnClock{
 		warm: time.Duration(job.WarmMs) * time.Millisecond, window: time.Duration(job.WindowMs) * time.Millisecond,
-		seen: make(map[string]time.Time),
+		assignedAt: make(map[string]time.Time),
 	}
 }
 
-// saw notes an assignment. True: the window is over.
-func (c *turnClock) saw(run string, now time.Time) bool {
+// noteAssignment notes an assignment. True: the window is over.
+func (c *turnClock) noteAssignment(run string, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.first.IsZero() {
@@ -92,11 +92,11 @@ func (c *turnClock) saw(run string, now time.Time) bool {
 	if since > c.warm+c.window {
 		return true
 	}
-	if before, ok := c.seen[run]; ok && before.Sub(c.first) >= c.warm {
-		c.trips.Add(now.Sub(before))
+	if before, ok := c.assignedAt[run]; ok && before.Sub(c.first) >= c.warm {
+		c.latencies.Add(now.Sub(before))
 		c.last = now
 	}
-	c.seen[run] = now
+	c.assignedAt[run] = now
 	return false
 }
 
@@ -104,8 +104,8 @@ func (c *turnClock) result() workerResult {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return workerResult{
-		PerSec: float64(c.trips.Count()) / c.window.Seconds(),
-		P50us:  micros(c.trips.Quantile(0.5)), P99us: micros(c.trips.Quantile(0.99)),
+		PerSec: float64(c.latencies.Count()) / c.window.Seconds(),
+		P50us:  micros(c.latencies.Quantile(0.5)), P99us: micros(c.latencies.Quantile(0.99)),
 	}
 }
 

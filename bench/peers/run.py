@@ -255,7 +255,7 @@ def main() -> None:
 
 
 def attempt(subject: Subject, home: Path, what: Any) -> None:
-    """Runs one part for one peer in a directory of its own; what goes wrong is told in the end."""
+    """Runs one part for one peer in its own directory. Errors are reported at the end."""
     if subject.fault:
         return
     home.mkdir(mode=0o755)

@@ -146,8 +146,8 @@ func (bearer) RequireTransportSecurity() bool { return false }
 // their errors.
 func (c *Client) Conn() grpc.ClientConnInterface { return c.conn }
 
-// Close stops the execution of runs ([Run.Serve]) and closes the connection. Another process can
-// continue the runs.
+// Close stops the execution of runs ([Run.Serve]) and closes the connection, except [Options.Conn].
+// Another process can continue the runs.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	c.closed = true
@@ -271,7 +271,8 @@ type serving struct {
 // call. The run continues when a process serves it again.
 var ErrClosed = errors.New("pawl: the client was closed")
 
-// worker returns the client's own worker. If no run has been served yet, it starts the worker.
+// worker returns the client's own worker. If no run has been served yet, or the earlier worker has ended,
+// it starts a new one.
 func (c *Client) worker() (*serving, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -285,6 +286,7 @@ func (c *Client) worker() (*serving, error) {
 			return c.serving, nil
 		}
 	}
+	// Close does not wait for functions that run. A Grace of 0 would mean the default.
 	w, err := c.Worker(WorkerConfig{ID: "client-" + rand.Text(), Grace: time.Nanosecond})
 	if err != nil {
 		return nil, err

@@ -22,14 +22,14 @@ import (
 	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/server"
-	"github.com/pawl-dev/pawl/internal/services"
 )
 
 // localClient is a client of a sidecar in this process, with the pack of the examples.
 func localClient(t *testing.T) *pawl.Client {
 	t.Helper()
-	local, err := server.StartLocal(config.Default(), services.SystemClock{})
+	local, err := server.StartLocal(config.Default(), runtime.SystemClock{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,8 +49,8 @@ func localClient(t *testing.T) *pawl.Client {
 	return client
 }
 
-// corrects fails once and gets it right then.
-func corrects(_ context.Context, t *pawl.Turn) (pawl.Completion, error) {
+// correctingTurn fails once and gets it right then.
+func correctingTurn(_ context.Context, t *pawl.Turn) (pawl.Completion, error) {
 	turn := t.Assignment.GetTurn()
 	switch {
 	case turn.GetTerminal():
@@ -64,14 +64,14 @@ func corrects(_ context.Context, t *pawl.Turn) (pawl.Completion, error) {
 func TestClientRuns(t *testing.T) {
 	client := localClient(t)
 	request := &pawlv1.StartRunRequest{Pack: "self-correcting", RequestId: "one"}
-	got, err := client.Run(t.Context(), request, pawl.Serving{Turn: corrects})
+	got, err := client.Run(t.Context(), request, pawl.Serving{Turn: correctingTurn})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got.GetRun().GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED || got.GetRun().GetTotalVisits() != 3 {
 		t.Fatalf("run = %v", got.GetRun())
 	}
-	again, err := client.Run(t.Context(), request, pawl.Serving{Turn: corrects})
+	again, err := client.Run(t.Context(), request, pawl.Serving{Turn: correctingTurn})
 	if err != nil || again.GetRun().GetRunId() != got.GetRun().GetRunId() {
 		t.Fatalf("again = %v, %v", again.GetRun(), err)
 	}
@@ -175,7 +175,7 @@ func servedClient(t *testing.T, o pawl.Options, start func(*pawlv1.StartRunReque
 	return client
 }
 
-func told(t *testing.T, code codes.Code, reason string, after time.Duration) error {
+func statusError(t *testing.T, code codes.Code, reason string, after time.Duration) error {
 	t.Helper()
 	s, err := status.New(code, "told").WithDetails(&errdetails.ErrorInfo{Reason: reason, Metadata: map[string]string{"limit": "3"}},
 		&errdetails.RetryInfo{RetryDelay: durationpb.New(after)})
@@ -194,7 +194,7 @@ func TestCallsAreRepeated(t *testing.T) {
 		case 1:
 			return nil, status.Error(codes.Unavailable, "away")
 		case 2:
-			return nil, told(t, codes.ResourceExhausted, "LIMIT_RATE", time.Millisecond)
+			return nil, statusError(t, codes.ResourceExhausted, "LIMIT_RATE", time.Millisecond)
 		}
 		return &pawlv1.StartRunResponse{Run: &pawlv1.Run{RunId: "01J9Z3NDEKTSV4RRFFQ69G5FAV"}}, nil
 	})
@@ -212,9 +212,9 @@ func TestCallsAreGivenUp(t *testing.T) {
 	client := servedClient(t, pawl.Options{RetryFor: 50 * time.Millisecond}, func(in *pawlv1.StartRunRequest) (*pawlv1.StartRunResponse, error) {
 		calls.Add(1)
 		if in.GetPack() == "unknown" {
-			return nil, told(t, codes.NotFound, "PACK_NOT_FOUND", 0)
+			return nil, statusError(t, codes.NotFound, "PACK_NOT_FOUND", 0)
 		}
-		return nil, told(t, codes.ResourceExhausted, "LIMIT_RATE", time.Hour)
+		return nil, statusError(t, codes.ResourceExhausted, "LIMIT_RATE", time.Hour)
 	})
 	for pack, want := range map[string]string{"unknown": "PACK_NOT_FOUND", "busy": "LIMIT_RATE"} {
 		_, err := client.Start(t.Context(), &pawlv1.StartRunRequest{Pack: pack})

@@ -17,7 +17,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// script is a fake sidecar. The n-th function handles its n-th stream.
+// script is a fake sidecar. Its n-th function handles its n-th stream.
 type script struct {
 	pawlv1.UnimplementedWorkerServiceServer
 	streams chan func(*scripted)
@@ -88,8 +88,8 @@ func (s *scripted) turn(lease *pawlv1.TurnLease) {
 	s.send(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_Turn{Turn: &pawlv1.TurnAssignment{Lease: lease, Turn: &pawlv1.GetTurnResponse{Prompt: "p"}}}})
 }
 
-// play runs a worker against a fake sidecar with the given streams.
-func play(t *testing.T, cfg pawl.WorkerConfig, streams ...func(*scripted)) {
+// runWorker runs a worker against a fake sidecar with the given streams.
+func runWorker(t *testing.T, cfg pawl.WorkerConfig, streams ...func(*scripted)) {
 	t.Helper()
 	s := &script{streams: make(chan func(*scripted), len(streams)), failed: make(chan string, 8)}
 	done := make(chan struct{})
@@ -140,16 +140,16 @@ func TestDeliveriesAreCounted(t *testing.T) {
 	answered := func(n uint32) func(*pawlv1.WorkRequest) bool {
 		return func(r *pawlv1.WorkRequest) bool { return r.GetResolveStep().GetStep() == n }
 	}
-	says := func(s *scripted, want uint64) {
+	expectCount := func(s *scripted, want uint64) {
 		if got := s.register.ReceivedSteps; got == nil || *got != want || s.register.GetInstance() == "" {
 			t.Errorf("registered with %v, want received_steps %d and an instance", s.register, want)
 		}
 	}
 	var instances []string
 	tool := func(context.Context, *pawl.Step) (json.RawMessage, error) { return json.RawMessage(`1`), nil }
-	play(t, pawl.WorkerConfig{Tools: map[string]pawl.ToolFunc{"book": tool}},
+	runWorker(t, pawl.WorkerConfig{Tools: map[string]pawl.ToolFunc{"book": tool}},
 		func(s *scripted) {
-			says(s, 0)
+			expectCount(s, 0)
 			instances = append(instances, s.register.GetInstance())
 			s.registered()
 			s.step(1, 3)
@@ -157,14 +157,14 @@ func TestDeliveriesAreCounted(t *testing.T) {
 			s.until("answer", answered(2))
 		},
 		func(s *scripted) {
-			says(s, 7)
+			expectCount(s, 7)
 			instances = append(instances, s.register.GetInstance())
 			s.registered()
-			s.step(3, 5) // lower numbers do not count back
+			s.step(3, 5) // a lower number does not reduce the count
 			s.until("answer", answered(3))
 		},
 		func(s *scripted) {
-			says(s, 7)
+			expectCount(s, 7)
 			if instances = append(instances, s.register.GetInstance()); len(slices.Compact(instances)) != 1 {
 				t.Errorf("one process has the instances %q", instances)
 			}
@@ -185,7 +185,7 @@ func TestOnlyTheDeliveryThatIsKeptGoesOn(t *testing.T) {
 		return pawl.Completion{}, ctx.Err()
 	}
 	fails := func(r *pawlv1.WorkRequest) bool { return r.GetFailTurn() != nil }
-	play(t, pawl.WorkerConfig{Prompts: map[string]pawl.TurnFunc{"*": handler}},
+	runWorker(t, pawl.WorkerConfig{Prompts: map[string]pawl.TurnFunc{"*": handler}},
 		func(s *scripted) {
 			s.registered()
 			s.turn(turnLease(1, 1, "one"))
@@ -201,7 +201,7 @@ func TestOnlyTheDeliveryThatIsKeptGoesOn(t *testing.T) {
 				t.Errorf("held %v", s.register.GetHeldTurns())
 			}
 			s.registered(turnLease(2, 2, "kept"))
-			credits := 0 // one for the free place, one for the turn that is given up
+			credits := 0 // one for the free place, one for the abandoned turn
 			s.until("credits", func(r *pawlv1.WorkRequest) bool {
 				if fails(r) {
 					t.Errorf("a failure is told under the lease of another delivery: %v", r.GetFailTurn())

@@ -8,19 +8,21 @@ const (
 	// DiagnosticCode_PPPAWL_1: The document has more than 1 MiB.
 	DiagnosticCode_PPPAWL_1 = "PPPAWL-1"
 
-	// DiagnosticCode_PPPAWL_2: A byte is not valid UTF-8; the message has its offset.
+	// DiagnosticCode_PPPAWL_2: A byte is not valid UTF-8. The message contains its offset.
 	DiagnosticCode_PPPAWL_2 = "PPPAWL-2"
 
-	// DiagnosticCode_PPPAWL_3: Objects and arrays nest more than 64 deep, YAML aliases expanded.
+	// DiagnosticCode_PPPAWL_3: Objects and arrays are nested more than 64 levels deep, after YAML
+	// aliases are expanded.
 	DiagnosticCode_PPPAWL_3 = "PPPAWL-3"
 
-	// DiagnosticCode_PPPAWL_4: A string, a number or a key has more than 256 KiB as written.
+	// DiagnosticCode_PPPAWL_4: A string, a number or a key has more than 256 KiB in the document.
 	DiagnosticCode_PPPAWL_4 = "PPPAWL-4"
 
-	// DiagnosticCode_PPPAWL_5: The document holds more than 100 000 values, YAML aliases expanded.
+	// DiagnosticCode_PPPAWL_5: The document contains more than 100 000 values, after YAML aliases
+	// are expanded.
 	DiagnosticCode_PPPAWL_5 = "PPPAWL-5"
 
-	// DiagnosticCode_PPPAWL_6: An object has one name twice.
+	// DiagnosticCode_PPPAWL_6: A name occurs twice in an object.
 	DiagnosticCode_PPPAWL_6 = "PPPAWL-6"
 
 	// DiagnosticCode_PPPAWL_7: The text is neither JSON nor YAML. A document that begins with `{` or
@@ -34,26 +36,28 @@ const (
 	// (RFC 0002).
 	DiagnosticCode_PPPAWL_9 = "PPPAWL-9"
 
-	// DiagnosticCode_PPPAWL_10: YAML that JSON cannot hold: a key that is no string, a merge key
-	// `<<`, a foreign tag, NaN, an anchor that contains itself; or half of a surrogate pair.
+	// DiagnosticCode_PPPAWL_10: The document contains a value that JSON cannot represent: a key that
+	// is not a string, a merge key `<<`, an unknown tag, NaN, an anchor that contains itself, or
+	// half of a surrogate pair.
 	DiagnosticCode_PPPAWL_10 = "PPPAWL-10"
 
-	// DiagnosticCode_PPPAWL_11: An integer beyond ±2^53, a number beyond the range of a double, or
-	// one with more digits than it has: readers would round it.
+	// DiagnosticCode_PPPAWL_11: An integer is beyond ±2^53, or a number has a larger range or more
+	// digits than a double. Readers would round it.
 	DiagnosticCode_PPPAWL_11 = "PPPAWL-11"
 
-	// DiagnosticCode_PPPAWL_12: The document is empty or no object.
+	// DiagnosticCode_PPPAWL_12: The document is empty or is not an object.
 	DiagnosticCode_PPPAWL_12 = "PPPAWL-12"
 
-	// DiagnosticCode_PPPAWL_13: Two states give one artifact different types or modes; it is one
-	// slot of the run.
+	// DiagnosticCode_PPPAWL_13: Two states declare the same artifact with different types or modes.
+	// A run has only one value for each artifact name.
 	DiagnosticCode_PPPAWL_13 = "PPPAWL-13"
 
-	// DiagnosticCode_PPPAWL_14: `on_max_visits` has no `max_visits` beside it and never applies.
+	// DiagnosticCode_PPPAWL_14: A state has `on_max_visits` but no `max_visits`, so `on_max_visits`
+	// never applies.
 	DiagnosticCode_PPPAWL_14 = "PPPAWL-14"
 
-	// DiagnosticCode_PPPAWL_15: No terminal state can be reached from a state, so that runs end by a
-	// budget or by `CancelRun` only.
+	// DiagnosticCode_PPPAWL_15: No terminal state can be reached from a state, so runs end only by a
+	// budget or by `CancelRun`.
 	DiagnosticCode_PPPAWL_15 = "PPPAWL-15"
 
 	// DiagnosticCode_PPPAWL_16: Two prompts that one run can reach declare a variable with different
@@ -71,42 +75,44 @@ const (
 	// DiagnosticCode_PPPAWL_19: `template_engine.syntax` is not `{{variable}}`.
 	DiagnosticCode_PPPAWL_19 = "PPPAWL-19"
 
-	// DiagnosticCode_PPPAWL_20: `template_engine.features` asks for loops, conditions, filters or
-	// others.
+	// DiagnosticCode_PPPAWL_20: `template_engine.features` lists a feature that is not supported,
+	// for example loops, conditions or filters.
 	DiagnosticCode_PPPAWL_20 = "PPPAWL-20"
 
-	// DiagnosticCode_PPPAWL_21: A state that runs can reach is orchestrated by a composition (RFC
-	// 0010). Compositions are checked and not run: a run that could reach the state does not start
+	// DiagnosticCode_PPPAWL_21: A reachable state is orchestrated by a composition (RFC 0010).
+	// Compositions are checked but not executed: a run that could reach the state does not start
 	// (`PACK_UNSUPPORTED`).
 	DiagnosticCode_PPPAWL_21 = "PPPAWL-21"
 
-	// DiagnosticCode_PPPAWL_23: A template names a fragment that does not exist, or a member of one;
-	// or fragments contain each other, nest more than 8 deep, or expand to more than 1 MiB.
+	// DiagnosticCode_PPPAWL_23: A template names a fragment that does not exist, or a member of a
+	// fragment. Or fragments contain each other, are nested more than 8 levels deep, or expand to
+	// more than 1 MiB.
 	DiagnosticCode_PPPAWL_23 = "PPPAWL-23"
 
-	// DiagnosticCode_PPPAWL_24: An artifact's `type` is no media type; its values are taken as
-	// bytes.
+	// DiagnosticCode_PPPAWL_24: The `type` of an artifact is not a media type. Its values are
+	// treated as bytes.
 	DiagnosticCode_PPPAWL_24 = "PPPAWL-24"
 
 	// DiagnosticCode_PPPAWL_25: An artifact or a fragment has a name that no template can write.
 	DiagnosticCode_PPPAWL_25 = "PPPAWL-25"
 
-	// DiagnosticCode_PPPAWL_26: `engine.budget` has an unknown key: a budget that is misspelt binds
+	// DiagnosticCode_PPPAWL_26: `engine.budget` has an unknown key. A misspelled budget would limit
 	// nothing.
 	DiagnosticCode_PPPAWL_26 = "PPPAWL-26"
 
-	// DiagnosticCode_PPPAWL_27: A tool's `parameters` are no JSON Schema, or refer to another
-	// document.
+	// DiagnosticCode_PPPAWL_27: The `parameters` of a tool are not a valid JSON Schema, or refer to
+	// another document.
 	DiagnosticCode_PPPAWL_27 = "PPPAWL-27"
 
-	// DiagnosticCode_PPPAWL_28: Double braces in a template are no placeholder and stay as they are.
+	// DiagnosticCode_PPPAWL_28: Double braces in a template are not a valid placeholder and stay
+	// unchanged in the text.
 	DiagnosticCode_PPPAWL_28 = "PPPAWL-28"
 
-	// DiagnosticCode_PPPAWL_29: More than 200 findings; the rest is not listed.
+	// DiagnosticCode_PPPAWL_29: There are more than 200 findings; the others are not listed.
 	DiagnosticCode_PPPAWL_29 = "PPPAWL-29"
 
-	// DiagnosticCode_PPPAWL_30: A template uses an artifact that no state declares: it is always
-	// empty.
+	// DiagnosticCode_PPPAWL_30: A template uses an artifact that no state declares, so its value is
+	// always empty.
 	DiagnosticCode_PPPAWL_30 = "PPPAWL-30"
 
 	// DiagnosticCode_PPPAWL_31: Agents start in more than 256 different states.
@@ -115,73 +121,79 @@ const (
 	// DiagnosticCode_PPPAWL_32: A composition's step has an unknown `kind`.
 	DiagnosticCode_PPPAWL_32 = "PPPAWL-32"
 
-	// DiagnosticCode_PPPAWL_33: The pack has `x_pawl.max_cost_usd`, and a model that it names has no
-	// price: its tokens cost nothing under that budget.
+	// DiagnosticCode_PPPAWL_33: The pack has `x_pawl.max_cost_usd` and names a model without a
+	// price. The budget would count its tokens as free.
 	DiagnosticCode_PPPAWL_33 = "PPPAWL-33"
 
-	// DiagnosticCode_PPPAWL_34: A validator has a type, or a parameter, that Pawl does not have, or
-	// lacks a required one, so nothing enforces it. No run that can reach its prompt begins.
+	// DiagnosticCode_PPPAWL_34: A validator has a type or a parameter that Pawl does not know, or a
+	// required parameter is missing. Pawl cannot enforce it, so no run that can reach its prompt
+	// starts.
 	DiagnosticCode_PPPAWL_34 = "PPPAWL-34"
 
-	// DiagnosticCode_PPPAWL_35: A terminal state offers a tool that an earlier state offers: a model
-	// that calls what it is offered does the effect twice.
+	// DiagnosticCode_PPPAWL_35: A terminal state offers a tool that an earlier state also offers. A
+	// model may call it again and repeat its effect.
 	DiagnosticCode_PPPAWL_35 = "PPPAWL-35"
 
-	// DiagnosticCode_PPPAWL_36: A tool's `name` is another one than its key. It is called, admitted,
-	// bounded and approved by its key; the name has no effect, and bounds or approvals of a tool
-	// that has this name as its key do not bind it.
+	// DiagnosticCode_PPPAWL_36: The `name` of a tool differs from its key. Only the key counts:
+	// calls, the allowlist, limits and approvals use it. Limits and approvals of another tool whose
+	// key is this name do not apply.
 	DiagnosticCode_PPPAWL_36 = "PPPAWL-36"
 
-	// DiagnosticCode_PPPAWL_37: A state that a transition enters has `control: user` (or none, in a
-	// pack that uses `control`). The format then wants the next turn to be the user's; here a run
-	// goes on. With a declared `user` a run that could enter the state does not start
-	// (`PACK_UNSUPPORTED`).
+	// DiagnosticCode_PPPAWL_37: The pack uses `control`, but a state that a transition enters has no
+	// `control`. In the format this means `user`. In Pawl only a conversation
+	// (`StartRun.conversation`) then waits for the user; every other run continues.
 	DiagnosticCode_PPPAWL_37 = "PPPAWL-37"
 
-	// DiagnosticCode_PPPAWL_38: `governance` is declared. It is kept and shown; nothing is refused
-	// or held because of it.
+	// DiagnosticCode_PPPAWL_38: The pack declares `governance`. Pawl stores and shows it, but
+	// refuses and holds nothing because of it.
 	DiagnosticCode_PPPAWL_38 = "PPPAWL-38"
 
-	// DiagnosticCode_PPPAWL_39: A tool has an `action_scope`. It is kept and shown; no call is held
-	// because of it.
+	// DiagnosticCode_PPPAWL_39: A tool has an `action_scope`. Pawl stores and shows it, but holds no
+	// call because of it.
 	DiagnosticCode_PPPAWL_39 = "PPPAWL-39"
 
-	// DiagnosticCode_PPPAWL_40: The pack requires providers. Nothing here binds their keys, or
-	// checks that they can be met.
+	// DiagnosticCode_PPPAWL_40: The pack requires a provider, but no model is bound to its key in
+	// this sidecar.
 	DiagnosticCode_PPPAWL_40 = "PPPAWL-40"
 
-	// DiagnosticCode_PPPAWL_41: Prompts or steps name more than one provider (none is `default`),
-	// and nothing here routes by them.
+	// DiagnosticCode_PPPAWL_41: A prompt names a provider, but no model is bound to its key in this
+	// sidecar. A run that the sidecar executes does not start if it can reach the prompt
+	// (`PROVIDER_UNBOUND`).
 	DiagnosticCode_PPPAWL_41 = "PPPAWL-41"
 
-	// DiagnosticCode_PPPAWL_42: Evals are on. They are handed to the executor, and nothing here runs
-	// them.
+	// DiagnosticCode_PPPAWL_42: An enabled eval does not run in the sidecar: it needs a model or
+	// another program, or its trigger, a parameter, its threshold or its `when` is unknown.
 	DiagnosticCode_PPPAWL_42 = "PPPAWL-42"
 
-	// DiagnosticCode_PPPAWL_43: A variable has a `binding`, which fills nothing here.
+	// DiagnosticCode_PPPAWL_43: A variable has a `binding`, which Pawl does not use.
 	DiagnosticCode_PPPAWL_43 = "PPPAWL-43"
 
-	// DiagnosticCode_PPPAWL_44: A parameter of a validator has a value that cannot be used: the
+	// DiagnosticCode_PPPAWL_44: A parameter of a validator has a value that cannot be used, so the
 	// validator would enforce nothing.
 	DiagnosticCode_PPPAWL_44 = "PPPAWL-44"
+
+	// DiagnosticCode_PPPAWL_45: A parameter of an eval has a value that cannot be used; or the pack
+	// or a prompt has more than 100 evals; or more than 200 evals run at the end of runs; or the
+	// name of a metric belongs to the sidecar or has more than 200 bytes.
+	DiagnosticCode_PPPAWL_45 = "PPPAWL-45"
 
 	// DiagnosticCode_PP0001_1: A prompt lists a tool that is neither declared nor an agent member
 	// (an error in packs without agents, else a warning), or blocks one that does not exist
 	// (warning).
 	DiagnosticCode_PP0001_1 = "PP0001-1"
 
-	// DiagnosticCode_PP0001_2: A prompt's `id` is not its key; the key counts.
+	// DiagnosticCode_PP0001_2: The `id` of a prompt differs from its key. Only the key is used.
 	DiagnosticCode_PP0001_2 = "PP0001-2"
 
-	// DiagnosticCode_PP0003_1: A template uses a name that no reachable prompt declares; it is empty
-	// unless the start gives it.
+	// DiagnosticCode_PP0003_1: A template uses a name that no reachable prompt declares. Its value
+	// is empty if the start of the run does not set it.
 	DiagnosticCode_PP0003_1 = "PP0003-1"
 
 	// DiagnosticCode_PP0003_2: A required variable has a default, which is never used.
 	DiagnosticCode_PP0003_2 = "PP0003-2"
 
-	// DiagnosticCode_PP0003_3: A variable's `validation` cannot hold, or its default does not pass
-	// it (error); its example does not (warning).
+	// DiagnosticCode_PP0003_3: No value can satisfy the `validation` of a variable, or its default
+	// does not satisfy it (error). Its example does not satisfy it (warning).
 	DiagnosticCode_PP0003_3 = "PP0003-3"
 
 	// DiagnosticCode_PP0003_4: A prompt declares a variable twice.
@@ -200,32 +212,35 @@ const (
 	// DiagnosticCode_PP0004_2: A text part of an example has no text, or another part has no media.
 	DiagnosticCode_PP0004_2 = "PP0004-2"
 
-	// DiagnosticCode_PP0004_3: `media` names none or several of `file_path`, `url` and `base64`.
+	// DiagnosticCode_PP0004_3: `media` has none, or more than one, of `file_path`, `url` and
+	// `base64`.
 	DiagnosticCode_PP0004_3 = "PP0004-3"
 
-	// DiagnosticCode_PP0006_1: Two evals of one scope have one id.
+	// DiagnosticCode_PP0006_1: Two evals of the pack, or of one prompt, have the same id.
 	DiagnosticCode_PP0006_1 = "PP0006-1"
 
-	// DiagnosticCode_PP0006_2: `sample_percentage` stands beside a trigger that does not sample.
+	// DiagnosticCode_PP0006_2: `sample_percentage` is set together with a trigger that does not
+	// sample.
 	DiagnosticCode_PP0006_2 = "PP0006-2"
 
 	// DiagnosticCode_PP0006_3: A metric's range has `min` above `max` (error); its name is not
 	// snake_case (warning).
 	DiagnosticCode_PP0006_3 = "PP0006-3"
 
-	// DiagnosticCode_PP0008_1: Two inline skills have one name.
+	// DiagnosticCode_PP0008_1: Two inline skills have the same name.
 	DiagnosticCode_PP0008_1 = "PP0008-1"
 
 	// DiagnosticCode_PP0008_3: A state's `skills` is empty (error), or a path that no source of the
 	// pack covers (warning).
 	DiagnosticCode_PP0008_3 = "PP0008-3"
 
-	// DiagnosticCode_PP0005_1: `workflow.entry` is no state, or its state names a prompt that does
-	// not exist.
+	// DiagnosticCode_PP0005_1: `workflow.entry` is not a state, or its state names a prompt that
+	// does not exist.
 	DiagnosticCode_PP0005_1 = "PP0005-1"
 
-	// DiagnosticCode_PP0005_2: A state names a prompt, or an event a state, that does not exist
-	// (error); a cycle can repeat for ever (warning; an error with `--require-bounded`).
+	// DiagnosticCode_PP0005_2: A state names a prompt that does not exist, or an event leads to a
+	// state that does not exist (error). A cycle can repeat without end (warning; an error with
+	// `--require-bounded`).
 	DiagnosticCode_PP0005_2 = "PP0005-2"
 
 	// DiagnosticCode_PP0005_3: An event's name is not PascalCase.
@@ -237,11 +252,11 @@ const (
 	// DiagnosticCode_PP0005_Q3: A state cannot be reached from any entry.
 	DiagnosticCode_PP0005_Q3 = "PP0005-Q3"
 
-	// DiagnosticCode_PP0009_1: A terminal state has events, which never fire.
+	// DiagnosticCode_PP0009_1: A terminal state has events, which can never occur.
 	DiagnosticCode_PP0009_1 = "PP0009-1"
 
-	// DiagnosticCode_PP0009_2: `on_max_visits` is no state, or forced exits go in a circle (error);
-	// a forced exit leads to a state that has a guard itself (warning).
+	// DiagnosticCode_PP0009_2: `on_max_visits` is not a state, or forced exits form a circle
+	// (error). A forced exit leads to a state that itself has a guard (warning).
 	DiagnosticCode_PP0009_2 = "PP0009-2"
 
 	// DiagnosticCode_PP0009_3: A state names an artifact twice.
@@ -250,26 +265,27 @@ const (
 	// DiagnosticCode_PP0009_4: A state's prompt uses an artifact that the state does not declare.
 	DiagnosticCode_PP0009_4 = "PP0009-4"
 
-	// DiagnosticCode_PP0009_5: `max_visits` of a state is above `max_total_visits`, or the guards of
-	// all states allow more visits than it.
+	// DiagnosticCode_PP0009_5: `max_visits` of a state is higher than `max_total_visits`, or the
+	// guards of all states together allow more visits than `max_total_visits`.
 	DiagnosticCode_PP0009_5 = "PP0009-5"
 
-	// DiagnosticCode_PP0009_7: A state has no events and does not say that it is terminal.
+	// DiagnosticCode_PP0009_7: A state has no events but is not marked as terminal.
 	DiagnosticCode_PP0009_7 = "PP0009-7"
 
 	// DiagnosticCode_PP0009_Q1: `workflow.version` is not 1 or 2.
 	DiagnosticCode_PP0009_Q1 = "PP0009-Q1"
 
-	// DiagnosticCode_PP0007_1: `agents.entry` is no prompt.
+	// DiagnosticCode_PP0007_1: `agents.entry` is not a prompt.
 	DiagnosticCode_PP0007_1 = "PP0007-1"
 
-	// DiagnosticCode_PP0007_2: A member of `agents` is no prompt.
+	// DiagnosticCode_PP0007_2: A member of `agents` is not a prompt.
 	DiagnosticCode_PP0007_2 = "PP0007-2"
 
 	// DiagnosticCode_PP0007_3: `agents.entry` is not among the members; it is exposed anyway.
 	DiagnosticCode_PP0007_3 = "PP0007-3"
 
-	// DiagnosticCode_PP0007_4: A prompt's tool has the name of a prompt that is no member.
+	// DiagnosticCode_PP0007_4: A tool of a prompt has the name of a prompt that is not an agent
+	// member.
 	DiagnosticCode_PP0007_4 = "PP0007-4"
 
 	// DiagnosticCode_PP0007_5: An agent lists itself as a tool.
@@ -278,30 +294,32 @@ const (
 	// DiagnosticCode_PP0007_6: A mode of input or output is not like `type/subtype`.
 	DiagnosticCode_PP0007_6 = "PP0007-6"
 
-	// DiagnosticCode_PP0011_1: An agent's `state` is no state of the workflow.
+	// DiagnosticCode_PP0011_1: The `state` of an agent is not a state of the workflow.
 	DiagnosticCode_PP0011_1 = "PP0011-1"
 
-	// DiagnosticCode_PP0011_2: An agent has a `state`, and the pack has no workflow.
+	// DiagnosticCode_PP0011_2: An agent has a `state`, but the pack has no workflow.
 	DiagnosticCode_PP0011_2 = "PP0011-2"
 
 	// DiagnosticCode_PP0010_1: A composition has a reserved name.
 	DiagnosticCode_PP0010_1 = "PP0010-1"
 
-	// DiagnosticCode_PP0010_2: A state is orchestrated by a composition and names none.
+	// DiagnosticCode_PP0010_2: A state has the orchestration `composition` but names no composition.
 	DiagnosticCode_PP0010_2 = "PP0010-2"
 
-	// DiagnosticCode_PP0010_3: A state has no `prompt_task`, or a composition beside another
-	// orchestration (error); a `prompt_task` beside a composition (warning).
+	// DiagnosticCode_PP0010_3: A state has no `prompt_task`, or it has a composition although its
+	// orchestration is another one (error). A state has both a `prompt_task` and a composition
+	// (warning).
 	DiagnosticCode_PP0010_3 = "PP0010-3"
 
 	// DiagnosticCode_PP0010_4: A state's composition does not exist (error); no state uses a
 	// composition (warning).
 	DiagnosticCode_PP0010_4 = "PP0010-4"
 
-	// DiagnosticCode_PP0010_5: Two steps of a composition, branches included, have one id.
+	// DiagnosticCode_PP0010_5: Two steps of a composition, including steps in branches, have the
+	// same id.
 	DiagnosticCode_PP0010_5 = "PP0010-5"
 
-	// DiagnosticCode_PP0010_6: A step's id is no identifier.
+	// DiagnosticCode_PP0010_6: The id of a step is not a valid identifier.
 	DiagnosticCode_PP0010_6 = "PP0010-6"
 
 	// DiagnosticCode_PP0010_7: A step's `prompt_task` does not exist.
@@ -310,8 +328,9 @@ const (
 	// DiagnosticCode_PP0010_8: A step names a tool that does not exist.
 	DiagnosticCode_PP0010_8 = "PP0010-8"
 
-	// DiagnosticCode_PP0010_9: `then`, `else`, `depends_on` or `output` names no step (error); a
-	// step follows a branch or a parallel step without `depends_on` (warning).
+	// DiagnosticCode_PP0010_9: `then`, `else`, `depends_on` or `output` names a step that does not
+	// exist (error). A step comes after a branch or a parallel step but has no `depends_on`
+	// (warning).
 	DiagnosticCode_PP0010_9 = "PP0010-9"
 
 	// DiagnosticCode_PP0010_10: A modifier names an eval that the pack does not have.
@@ -334,52 +353,53 @@ const (
 	// DiagnosticCode_PP0010_15: Steps depend on each other in a circle.
 	DiagnosticCode_PP0010_15 = "PP0010-15"
 
-	// DiagnosticCode_PP0012_1: Two requirements of `requires.providers` have one key; a key alone
-	// counts.
+	// DiagnosticCode_PP0012_1: Two requirements in `requires.providers` have the same key. A
+	// requirement that is only a key counts too.
 	DiagnosticCode_PP0012_1 = "PP0012-1"
 
-	// DiagnosticCode_PP0012_2: The role of a requirement is not one of the usual.
+	// DiagnosticCode_PP0012_2: The role of a requirement is unknown.
 	DiagnosticCode_PP0012_2 = "PP0012-2"
 
-	// DiagnosticCode_PP0012_3: A requirement that is a key alone has characters that a key in its
-	// long form cannot have.
+	// DiagnosticCode_PP0012_3: A requirement that is only a key has characters that the key of a
+	// requirement in the long form cannot have.
 	DiagnosticCode_PP0012_3 = "PP0012-3"
 
-	// DiagnosticCode_PP0013_4: A key of `vocabularies` is no prefix, or its value no absolute IRI.
+	// DiagnosticCode_PP0013_4: A key of `vocabularies` is not a valid prefix, or its value is not an
+	// absolute IRI.
 	DiagnosticCode_PP0013_4 = "PP0013-4"
 
 	// DiagnosticCode_PP0013_5: A term has a prefix that is neither declared in `vocabularies` nor
 	// well known.
 	DiagnosticCode_PP0013_5 = "PP0013-5"
 
-	// DiagnosticCode_PP0014_3: A terminal state says `control: agent`, which has no effect there.
+	// DiagnosticCode_PP0014_3: A terminal state has `control: agent`, which has no effect there.
 	DiagnosticCode_PP0014_3 = "PP0014-3"
 
-	// DiagnosticCode_PP0014_4: States with `control: agent` lead to each other in a circle, no state
-	// of the user and no end can be reached from it, and none of them has `max_visits`.
+	// DiagnosticCode_PP0014_4: States with `control: agent` form a circle that has no `max_visits`,
+	// and from which no state of the user and no end can be reached.
 	DiagnosticCode_PP0014_4 = "PP0014-4"
 
-	// DiagnosticCode_PP0015_3: A validator has `fail_on_violation`, which is deprecated and not
-	// read: a validator that is on always enforces.
+	// DiagnosticCode_PP0015_3: A validator has `fail_on_violation`, which is deprecated and ignored:
+	// every enabled validator is enforced.
 	DiagnosticCode_PP0015_3 = "PP0015-3"
 
-	// DiagnosticCode_PP0016_2: Two obligations, or two reviews, of one object have one id.
+	// DiagnosticCode_PP0016_2: Two obligations, or two reviews, of one object have the same id.
 	DiagnosticCode_PP0016_2 = "PP0016-2"
 
-	// DiagnosticCode_PP0016_4: The `eval` of an obligation or a review is neither an eval of the
-	// pack nor of a prompt.
+	// DiagnosticCode_PP0016_4: The `eval` of an obligation or a review does not exist in the pack or
+	// in a prompt.
 	DiagnosticCode_PP0016_4 = "PP0016-4"
 
-	// DiagnosticCode_PP0016_5: Two validators of the pack have one id, or the `validator` of an
-	// obligation is the id of none.
+	// DiagnosticCode_PP0016_5: Two validators of the pack have the same id, or the `validator` of an
+	// obligation does not exist.
 	DiagnosticCode_PP0016_5 = "PP0016-5"
 
-	// DiagnosticCode_PP0016_6: The `field` of an obligation is no property of governance, or is not
-	// declared.
+	// DiagnosticCode_PP0016_6: The `field` of an obligation is not a property of governance, or is
+	// not declared.
 	DiagnosticCode_PP0016_6 = "PP0016-6"
 
-	// DiagnosticCode_PP0016_7: A review satisfies an obligation that does not hold for the same
-	// agent.
+	// DiagnosticCode_PP0016_7: A review names an obligation in `satisfies` that does not apply to
+	// the same agent.
 	DiagnosticCode_PP0016_7 = "PP0016-7"
 
 	// DiagnosticCode_PP0016_10: A term of an obligation or a review has a prefix that is neither
@@ -392,27 +412,32 @@ const (
 	// DiagnosticCode_PP0017_2: A tool, branch or parallel step has a `provider`.
 	DiagnosticCode_PP0017_2 = "PP0017-2"
 
+	// DiagnosticCode_PP0017_3: A prompt names a provider whose role is `embedding`, `tts`, `stt` or
+	// `image`. A model answers with text, so a run that the sidecar executes does not start if it
+	// can reach the prompt (`PROVIDER_UNFIT`).
+	DiagnosticCode_PP0017_3 = "PP0017-3"
+
 	// DiagnosticCode_PP0017_4: A `provider` names a requirement that is optional.
 	DiagnosticCode_PP0017_4 = "PP0017-4"
 
 	// DiagnosticCode_PP0017_5: The prompt of a state, or a prompt step without `output_schema`,
-	// names a requirement of another role than `llm`.
+	// names a requirement whose role is not `llm`.
 	DiagnosticCode_PP0017_5 = "PP0017-5"
 
-	// DiagnosticCode_PPSCHEMA_ADDITIONAL_PROPERTIES: A property is not known where it stands.
+	// DiagnosticCode_PPSCHEMA_ADDITIONAL_PROPERTIES: A property is not allowed at this place.
 	DiagnosticCode_PPSCHEMA_ADDITIONAL_PROPERTIES = "PPSCHEMA-additionalProperties"
 
 	// DiagnosticCode_PPSCHEMA_ANY_OF: A value has none of the allowed forms.
 	DiagnosticCode_PPSCHEMA_ANY_OF = "PPSCHEMA-anyOf"
 
-	// DiagnosticCode_PPSCHEMA_CONST: A value is not the only one that is allowed.
+	// DiagnosticCode_PPSCHEMA_CONST: A value differs from the only allowed value.
 	DiagnosticCode_PPSCHEMA_CONST = "PPSCHEMA-const"
 
-	// DiagnosticCode_PPSCHEMA_ENUM: A value is not one of those that are allowed.
+	// DiagnosticCode_PPSCHEMA_ENUM: A value is not one of the allowed values.
 	DiagnosticCode_PPSCHEMA_ENUM = "PPSCHEMA-enum"
 
-	// DiagnosticCode_PPSCHEMA_FORMAT: A text does not have the form that is asked for, for example
-	// of a date.
+	// DiagnosticCode_PPSCHEMA_FORMAT: A text does not have the required format, for example of a
+	// date.
 	DiagnosticCode_PPSCHEMA_FORMAT = "PPSCHEMA-format"
 
 	// DiagnosticCode_PPSCHEMA_MAXIMUM: A number is too large.
@@ -430,13 +455,13 @@ const (
 	// DiagnosticCode_PPSCHEMA_MIN_ITEMS: A list has too few elements.
 	DiagnosticCode_PPSCHEMA_MIN_ITEMS = "PPSCHEMA-minItems"
 
-	// DiagnosticCode_PPSCHEMA_MIN_LENGTH: A text has too few characters, mostly none.
+	// DiagnosticCode_PPSCHEMA_MIN_LENGTH: A text has too few characters, usually none.
 	DiagnosticCode_PPSCHEMA_MIN_LENGTH = "PPSCHEMA-minLength"
 
 	// DiagnosticCode_PPSCHEMA_MIN_PROPERTIES: An object has too few members.
 	DiagnosticCode_PPSCHEMA_MIN_PROPERTIES = "PPSCHEMA-minProperties"
 
-	// DiagnosticCode_PPSCHEMA_ONE_OF: A value has none, or more than one, of the allowed forms.
+	// DiagnosticCode_PPSCHEMA_ONE_OF: A value matches none, or more than one, of the allowed forms.
 	DiagnosticCode_PPSCHEMA_ONE_OF = "PPSCHEMA-oneOf"
 
 	// DiagnosticCode_PPSCHEMA_PATTERN: A text does not match its pattern.
@@ -445,18 +470,18 @@ const (
 	// DiagnosticCode_PPSCHEMA_REQUIRED: A property is missing.
 	DiagnosticCode_PPSCHEMA_REQUIRED = "PPSCHEMA-required"
 
-	// DiagnosticCode_PPSCHEMA_SCHEMA: The document could not be held to the schema; the message has
-	// the cause.
+	// DiagnosticCode_PPSCHEMA_SCHEMA: The document could not be checked with the schema; the message
+	// contains the cause.
 	DiagnosticCode_PPSCHEMA_SCHEMA = "PPSCHEMA-schema"
 
-	// DiagnosticCode_PPSCHEMA_TYPE: A value has another type than is asked for; in YAML mostly a
-	// number or a yes that is meant as text.
+	// DiagnosticCode_PPSCHEMA_TYPE: A value does not have the required type. In YAML it is often a
+	// number, or the word yes, that should be a text.
 	DiagnosticCode_PPSCHEMA_TYPE = "PPSCHEMA-type"
 
-	// DiagnosticCode_PPSCHEMA_UNIQUE_ITEMS: A list has one element twice.
+	// DiagnosticCode_PPSCHEMA_UNIQUE_ITEMS: An element occurs twice in a list.
 	DiagnosticCode_PPSCHEMA_UNIQUE_ITEMS = "PPSCHEMA-uniqueItems"
 
-	// DiagnosticCode_PPSCHEMA_PUBLISHED: The pack is accepted here, and the published schema 1.9.0
+	// DiagnosticCode_PPSCHEMA_PUBLISHED: Pawl accepts the pack, but the published schema 1.9.0
 	// refuses it.
 	DiagnosticCode_PPSCHEMA_PUBLISHED = "PPSCHEMA-published"
 )

@@ -11,8 +11,8 @@ import (
 	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/server"
-	"github.com/pawl-dev/pawl/internal/services"
 )
 
 func check(err error) {
@@ -23,7 +23,7 @@ func check(err error) {
 
 // exampleSidecar is a sidecar in this process, with the pack of the examples.
 func exampleSidecar(ctx context.Context) *server.Local {
-	local, err := server.StartLocal(config.Default(), services.SystemClock{})
+	local, err := server.StartLocal(config.Default(), runtime.SystemClock{})
 	check(err)
 	content, err := os.ReadFile("../../testdata/packs/rfc0009-3-self-correcting.json")
 	check(err)

@@ -26,7 +26,7 @@ func (t *Turn) RequestModel(ctx context.Context, round int32, asked *pawlv1.Mode
 }
 
 // setLastAnswer stores the MODEL step whose answer the turn received last. If the step is not answered,
-// it stores none.
+// or its call failed, it stores 0.
 func (t *Turn) setLastAnswer(step *pawlv1.Step) {
 	t.w.mu.Lock()
 	defer t.w.mu.Unlock()
@@ -87,8 +87,9 @@ func (t *Turn) Answered(ctx context.Context, step uint32) (*pawlv1.Step, error) 
 	return t.answer(ctx, step)
 }
 
-// ReasonOf returns the code with which a turn fails because of err. For a refused request it is the
-// sidecar's reason. For any other error it is HANDLER_ERROR.
+// ReasonOf returns the sidecar's reason if err is that of a refused request. For any other error, also
+// for a [*Failure], it returns HANDLER_ERROR. A turn fails with this code, except that a [*Failure] has
+// its own code.
 func ReasonOf(err error) string { return reasonOf(err) }
 
 // suspend releases the turn until its steps are answered.

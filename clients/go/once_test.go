@@ -48,10 +48,10 @@ func TestOneEffectOutside(t *testing.T) {
 			if _, err := s.packs.RegisterPack(ctx, &pawlv1.RegisterPackRequest{Content: []byte(content)}); err != nil {
 				t.Fatal(err)
 			}
-			var told ledger
-			told.effects = map[string]int{}
+			var effects ledger
+			effects.effects = map[string]int{}
 			tool := func(ctx context.Context, st *pawl.Step) (json.RawMessage, error) {
-				told.charge(st.IdempotencyKey())
+				effects.charge(st.IdempotencyKey())
 				if st.Assignment.GetLease().GetAttempt() < 3 {
 					return bad(ctx, st)
 				}
@@ -66,8 +66,8 @@ func TestOneEffectOutside(t *testing.T) {
 			if got := s.ended(ctx, run); got.GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED {
 				t.Fatalf("the run is %v", got)
 			}
-			if told.calls != 3 || len(told.effects) != 1 || told.effects[run+"/1"] != 1 {
-				t.Errorf("%d calls, effects %v, want 3 and one of %s/1", told.calls, told.effects, run)
+			if effects.calls != 3 || len(effects.effects) != 1 || effects.effects[run+"/1"] != 1 {
+				t.Errorf("%d calls, effects %v, want 3 and one of %s/1", effects.calls, effects.effects, run)
 			}
 		})
 	}

@@ -19,8 +19,9 @@ const (
 	elementBytes = 8
 )
 
-// outbound queues the requests of one stream. All queued requests are sent in one message. So if one
-// sync of the sidecar releases several turns, their requests need only one message.
+// outbound queues the requests of one stream. It sends as many queued requests in one message as
+// maxTogether and limit allow. So if one sync of the sidecar releases several turns, their requests need
+// few messages.
 type outbound struct {
 	// limit is the largest message that the server accepts, in bytes.
 	limit int64
@@ -28,12 +29,12 @@ type outbound struct {
 	mu     sync.Mutex
 	queue  []outgoing
 	queued int64
-	over   bool
-	// changed is signalled when queue, queued or over changes.
+	closed bool
+	// changed is signalled when queue, queued or closed changes.
 	changed *sync.Cond
 }
 
-// outgoing is a request and its size in bytes.
+// outgoing is a request and the number of bytes that it needs in a list.
 type outgoing struct {
 	req  *pawlv1.WorkRequest
 	size int64
@@ -50,10 +51,10 @@ func (o *outbound) add(req *pawlv1.WorkRequest) error {
 	item := outgoing{req, int64(proto.Size(req)) + elementBytes}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for o.queued > queuedBytes && !o.over {
+	for o.queued > queuedBytes && !o.closed {
 		o.changed.Wait()
 	}
-	if o.over {
+	if o.closed {
 		return errSessionOver
 	}
 	o.queue = append(o.queue, item)
@@ -66,7 +67,7 @@ func (o *outbound) add(req *pawlv1.WorkRequest) error {
 func (o *outbound) end() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.over = true
+	o.closed = true
 	o.changed.Broadcast()
 }
 
@@ -85,11 +86,12 @@ func (o *outbound) run(stream workClient) {
 	}
 }
 
-// next waits for a request and puts all queued requests into one message. After end was called it
-// returns nil.
+// next waits for a request and puts the queued requests into one message, as many as maxTogether and
+// limit allow. The first request is always in it. After end was called, next returns nil, and the queued
+// requests are not sent.
 func (o *outbound) next() *pawlv1.WorkRequest {
 	o.mu.Lock()
-	for len(o.queue) == 0 && !o.over {
+	for len(o.queue) == 0 && !o.closed {
 		o.changed.Wait()
 	}
 	o.mu.Unlock()
@@ -97,7 +99,7 @@ func (o *outbound) next() *pawlv1.WorkRequest {
 	runtime.Gosched()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.over {
+	if o.closed {
 		return nil
 	}
 	n, size := 1, o.queue[0].size

@@ -10,7 +10,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// heldStream lets each message go when it is told to.
+// heldStream is a stream whose Send blocks until the test receives the message from sent.
 type heldStream struct {
 	grpc.BidiStreamingClient[pawlv1.WorkRequest, pawlv1.WorkResponse]
 	sent chan *pawlv1.WorkRequest
@@ -29,8 +29,8 @@ func ids(m *pawlv1.WorkRequest) []uint64 {
 	return all
 }
 
-// TestRequestsShareMessages: what waits is one message, in order, up to what the server
-// takes in one.
+// TestRequestsShareMessages: requests that wait are sent as one message, in order, up to the size that the
+// server accepts for one message.
 func TestRequestsShareMessages(t *testing.T) {
 	t.Parallel()
 	const limit = 4096

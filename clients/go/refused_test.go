@@ -22,7 +22,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// full is a sidecar that gives out one step, and has no room for its answer for a while.
+// full is a sidecar that gives out one step and refuses its answer a few times because it has no room.
 type full struct {
 	pawlv1.UnimplementedWorkerServiceServer
 	refusals int
@@ -73,9 +73,8 @@ func noRoom() *rpcstatus.Status {
 	return st.Proto()
 }
 
-// TestAnswerIsToldAgain: a sidecar that has no room for an answer gets the same one again when
-// it asks to. Told as an error, or forgotten, the call would be made again although it
-// happened.
+// TestAnswerIsToldAgain: a worker sends the same answer again if the sidecar had no room for it and asks
+// for a retry. If the worker reported an error or dropped the answer, the call would be made a second time.
 func TestAnswerIsToldAgain(t *testing.T) {
 	t.Parallel()
 	f := &full{refusals: 3, answers: make(chan *pawlv1.ResolveStepRequest, 8)}
@@ -122,9 +121,9 @@ func TestAnswerIsToldAgain(t *testing.T) {
 	}
 }
 
-// TestResultThatCannotBeTold: a result that is refused for good is of a call that happened: no
-// attempt follows where the pack does not say so, and a handler may say the same itself.
-// Bytes that are no text do not cost the worker its stream.
+// TestResultThatCannotBeTold: a step whose result is refused for good counts as a call that may have
+// happened. No attempt follows unless the pack allows it. A handler can report the same about its own call.
+// Bytes that are not valid text do not end the worker's stream.
 func TestResultThatCannotBeTold(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -147,9 +146,12 @@ func TestResultThatCannotBeTold(t *testing.T) {
 				t.Fatal(err)
 			}
 			var calls atomic.Int64
+			var unknown atomic.Bool
 			stop := s.work(ctx, pawl.WorkerConfig{ID: "w", Prompts: map[string]pawl.TurnFunc{
 				"counter": func(ctx context.Context, turn *pawl.Turn) (pawl.Completion, error) {
 					_, err := turn.Step(ctx, "", "add", `{}`)
+					failure, ok := errors.AsType[*pawl.Failure](err)
+					unknown.Store(ok && failure.Unknown)
 					return pawl.Completion{}, err
 				},
 			}, Tools: map[string]pawl.ToolFunc{
@@ -175,6 +177,9 @@ func TestResultThatCannotBeTold(t *testing.T) {
 			step := record.GetRecord().GetStepResolved()
 			if step.GetError().GetCode() != tt.code || step.GetUnknown() != (tt.calls == 1) {
 				t.Errorf("the step is %v", step)
+			}
+			if unknown.Load() != step.GetUnknown() {
+				t.Errorf("the handler got an unknown outcome: %v, the record has %v", unknown.Load(), step.GetUnknown())
 			}
 		})
 	}

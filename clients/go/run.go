@@ -131,8 +131,9 @@ var ErrGap = errors.New("pawl: a record is missing in the stream")
 // Transitions iterates over the run's records whose seq is greater than after, and follows the run
 // until it ends. It yields each record once, in order. kinds selects the kinds of records. The default
 // is TRANSITION and ENDED. If the connection is lost, Transitions continues after the last record. If
-// no record arrives for [Options.RetryFor], it ends with the error of the connection. The first error
-// ends the sequence. Errors: [ErrGap], the errors of StreamTransitions, and the error of ctx.
+// the last record arrived more than [Options.RetryFor] ago, it ends with the error of the connection.
+// The first error ends the sequence. Errors: [ErrGap] and the errors of StreamTransitions. When ctx
+// ends, the error is the cause of ctx or the status CANCELLED or DEADLINE_EXCEEDED of the stream.
 func (r *Run) Transitions(ctx context.Context, after uint64, kinds ...pawlv1.RecordKind) iter.Seq2[*pawlv1.Record, error] {
 	return func(yield func(*pawlv1.Record, error) bool) {
 		backoff, since := newBackoff(), time.Now()
@@ -160,7 +161,8 @@ func (r *Run) Transitions(ctx context.Context, after uint64, kinds ...pawlv1.Rec
 	}
 }
 
-// tail reads one stream of [Run.Transitions]. It sets after to the seq of the last record.
+// tail reads one stream of [Run.Transitions]. It sets after to the seq of the last record. goOn is false
+// if take has ended the iteration.
 func (r *Run) tail(
 	ctx context.Context, after *uint64, kinds []pawlv1.RecordKind, take func(*pawlv1.Record) bool,
 ) (ended, goOn bool, err error) {

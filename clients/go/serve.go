@@ -15,10 +15,12 @@ type Serving struct {
 	// Prompts maps a prompt to the function that executes its turns. Default: none.
 	Prompts map[string]TurnFunc
 	// Tools maps a tool to the function that executes its steps. "*" is for tools that have no function
-	// of their own. Other workers execute the steps of the remaining tools. Default: none.
+	// of their own. The functions in [WorkerConfig.Tools] of this worker, or other workers, execute the
+	// steps of the remaining tools. Default: none.
 	Tools map[string]ToolFunc
 	// OnError is called with each error of a function of the run, and with each refused answer. Several
-	// goroutines may call it. A mistake of the program is not passed to it, but ends [Run.Serve].
+	// goroutines may call it. A mistake of the program is not passed to it, but ends [Run.Serve]. An
+	// error that a function returns after its context has ended is dropped.
 	// Default: errors are dropped.
 	OnError func(error)
 }
@@ -38,14 +40,14 @@ var (
 	ErrStopped = errors.New("the worker has stopped")
 )
 
-// served is a run that the worker serves.
-type served struct {
+// servedRun is a run that the worker serves.
+type servedRun struct {
 	Serving
 	// taken is true after the sidecar has accepted the worker for the run. A new registration then
 	// includes the run. The worker's mutex guards it.
 	taken bool
-	// over receives the reason why the serving ended. Its capacity is 1.
-	over chan ending
+	// ended receives the reason why the serving ended. Its capacity is 1.
+	ended chan ending
 }
 
 // ending is the reason why the worker stopped serving a run. It is the sidecar's cause, or a mistake of
@@ -56,15 +58,16 @@ type ending struct {
 }
 
 // end ends the serving of the run. Only the first call has an effect.
-func (r *served) end(why ending) {
+func (r *servedRun) end(why ending) {
 	select {
-	case r.over <- why:
+	case r.ended <- why:
 	default:
 	}
 }
 
-// reportError passes an error of a function of the run, or of a refused answer, to OnError.
-func (r *served) reportError(err error) {
+// reportError passes an error of a function of the run, or of a refused answer, to OnError. r is nil for
+// the work of a run that the worker does not serve.
+func (r *servedRun) reportError(err error) {
 	if r != nil && r.OnError != nil {
 		r.OnError(err)
 	}
@@ -91,7 +94,7 @@ func (w *Worker) Serve(ctx context.Context, runID string, with Serving) (ended b
 		case <-ctx.Done():
 		}
 	}()
-	run := &served{Serving: with, over: make(chan ending, 1)}
+	run := &servedRun{Serving: with, ended: make(chan ending, 1)}
 	w.mu.Lock()
 	if w.served[runID] != nil {
 		w.mu.Unlock()
@@ -108,12 +111,12 @@ func (w *Worker) Serve(ctx context.Context, runID string, with Serving) (ended b
 		return false, fmt.Errorf("serve run %s: %w", runID, err)
 	}
 	select {
-	case why := <-run.over:
-		if why.mistake != nil {
+	case end := <-run.ended:
+		if end.mistake != nil {
 			w.release(runID)
-			return false, fmt.Errorf("serve run %s: %w", runID, why.mistake)
+			return false, fmt.Errorf("serve run %s: %w", runID, end.mistake)
 		}
-		switch why.cause {
+		switch end.cause {
 		case pawlv1.UnservedCause_UNSERVED_CAUSE_RUN_ENDED:
 			return true, nil
 		case pawlv1.UnservedCause_UNSERVED_CAUSE_RUN_WAITING:
@@ -129,7 +132,7 @@ func (w *Worker) Serve(ctx context.Context, runID string, with Serving) (ended b
 }
 
 // begin requests that the sidecar lets the worker serve the run.
-func (w *Worker) begin(ctx context.Context, runID string, run *served) error {
+func (w *Worker) begin(ctx context.Context, runID string, run *servedRun) error {
 	var last *session
 	for {
 		s, err := w.current(ctx, last)
@@ -148,7 +151,7 @@ func (w *Worker) begin(ctx context.Context, runID string, run *served) error {
 	}
 }
 
-func (r *served) request(runID string) *pawlv1.ServeRun {
+func (r *servedRun) request(runID string) *pawlv1.ServeRun {
 	return &pawlv1.ServeRun{RunId: runID, Tools: keys(r.Tools)}
 }
 
@@ -194,7 +197,7 @@ func (w *Worker) servedRuns() []*pawlv1.ServeRun {
 }
 
 // turn returns the function for a turn of the run. It returns nil if there is none.
-func (r *served) turn(prompt string) TurnFunc {
+func (r *servedRun) turn(prompt string) TurnFunc {
 	if f := r.Prompts[prompt]; f != nil {
 		return f
 	}
@@ -202,7 +205,7 @@ func (r *served) turn(prompt string) TurnFunc {
 }
 
 // tool returns the function for a step of the run. It returns nil if there is none.
-func (r *served) tool(name string) ToolFunc {
+func (r *servedRun) tool(name string) ToolFunc {
 	if f := r.Tools[name]; f != nil {
 		return f
 	}

@@ -85,9 +85,9 @@ func TestServeEnds(t *testing.T) {
 	t.Parallel()
 	s, ctx := newSidecar(t), testContext(t)
 	first := s.serving(ctx, "first")
-	begun := make(chan struct{}, 8)
+	started := make(chan struct{}, 8)
 	waits := pawl.Serving{Turn: func(ctx context.Context, _ *pawl.Turn) (pawl.Completion, error) {
-		begun <- struct{}{}
+		started <- struct{}{}
 		<-ctx.Done()
 		return pawl.Completion{}, ctx.Err()
 	}}
@@ -96,7 +96,7 @@ func TestServeEnds(t *testing.T) {
 		_, err := first.Serve(ctx, run, waits)
 		lost <- err
 	}()
-	<-begun
+	<-started
 	if _, err := first.Serve(ctx, run, waits); !errors.Is(err, pawl.ErrServed) {
 		t.Fatalf("served twice: %v", err)
 	}
@@ -108,7 +108,7 @@ func TestServeEnds(t *testing.T) {
 		_, err := second.Serve(own, run, waits)
 		given <- err
 	}()
-	<-begun
+	<-started
 	if err := <-lost; !errors.Is(err, pawl.ErrTakenOver) {
 		t.Fatalf("taken over: %v", err)
 	}

@@ -35,11 +35,11 @@ type session struct {
 	mu       sync.Mutex
 	last     uint64
 	receipts map[uint64]chan *pawlv1.WorkReceipt
-	over     chan struct{}
+	ended    chan struct{}
 }
 
 func newSession(w *Worker, stream workClient, limit int64) *session {
-	return &session{w: w, stream: stream, limit: limit, out: newOutbound(limit), receipts: make(map[uint64]chan *pawlv1.WorkReceipt), over: make(chan struct{}), taken: make(chan struct{}, 1)}
+	return &session{w: w, stream: stream, limit: limit, out: newOutbound(limit), receipts: make(map[uint64]chan *pawlv1.WorkReceipt), ended: make(chan struct{}), taken: make(chan struct{}, 1)}
 }
 
 // send queues a request. It returns an error if the stream has ended.
@@ -69,7 +69,7 @@ func (s *session) call(ctx context.Context, req *pawlv1.WorkRequest) (*pawlv1.Wo
 	select {
 	case r := <-got:
 		return r, status.FromProto(r.GetError()).Err()
-	case <-s.over:
+	case <-s.ended:
 		return nil, errSessionOver
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -79,7 +79,7 @@ func (s *session) call(ctx context.Context, req *pawlv1.WorkRequest) (*pawlv1.Wo
 // receive handles responses until the stream ends.
 func (s *session) receive(ctx context.Context) error {
 	defer s.out.end()
-	defer close(s.over)
+	defer close(s.ended)
 	for {
 		m, err := s.stream.Recv()
 		if err != nil {
@@ -134,8 +134,8 @@ func (s *session) receipt(r *pawlv1.WorkReceipt) {
 }
 
 // heartbeat extends the leases until the session ends. The pause between two heartbeats is a third of
-// the shortest lease, but at most `every`. If a turn arrives during a pause, the next heartbeat may be
-// sent earlier.
+// the shortest lease, but at most `every` and at least 10 ms. If a turn arrives during a pause, the next
+// heartbeat may be sent earlier.
 func (s *session) heartbeat(ctx context.Context, every time.Duration) {
 	last := time.Now()
 	for {
@@ -147,7 +147,7 @@ func (s *session) heartbeat(ctx context.Context, every time.Duration) {
 		case <-time.After(time.Until(last.Add(max(pause, 10*time.Millisecond)))):
 		case <-s.taken:
 			continue
-		case <-s.over:
+		case <-s.ended:
 			return
 		case <-ctx.Done():
 			return

@@ -16,14 +16,14 @@ import (
 type Step struct {
 	// Assignment is the sidecar's message with the lease at that time. It never changes.
 	Assignment *pawlv1.StepAssignment
-	// held is the current lease. It changes when the worker reconnects. The worker's mutex guards it.
-	held   *pawlv1.StepLease
-	w      *Worker
-	cancel context.CancelFunc
-	// do is the function that executes the step. run is set if the worker serves the step's run. In
-	// this case the step does not use the worker's capacity.
-	do  ToolFunc
-	run *served
+	// stepLease is the current lease. It changes when the worker reconnects. The worker's mutex guards it.
+	stepLease *pawlv1.StepLease
+	w         *Worker
+	cancel    context.CancelFunc
+	// fn is the function that executes the step. run is set if fn belongs to a run that the worker
+	// serves. In this case the step does not use the worker's capacity.
+	fn  ToolFunc
+	run *servedRun
 	// usage is reported with the answer. If it is nil, the sidecar charges the cost that the pack
 	// declares.
 	usage *pawlv1.Usage
@@ -34,7 +34,7 @@ type Step struct {
 func (s *Step) IdempotencyKey() string { return s.Assignment.GetIdempotencyKey() }
 
 // lease returns the current lease of the step. The caller holds the worker's mutex.
-func (s *Step) lease() *pawlv1.StepLease { return s.held }
+func (s *Step) lease() *pawlv1.StepLease { return s.stepLease }
 
 // count stores the number of a received step, so that the sidecar does not send it again.
 func (w *Worker) count(delivery uint64) {
@@ -44,15 +44,16 @@ func (w *Worker) count(delivery uint64) {
 }
 
 // startStep executes a step in a new goroutine. It returns false if the worker has no function for the
-// step. This happens, for example, after the run was released.
+// step. This happens, for example, after the run was released. If the worker starts no more functions,
+// startStep does nothing and returns true. ctx ends with the stream, but the step does not.
 func (w *Worker) startStep(ctx context.Context, a *pawlv1.StepAssignment) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.GetTimeout().AsDuration())
-	st := &Step{Assignment: a, held: a.GetLease(), w: w, cancel: cancel}
+	st := &Step{Assignment: a, stepLease: a.GetLease(), w: w, cancel: cancel}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if st.do, st.run = w.toolFunc(a.GetLease()); w.over || st.do == nil {
+	if st.fn, st.run = w.toolFunc(a.GetLease()); w.noNewWork || st.fn == nil {
 		cancel()
-		return w.over
+		return w.noNewWork
 	}
 	w.steps[a.GetLease().GetToken()] = st
 	w.execute(func() {
@@ -63,7 +64,7 @@ func (w *Worker) startStep(ctx context.Context, a *pawlv1.StepAssignment) bool {
 }
 
 func (s *Step) execute(ctx context.Context) {
-	result, err := s.do(ctx, s)
+	result, err := s.fn(ctx, s)
 	if err == nil && !utf8.Valid(result) {
 		// Invalid UTF-8 would end the stream, and the other requests in the same message would be lost.
 		err = refused(&Failure{Code: "INVALID_UTF8", Message: "result: is not UTF-8"})
@@ -84,9 +85,9 @@ func (s *Step) execute(ctx context.Context) {
 	}
 }
 
-// toolFunc returns the function for a step. If the worker serves the step's run, it also returns the
-// run. do is nil if there is no function. The caller holds mu.
-func (w *Worker) toolFunc(lease *pawlv1.StepLease) (do ToolFunc, of *served) {
+// toolFunc returns the function for a step. If the function belongs to a run that the worker serves, it
+// also returns the run. do is nil if there is no function. The caller holds mu.
+func (w *Worker) toolFunc(lease *pawlv1.StepLease) (do ToolFunc, of *servedRun) {
 	if run := w.served[lease.GetRunId()]; run != nil {
 		if do = run.tool(lease.GetTool()); do != nil {
 			return do, run

@@ -23,21 +23,22 @@ type Turn struct {
 	Assignment *pawlv1.TurnAssignment
 	w          *Worker
 	cancel     context.CancelFunc
-	// do is the function that executes the turn. run is set if the worker serves the turn's run. In
+	// fn is the function that executes the turn. run is set if the worker serves the turn's run. In
 	// this case the turn does not use the worker's capacity.
-	do  TurnFunc
-	run *served
+	fn  TurnFunc
+	run *servedRun
 	// The worker's mutex guards all fields below.
 	//
-	// held is the current lease. It changes when the worker reconnects.
-	held     *pawlv1.TurnLease
-	requests int
-	// answered is the MODEL step of the last model call. It is 0 until that call is answered.
+	// turnLease is the current lease. It changes when the worker reconnects.
+	turnLease *pawlv1.TurnLease
+	requests  int
+	// answered is the MODEL step of the last model call. It is 0 while that call has no answer, and if it
+	// failed.
 	answered uint32
 	answers  map[uint32]*pawlv1.Step
-	// news is closed and replaced when answers come.
-	news   chan struct{}
-	output int64
+	// changed is closed and replaced when answers come.
+	changed chan struct{}
+	output  int64
 }
 
 // Token returns the turn token for calls of RunService. The token changes when the worker reconnects,
@@ -49,13 +50,14 @@ func (t *Turn) Token() string {
 }
 
 // lease returns the current lease of the turn. The caller holds the worker's mutex.
-func (t *Turn) lease() *pawlv1.TurnLease { return t.held }
+func (t *Turn) lease() *pawlv1.TurnLease { return t.turnLease }
 
 // startTurn executes a turn in a new goroutine. It returns false if the worker has no function for the
-// turn. This happens, for example, after the run was released.
+// turn. This happens, for example, after the run was released. If the worker starts no more functions,
+// startTurn does nothing and returns true. ctx ends with the stream, but the turn does not.
 func (w *Worker) startTurn(ctx context.Context, a *pawlv1.TurnAssignment) bool {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	t := &Turn{Assignment: a, held: a.GetLease(), w: w, cancel: cancel, answers: make(map[uint32]*pawlv1.Step), news: make(chan struct{})}
+	t := &Turn{Assignment: a, turnLease: a.GetLease(), w: w, cancel: cancel, answers: make(map[uint32]*pawlv1.Step), changed: make(chan struct{})}
 	for _, step := range a.GetTurn().GetSteps() {
 		if step.GetStatus() != pawlv1.StepStatus_STEP_STATUS_PENDING {
 			t.answers[step.GetStep()] = step
@@ -63,10 +65,10 @@ func (w *Worker) startTurn(ctx context.Context, a *pawlv1.TurnAssignment) bool {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	t.do, t.run = w.turnFunc(a)
-	if w.over || t.do == nil {
+	t.fn, t.run = w.turnFunc(a)
+	if w.noNewWork || t.fn == nil {
 		cancel()
-		return w.over
+		return w.noNewWork
 	}
 	w.turns[a.GetLease().GetToken()] = t
 	w.execute(func() {
@@ -77,7 +79,7 @@ func (w *Worker) startTurn(ctx context.Context, a *pawlv1.TurnAssignment) bool {
 }
 
 func (t *Turn) execute(ctx context.Context) {
-	done, err := t.do(ctx, t)
+	done, err := t.fn(ctx, t)
 	if ctx.Err() != nil {
 		t.w.forget(t)
 		return
@@ -85,7 +87,7 @@ func (t *Turn) execute(ctx context.Context) {
 	switch {
 	case err == nil:
 		if err = t.complete(ctx, &done); t.run != nil && wrongCompletion(err) {
-			t.mistaken(err)
+			t.endServing(err)
 			return
 		}
 	case errors.Is(err, ErrSuspended):
@@ -99,15 +101,15 @@ func (t *Turn) execute(ctx context.Context) {
 		return
 	}
 	if t.run != nil && errors.Is(err, ErrNoTurnFunc) {
-		t.mistaken(err)
+		t.endServing(err)
 		return
 	}
 	t.fail(ctx, err)
 }
 
-// mistaken ends the serving of the run because of a mistake of the program. Another attempt would
+// endServing ends the serving of the run because of a mistake of the program. Another attempt would
 // repeat the mistake.
-func (t *Turn) mistaken(mistake error) {
+func (t *Turn) endServing(mistake error) {
 	t.run.end(ending{mistake: mistake})
 	t.w.drop(t)
 }
@@ -240,7 +242,7 @@ func (t *Turn) Step(ctx context.Context, key, tool, payload string) (string, err
 		}
 	}
 	if step.GetStatus() != pawlv1.StepStatus_STEP_STATUS_OK {
-		return "", &Failure{Code: step.GetError().GetCode(), Message: step.GetError().GetMessage()}
+		return "", &Failure{Code: step.GetError().GetCode(), Message: step.GetError().GetMessage(), Unknown: step.GetUnknown()}
 	}
 	return step.GetResultJson(), nil
 }
@@ -262,7 +264,7 @@ func (t *Turn) Write(ctx context.Context, piece *pawlv1.OutputPiece) error {
 func (t *Turn) answer(ctx context.Context, n uint32) (*pawlv1.Step, error) {
 	for {
 		t.w.mu.Lock()
-		step, news := t.answers[n], t.news
+		step, news := t.answers[n], t.changed
 		t.w.mu.Unlock()
 		if step != nil {
 			return step, nil
@@ -295,8 +297,9 @@ func (t *Turn) show(ctx context.Context, text string, reasoning bool) error {
 }
 
 // turnFunc returns the function for a turn. If the worker serves the turn's run, it also returns the
-// run. do is nil if there is no function. The caller holds mu.
-func (w *Worker) turnFunc(a *pawlv1.TurnAssignment) (do TurnFunc, of *served) {
+// run, and for a prompt without a function noTurnFunc. Otherwise do is nil if there is no function. The
+// caller holds mu.
+func (w *Worker) turnFunc(a *pawlv1.TurnAssignment) (do TurnFunc, of *servedRun) {
 	if run := w.served[a.GetLease().GetRunId()]; run != nil {
 		if do = run.turn(a.GetTurn().GetPrompt()); do == nil {
 			do = noTurnFunc
@@ -318,7 +321,7 @@ func noTurnFunc(_ context.Context, t *Turn) (Completion, error) {
 }
 
 // credit returns the credit that a finished turn frees. It is nil if the worker has stopped or serves
-// the turn's run.
+// the turn's run. The caller holds the worker's mutex.
 func (t *Turn) credit() *pawlv1.WorkCredits {
 	if t.w.stopped || t.run != nil {
 		return nil
@@ -326,7 +329,8 @@ func (t *Turn) credit() *pawlv1.WorkCredits {
 	return &pawlv1.WorkCredits{Turns: 1}
 }
 
-// drop removes a turn whose last request has already returned its credit.
+// drop removes a turn. It returns no credit: the turn's last request has returned it, the turn used
+// none, or forget returns it.
 func (w *Worker) drop(t *Turn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -366,8 +370,8 @@ func (w *Worker) answered(a *pawlv1.StepAnswers) {
 		for _, step := range a.GetSteps() {
 			t.answers[step.GetStep()] = step
 		}
-		close(t.news)
-		t.news = make(chan struct{})
+		close(t.changed)
+		t.changed = make(chan struct{})
 	}
 }
 

@@ -16,8 +16,9 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// TurnFunc executes one turn. Its context ends when the worker loses the turn. A [*Failure] sets the
-// code of a failed execution. Any other error fails the attempt, and the turn can be retried.
+// TurnFunc executes one turn. Its context ends when the worker loses the turn. [ErrSuspended] releases
+// the turn. A [*Failure] sets the code of a failed execution. Any other error fails the attempt, and the
+// turn can be retried.
 type TurnFunc func(context.Context, *Turn) (Completion, error)
 
 // ToolFunc executes one step and returns its result as JSON in UTF-8. Its context ends at the step's
@@ -50,7 +51,7 @@ type Failure struct {
 	Final bool
 	// Unknown means that the call may have taken effect, for example if a request got no answer. The
 	// pack's on_unknown decides how the run continues. It is only for steps, and not together with
-	// Final.
+	// Final. [Turn.Step] sets it in the error of a step with an unknown outcome.
 	Unknown bool
 	// Reject means that the agent refuses the work. It implies Final. It is only for turns.
 	Reject bool
@@ -91,7 +92,8 @@ type WorkerConfig struct {
 	// is returned to the sidecar. Default: 30 s.
 	Grace time.Duration
 	// OnError is called with each error of a function, and with each refused answer. Several goroutines
-	// may call it. Default: errors are dropped.
+	// may call it. An error that a function returns after its context has ended is dropped. Default: all
+	// errors are dropped.
 	OnError func(error)
 }
 
@@ -114,11 +116,11 @@ type Worker struct {
 	turns   map[string]*Turn
 	steps   map[string]*Step
 	// served are the runs of EXECUTION_CALLER that the worker serves, by id.
-	served  map[string]*served
+	served  map[string]*servedRun
 	stopped bool
-	// over means that the worker starts no more functions. If an assignment arrives now, the sidecar
+	// noNewWork means that the worker starts no more functions. If an assignment arrives now, the sidecar
 	// takes it back when the stream ends.
-	over bool
+	noNewWork bool
 	// running is the number of functions that are being executed. idle is set when the worker stops. It
 	// is closed when running is 0. A [sync.WaitGroup] is not used, because assignments may arrive
 	// during Wait.
@@ -146,7 +148,7 @@ func NewWorker(cfg WorkerConfig) (*Worker, error) {
 	}
 	return &Worker{
 		cfg: cfg, ended: make(chan struct{}), instance: rand.Text(), changed: make(chan struct{}), turns: make(map[string]*Turn), steps: make(map[string]*Step),
-		served: make(map[string]*served),
+		served: make(map[string]*servedRun),
 	}, nil
 }
 
@@ -159,7 +161,7 @@ func (w *Worker) reportError(err error) {
 
 // Run connects and executes work until ctx ends. If the connection breaks, it reconnects and keeps its
 // turns and steps. When ctx ends, it accepts no more work, finishes its work within Grace and returns
-// nil. If the registration is refused, it returns an error. Run may be called only once.
+// nil. If the sidecar refuses the worker permanently, it returns an error. Run may be called only once.
 func (w *Worker) Run(ctx context.Context) error {
 	defer close(w.ended)
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -194,10 +196,10 @@ func (w *Worker) stopWith(ctx context.Context, end context.CancelFunc) {
 		_ = s.send(&pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_Drain{Drain: &pawlv1.WorkerDrain{}}})
 	}
 	select {
-	case <-w.settled():
+	case <-w.idleChan():
 	case <-time.After(w.cfg.Grace):
 	}
-	w.abandon()
+	w.cancelAll()
 	end()
 }
 
@@ -217,9 +219,9 @@ func (w *Worker) executed() {
 	w.settle()
 }
 
-// settled returns a channel that is closed when no function is being executed. After that no function
+// idleChan returns a channel that is closed when no function is being executed. After that no function
 // starts.
-func (w *Worker) settled() <-chan struct{} {
+func (w *Worker) idleChan() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	idle := make(chan struct{})
@@ -231,18 +233,18 @@ func (w *Worker) settled() <-chan struct{} {
 // settle closes idle if no function is being executed. The caller holds mu.
 func (w *Worker) settle() {
 	if w.running == 0 && w.idle != nil {
-		w.over = true
+		w.noNewWork = true
 		close(w.idle)
 		w.idle = nil
 	}
 }
 
-// abandon cancels all turns and steps of the worker, and starts none of the assignments that arrive
+// cancelAll cancels all turns and steps of the worker, and starts none of the assignments that arrive
 // later.
-func (w *Worker) abandon() {
+func (w *Worker) cancelAll() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.over = true
+	w.noNewWork = true
 	for _, t := range w.turns {
 		t.cancel()
 	}
@@ -312,7 +314,7 @@ func (w *Worker) keep(in *pawlv1.WorkerRegistered, s *session) {
 		for token, t := range w.turns {
 			if sameTurn(t.lease(), lease) {
 				delete(w.turns, token)
-				t.held = lease
+				t.turnLease = lease
 				turns[lease.GetToken()] = t
 			}
 		}
@@ -321,7 +323,7 @@ func (w *Worker) keep(in *pawlv1.WorkerRegistered, s *session) {
 		for token, st := range w.steps {
 			if old := st.lease(); old.GetRunId() == lease.GetRunId() && old.GetStep() == lease.GetStep() && old.GetAttempt() == lease.GetAttempt() {
 				delete(w.steps, token)
-				st.held = lease
+				st.stepLease = lease
 				steps[lease.GetToken()] = st
 			}
 		}
@@ -358,7 +360,7 @@ func sameTurn(a, b *pawlv1.TurnLease) bool {
 		a.GetAttempt() == b.GetAttempt() && a.GetDelivery() == b.GetDelivery()
 }
 
-// use makes s the session for new requests.
+// use makes s the session for new requests. nil means that there is none.
 func (w *Worker) use(s *session) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

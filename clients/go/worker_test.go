@@ -52,7 +52,7 @@ func newSidecar(t *testing.T) *sidecar {
 	t.Helper()
 	s := &sidecar{t: t, store: testkit.StoreFor(t)}
 	engine, err := services.New(services.Config{Config: runtime.Config{
-		Store: s.store, Clock: services.SystemClock{}, IDs: services.NewSystemIDs(), AllowTools: []string{"*"},
+		Store: s.store, Clock: runtime.SystemClock{}, IDs: runtime.NewSystemIDs(), AllowTools: []string{"*"},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -313,7 +313,7 @@ func TestStop(t *testing.T) {
 func TestStopsAmongAssignments(t *testing.T) {
 	t.Parallel()
 	s, ctx := newSidecar(t), testContext(t)
-	begun := make(chan struct{}, 100)
+	started := make(chan struct{}, 100)
 	var running atomic.Int64
 	config := func(id int) pawl.WorkerConfig {
 		return pawl.WorkerConfig{ID: fmt.Sprint(id), Turns: 1, Prompts: map[string]pawl.TurnFunc{
@@ -321,7 +321,7 @@ func TestStopsAmongAssignments(t *testing.T) {
 				defer running.Add(-1)
 				running.Add(1)
 				select {
-				case begun <- struct{}{}:
+				case started <- struct{}{}:
 				default:
 				}
 				if t.Assignment.GetTurn().GetTerminal() {
@@ -334,12 +334,12 @@ func TestStopsAmongAssignments(t *testing.T) {
 	const workers = 50
 	var runs []string
 	for id := range workers {
-		for len(begun) > 0 {
-			<-begun
+		for len(started) > 0 {
+			<-started
 		}
 		stop := s.work(ctx, config(id))
 		runs = append(runs, s.start(ctx))
-		<-begun
+		<-started
 		runs = append(runs, s.start(ctx))
 		stop()
 		if left := running.Load(); left != 0 {

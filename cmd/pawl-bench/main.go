@@ -26,14 +26,14 @@ var version string
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
+	context.AfterFunc(ctx, stop) // a second signal ends the process
 	code := execute(ctx, output.NewPrinter(os.Stdout, os.Stderr), os.Args[1:])
 	stop()
 	os.Exit(code)
 }
 
-// execute runs one command line and returns the exit code: 0 done, 1 a part could not be measured, 2
-// wrong usage.
+// execute runs one command line and returns the exit code: 0 = success, 1 = some part of the benchmark could not be
+// measured, 2 = wrong usage.
 func execute(ctx context.Context, p *output.Printer, args []string) int {
 	started := false
 	cmd := newBench(p, &started)
@@ -42,7 +42,7 @@ func execute(ctx context.Context, p *output.Printer, args []string) int {
 	if err != nil && !started {
 		err = output.Usage(err)
 	}
-	if err != nil && !output.Silent(err) {
+	if err != nil && !output.IsReported(err) {
 		p.FailTo(err, args)
 	}
 	return output.ExitCode(err)
@@ -68,8 +68,8 @@ The bench waits up to two minutes (--wait) for an idle machine and reports how b
 Exit codes: 0 everything was measured, also where a target was missed; 1 a part could not be
 measured; 2 wrong usage.`
 
-// newBench returns the root command, which prints with p. It sets started when the command line is well
-// formed.
+// newBench returns the root command, which prints with p. When a command line was parsed without an error, *started
+// becomes true. If it is still false, execute reports an error as wrong usage.
 func newBench(p *output.Printer, started *bool) *cobra.Command {
 	opts := load.Options{}
 	rounds, moves, format := 0, 0, "table"
@@ -121,7 +121,7 @@ func newBench(p *output.Printer, started *bool) *cobra.Command {
 	return cmd
 }
 
-// bindOptions adds the flags that set opts as they are.
+// bindOptions adds those flags that store their values directly in opts.
 func bindOptions(cmd *cobra.Command, opts *load.Options) {
 	cmd.Flags().StringVar(&opts.Product, "pawl", "", "binary of the sidecar whose size the part binary measures (default: pawl beside this binary)")
 	cmd.Flags().BoolVar(&opts.Quick, "quick", false, "smaller sizes and fewer rounds, within two minutes on two cores")

@@ -17,7 +17,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-// newApprovals returns the commands that list held calls and decide about them.
+// newApprovals returns the commands that list held tool calls (calls that wait for a person's decision) and runs that
+// wait for an event from outside, and that decide about the calls.
 func newApprovals(p *output.Printer) *cobra.Command {
 	c := &client{}
 	cmd := &cobra.Command{
@@ -143,7 +144,8 @@ var timeouts = map[pawlv1.ApprovalTimeout]string{
 	pawlv1.ApprovalTimeout_APPROVAL_TIMEOUT_ESCALATE: "the run ends ESCALATED",
 }
 
-// find returns the held call of a step. If person is not "", the answer contains a decision link for this person.
+// find returns the held tool call of a step, which waits for a person's decision. If person is not "", the result
+// contains a link with which this person can decide.
 func find(ctx context.Context, conn *grpc.ClientConn, namespace string, args []string, person string) (*pawlv1.Approval, error) {
 	step, err := strconv.ParseUint(args[1], 10, 32)
 	if err != nil {
@@ -166,7 +168,7 @@ func find(ctx context.Context, conn *grpc.ClientConn, namespace string, args []s
 	}
 }
 
-// decision is one of the commands that decide about a held call.
+// decision describes one of the commands that decide about a held tool call.
 type decision struct {
 	use, short string
 	is         pawlv1.StepDecision
@@ -216,7 +218,8 @@ func newDecide(p *output.Printer, c *client, d decision) *cobra.Command {
 	return cmd
 }
 
-// prepare sets the fields of the request from the arguments and from the call that waits.
+// prepare fills in the request for a decision from the command's arguments. If the user gave no digest, it takes the
+// digest of the call that waits for the decision.
 func prepare(ctx context.Context, conn *grpc.ClientConn, namespace string, args []string, req *pawlv1.DecideStepRequest) error {
 	step, err := strconv.ParseUint(args[1], 10, 32)
 	if err != nil {

@@ -57,15 +57,15 @@ func verifyAudit(dir string, key []byte, head string) (audit.End, error) {
 	if head == "" {
 		return audit.Verify(dir, key, nil)
 	}
-	number, hash, _ := strings.Cut(head, ":")
+	number, hash, hasHash := strings.Cut(head, ":")
 	seq, err := strconv.ParseUint(number, 10, 64)
-	if err != nil {
+	if err != nil || !hasHash || hash == "" {
 		return audit.End{}, output.Usage(fmt.Errorf("--head %q: want NUMBER:HASH", head))
 	}
 	found := false
 	end, err := audit.Verify(dir, key, func(e *audit.Entry, sum string, _ []byte) error {
 		if e.Seq == seq && sum != hash {
-			return fmt.Errorf("line %d has another hash than --head says: the audit was written anew", seq)
+			return fmt.Errorf("line %d has another hash than --head says: the audit log was rewritten", seq)
 		}
 		found = found || e.Seq == seq
 		return nil

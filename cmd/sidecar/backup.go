@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/server"
 )
 
-func newBackup(p *output.Printer) *cobra.Command {
+func newBackup(p *output.Printer, children ...*cobra.Command) *cobra.Command {
 	var data server.Data
 	c, to := &client{}, server.BackupTo{}
 	cmd := &cobra.Command{
@@ -22,28 +22,28 @@ func newBackup(p *output.Printer) *cobra.Command {
 		Short: "Back up a store, in full or since the last backup",
 		Long: `Writes a backup of the store into a file in the directory TO. The store is that of the running
 sidecar at --addr, or with --data or --store one that no sidecar has open. The first backup in TO is a
-full one. Each later one has only what is new, unless you give --full. The sidecar continues to serve.
-Each file has a digest of its bytes and names the file that it follows. A restore refuses a file that
+full one. Each later one has only the changes; with --full it is a full one. The sidecar continues to serve.
+Each file has a digest of its bytes and the name of the previous file. A restore refuses a file that
 is cut, changed or missing. A file gets its name when it is complete and synced.
 
-A backup contains everything and is NOT ENCRYPTED, even if the data directory is, unless you name
---recipient: age recipients (age1..., of age-keygen). The backup needs no identity; pawl restore
+A backup contains everything and is NOT ENCRYPTED, even if the data directory is. To encrypt it, set
+--recipient to age recipients (age1..., of age-keygen). The backup needs no identity; pawl restore
 --identity reads the file. It is an ordinary age file.
 
 The keys of erasable runs are not in the backup. With --data and --store, one copy of them (RUNKEYS)
-is beside the backups and each backup replaces it, so that values erased before the last backup stay
-erased. A running sidecar does not send these keys: copy RUNKEYS from its data directory after each
+is beside the backups, and each backup replaces it. So no backup restores values that were erased before the
+last backup. A running sidecar does not send these keys: copy RUNKEYS from its data directory after each
 backup. A database has the keys in its own backups.
 
 With --store, each partition of the database except the first gets a directory in TO, partition-01
 and so on, and the command prints one line for each. You can repeat an interrupted backup. Files with
 a name are complete.
 
-Restore with pawl restore TO --data NEW or --store URL. A sidecar requires the scope store:read and
-makes one backup at a time.
+Prove backups with pawl backup verify. Restore with pawl restore TO --data NEW or --store URL. A sidecar
+requires the scope store:read and makes one backup at a time.
 
 Exit codes: 0 done; 1 the store or a backup is damaged, or the sidecar refused; 2 the store cannot be
-opened or reached.`,
+opened, or there is no connection to it.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			to.Dir = args[0]
@@ -60,11 +60,12 @@ opened or reached.`,
 	dataOrTarget(cmd, &data, c)
 	cmd.Flags().BoolVar(&to.Full, "full", false, "write a full backup even if there are earlier ones")
 	cmd.Flags().StringSliceVar(&to.Recipients, "recipient", nil, "age recipient that can decrypt the backup (repeatable)")
+	cmd.AddCommand(children...)
 	return cmd
 }
 
-// runBackup prints a line for each partition when its backup is written. With JSON output it prints one object about all backups at the
-// end.
+// runBackup prints a line for each partition when its backup is written. With JSON output it prints one object about
+// all backups at the end. If a backup fails, it prints on standard error which backups are whole instead.
 func runBackup(ctx context.Context, p *output.Printer, c *client, data server.Data, to server.BackupTo) error {
 	var all []server.BackupDone
 	err := takeBackup(ctx, c, data, to, func(done server.BackupDone) {
@@ -88,16 +89,17 @@ func runBackup(ctx context.Context, p *output.Printer, c *client, data server.Da
 }
 
 func takeBackup(ctx context.Context, c *client, data server.Data, to server.BackupTo, told func(server.BackupDone)) error {
-	if data.Given() {
+	if data.IsSet() {
 		return server.Backup(ctx, data, to, told)
 	}
 	return c.Store(func(store pawlv1.StoreServiceClient) error {
 		parts, unserved, err := servedPartitions(ctx, store)
-		// If the owner of a partition has died, another node will take the partition over.
+		// If the node that owned a partition has died, another node takes the partition over soon. The loop waits for
+		// this.
 		for began := time.Now(); err == nil && len(unserved) > 0 && time.Since(began) < takenWithin; {
 			select {
 			case <-time.After(takenWithin / 10):
-			case <-ctx.Done():
+			case <-ctx.Done(): // the next call returns the error
 			}
 			parts, unserved, err = servedPartitions(ctx, store)
 		}
@@ -108,10 +110,11 @@ func takeBackup(ctx context.Context, c *client, data server.Data, to server.Back
 	})
 }
 
-// takenWithin bounds the time in which a served partition gets a new owner.
+// takenWithin is how long a backup waits until partitions without an owner have a new one.
 const takenWithin = 5 * time.Second
 
-// servedPartitions returns the partitions that have an owner or a served namespace. unserved are the other partitions.
+// servedPartitions returns the partitions that have an owner (a node that serves them) or a served namespace.
+// unserved are the other partitions.
 func servedPartitions(ctx context.Context, store pawlv1.StoreServiceClient) (parts, unserved []int32, err error) {
 	all, err := store.ListPartitions(ctx, &pawlv1.ListPartitionsRequest{})
 	for _, one := range all.GetPartitions() {
@@ -124,7 +127,7 @@ func servedPartitions(ctx context.Context, store pawlv1.StoreServiceClient) (par
 	return parts, unserved, err
 }
 
-// servedBackup backs up one partition of a running sidecar's store.
+// servedBackup returns a function that backs up one partition of a running sidecar's store.
 func servedBackup(store pawlv1.StoreServiceClient, part int32) server.TakeBackup {
 	return func(ctx context.Context, after string, out io.Writer) error {
 		stream, err := store.Backup(ctx, &pawlv1.BackupRequest{After: after, Partition: uint32(part)})
@@ -155,9 +158,10 @@ func backupObject(done server.BackupDone) output.Object {
 	return output.Object{{Key: "file", Value: done.File}, {Key: "follows", Value: done.BasedOn}, {Key: "bytes", Value: done.Bytes}, {Key: "run_keys", Value: done.RunKeys}}
 }
 
-// backupsObject returns the JSON object about the backups. It has the fields of the first partition's backup, and a list of the others.
+// backupsObject returns the JSON object about the backups of all partitions. It has the fields of the backup of the
+// first partition, and a list of the other backups.
 func backupsObject(all []server.BackupDone) output.Object {
-	first := len(all) - 1
+	first := len(all) - 1 // the first partition is backed up last
 	object, others := backupObject(all[first]), []any{}
 	for _, done := range all[:first] {
 		others = append(others, append(output.Object{{Key: "partition", Value: done.Part}}, backupObject(done)...))
@@ -202,7 +206,7 @@ Exit codes: 0 done; 1 a backup is cut, changed, missing or out of order; 2 NEW i
 schema has a store, or the backups are of several partitions and NEW is a directory.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !data.Given() {
+			if !data.IsSet() {
 				return output.Usage(errors.New("--data or --store is required: what to make"))
 			}
 			if err := exclusive(cmd, "data", "store"); err != nil {
@@ -217,16 +221,21 @@ schema has a store, or the backups are of several partitions and NEW is a direct
 				return err
 			}
 			if p.JSON {
-				return output.WriteJSON(p.Out, output.Object{{Key: "dir", Value: data.Where()}, {Key: "backups", Value: used}, {Key: "report", Value: reportObject(report)}})
+				return output.WriteJSON(p.Out, output.Object{{Key: "dir", Value: data.Location()}, {Key: "backups", Value: used}, {Key: "report", Value: reportObject(report)}})
 			}
-			p.Printf("%s: restored from %d backups\n", data.Where(), len(used))
+			p.Printf("%s: restored from %d backups\n", data.Location(), len(used))
 			return printReport(p, report, nil)
 		},
 	}
 	dataFlag(cmd, &data, "directory to create, empty or absent")
 	storeFlag(cmd, &data)
-	cmd.Flags().StringVar(&from.RunKeys, "run-keys", "", "file with the newest keys of erasable runs (default: RUNKEYS beside the backups)")
-	cmd.Flags().StringVar(&from.Identity, "identity", "", "file with the age identity that decrypts the backups")
+	restoreFlags(cmd, &from)
 	cmd.Flags().StringVar(&from.UpTo, "to", "", "file of the last backup to restore (default: the newest)")
 	return cmd
+}
+
+// restoreFlags adds the flags that are needed to read backups.
+func restoreFlags(cmd *cobra.Command, from *server.RestoreFrom) {
+	cmd.Flags().StringVar(&from.RunKeys, "run-keys", "", "file with the newest keys of erasable runs (default: RUNKEYS beside the backups)")
+	cmd.Flags().StringVar(&from.Identity, "identity", "", "file with the age identity that decrypts the backups")
 }

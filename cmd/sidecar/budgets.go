@@ -11,7 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-// newBudgets returns the command that shows the operator's accounts.
+// newBudgets returns the command that shows the operator's accounts, which limit the cost of many runs
+// together.
 func newBudgets(p *output.Printer) *cobra.Command {
 	c, req := &client{}, &pawlv1.ListBudgetsRequest{}
 	cmd := &cobra.Command{
@@ -71,7 +72,7 @@ func printAccounts(p *output.Printer, all []*pawlv1.Account) error {
 	return nil
 }
 
-// of returns the text of a limit. It returns "no limit" if the limit is 0.
+// of returns the text of a limit. This is the text in shown or, if the limit is 0, "no limit".
 func of(shown string, limit int64) string {
 	if limit == 0 {
 		return "no limit"

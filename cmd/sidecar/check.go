@@ -45,7 +45,7 @@ be reached.`,
 			if online {
 				return checkOnline(cmd.Context(), p, c)
 			}
-			if !data.Given() {
+			if !data.IsSet() {
 				return output.Usage(errors.New("--data is required: the directory of a store; or --store for a database, or --online for that of a sidecar"))
 			}
 			if repair {
@@ -89,7 +89,8 @@ func checkOnline(ctx context.Context, p *output.Printer, c *client) error {
 	})
 }
 
-// runRepair repairs a store and prints what was repaired. It prints no JSON, because the report of the check follows.
+// runRepair repairs a store and prints on standard error what was repaired, never as JSON, because the report of the
+// check follows on standard output. If the repair fails, no check follows, and runRepair reports the error itself.
 func runRepair(ctx context.Context, p *output.Printer, data server.Data) error {
 	err := server.Repair(ctx, data, func(part int32, done server.CheckRepair) { printRepair(p, ofPart(part), done) })
 	if err != nil {

@@ -32,8 +32,10 @@ func (c *client) Bind(cmd *cobra.Command) {
 func (c *client) BindTarget(cmd *cobra.Command) {
 	fs := cmd.PersistentFlags()
 	fs.StringVar(&c.Target.Addr, "addr", fromEnv("PAWL_ADDR", config.Default().Listen), "HOST:PORT or unix:PATH of the sidecar (PAWL_ADDR)")
-	fs.StringVar(&c.tokenFile, "token-file", os.Getenv("PAWL_TOKEN_FILE"), "file with the bearer token (PAWL_TOKEN_FILE; PAWL_TOKEN holds the token itself)")
+	fs.StringVar(&c.tokenFile, "token-file", os.Getenv(tokenFileVariable), "file with the bearer token (PAWL_TOKEN_FILE; PAWL_TOKEN holds the token itself)")
 	fs.StringVar(&c.Target.CA, "ca", os.Getenv("PAWL_CA"), "PEM file of the CA of the server's certificate (PAWL_CA; default: no TLS)")
+	fs.StringVar(&c.Target.Cert, "cert", os.Getenv("PAWL_CERT"), "PEM file of the caller's certificate, for a sidecar that requires one (PAWL_CERT)")
+	fs.StringVar(&c.Target.Key, "key", os.Getenv("PAWL_KEY"), "PEM file of the private key of --cert (PAWL_KEY)")
 }
 
 func fromEnv(name, fallback string) string {

@@ -80,7 +80,7 @@ func (g *generation) run(p *output.Printer, path string) error {
 	return nil
 }
 
-// compare returns an error if the file does not have the generated content.
+// compare returns an error if the content of the output file is not the generated content in made.
 func (g *generation) compare(p *output.Printer, made []byte) error {
 	there, err := os.ReadFile(g.out)
 	switch {
@@ -96,15 +96,23 @@ func (g *generation) compare(p *output.Printer, made []byte) error {
 	return nil
 }
 
-// replaceFile replaces a file in one step, so that no reader sees a file with only a part of the content.
+// replaceFile replaces a file in one step, so that no reader sees a file with only a part of the content. An existing file keeps its
+// permissions, and a link keeps pointing to it.
 func replaceFile(path string, content []byte) error {
-	file, err := os.CreateTemp(filepath.Dir(path), ".codegen-*")
+	mode := os.FileMode(0o644)
+	if info, err := os.Stat(path); err == nil {
+		mode = info.Mode().Perm()
+		if path, err = filepath.EvalSymlinks(path); err != nil {
+			return err
+		}
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), ".pawl-*")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(file.Name())
 	_, err = file.Write(content)
-	if err := errors.Join(err, file.Chmod(0o644), file.Close()); err != nil {
+	if err := errors.Join(err, file.Chmod(mode), file.Close()); err != nil {
 		return err
 	}
 	return os.Rename(file.Name(), path)

@@ -16,13 +16,13 @@ func newCompact(p *output.Printer) *cobra.Command {
 		Use:   "compact DIR",
 		Short: "Rewrite a data directory without superseded and removed data",
 		Long: `Rewrites a data directory that no sidecar has open. The new files contain only the current rows, no
-superseded or removed data. An encrypted directory stays encrypted, with new data keys. The store
-stays the same: cursors remain valid, and the next backup can follow the last one.
+superseded or removed data. An encrypted directory is encrypted again, with new data keys. The content
+does not change: cursors remain valid, and the next backup can be incremental.
 
 The command writes the new directory beside the old one, as DIR.compact, checks it ('pawl check') and
 then replaces the old one in one step. That needs as much free space as the store has. You can repeat an
 interrupted command: DIR is unchanged until the last step. Use --to if DIR cannot be renamed, for example
-a mount point. Run the command as the user of the sidecar, which has to own the files.
+a mount point. The new files belong to the owner of DIR, also if root runs the command.
 
 Exit codes: 0 done; 1 the store has a fault, or the disk is full; 2 the directory cannot be opened
 or renamed.`,
@@ -31,10 +31,10 @@ or renamed.`,
 			data.Dir = args[0]
 			done, err := server.Compact(cmd.Context(), data, to)
 			if errors.Is(err, server.ErrUnusable) {
-				return output.Usage(err)
+				return output.Usage(explainReplace(err, data.Dir))
 			}
 			if err != nil {
-				return err
+				return explainReplace(err, data.Dir)
 			}
 			if p.JSON {
 				return output.WriteJSON(p.Out, output.Object{

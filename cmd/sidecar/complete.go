@@ -14,10 +14,11 @@ import (
 // completionWait bounds the time that the shell waits for an answer of the sidecar.
 const completionWait = 2 * time.Second
 
-// completed bounds the number of words that a completion offers.
+// completed bounds the number of runs or pack versions for which a shell completion offers words.
 const completed = 50
 
-// completeWords returns the possible values of an argument. It returns none if there is no sidecar.
+// completeWords returns the words that the shell can offer for an argument. If it returns an error, the shell offers
+// none.
 type completeWords func(ctx context.Context, conn *grpc.ClientConn, args []string, begun string) ([]string, error)
 
 // CompleteArgs lets the shell complete the arguments of a command. The n-th function returns the words for the n-th argument.
@@ -54,7 +55,8 @@ func (c *client) complete(cmd *cobra.Command, by completeWords, args []string, b
 	return found, cobra.ShellCompDirectiveNoFileComp
 }
 
-// RunWords returns the ids of the newest runs. The description of each contains its pack, state and status.
+// RunWords returns the ids of the newest runs. If begun is the beginning of an id, it returns only ids that begin with
+// it. The description of each contains its pack, status and state.
 func (c *client) RunWords(ctx context.Context, conn *grpc.ClientConn, _ []string, begun string) ([]string, error) {
 	req := &pawlv1.ListRunsRequest{Namespace: c.Namespace, PageSize: completed, Filter: &pawlv1.RunFilter{}}
 	if idPrefix.MatchString(begun) {
@@ -72,7 +74,7 @@ func (c *client) RunWords(ctx context.Context, conn *grpc.ClientConn, _ []string
 	return out, nil
 }
 
-// PackWords returns the names of the registered packs.
+// PackWords returns id@version of the registered packs, and also the id alone of each default version.
 func (c *client) PackWords(ctx context.Context, conn *grpc.ClientConn, _ []string, _ string) ([]string, error) {
 	page, err := pawlv1.NewPackServiceClient(conn).ListPacks(ctx, &pawlv1.ListPacksRequest{Namespace: c.Namespace, PageSize: completed})
 	if err != nil {

@@ -15,14 +15,14 @@ import (
 // keyFlag is the flag for the file with the encryption key of a directory. It has the same name as the flag of serve.
 const keyFlag = "encryption-key-file"
 
-// dataFlag adds --data, and the flags that are needed to open a directory.
+// dataFlag adds --data, and the other flags that are needed to open a store in a directory.
 func dataFlag(cmd *cobra.Command, data *server.Data, usage string) {
 	cmd.Flags().StringVar(&data.Dir, "data", "", usage)
 	completeDir(cmd, "data")
 	dataKeyFlag(cmd, data)
 }
 
-// storeFlag adds --store, and the flags that are needed to open a database.
+// storeFlag adds --store, and the other flags that are needed to open a store in a database.
 func storeFlag(cmd *cobra.Command, data *server.Data) {
 	cmd.Flags().Var(&data.Database.URL, "store", "PostgreSQL database that no sidecar has open, instead of --data: postgres://USER@HOST[:PORT]/DATABASE")
 	databaseFlags(cmd, data)
@@ -38,15 +38,15 @@ func databaseFlags(cmd *cobra.Command, data *server.Data) {
 	cmd.Flags().StringVar(&data.Database.Schema, "store-schema", schema, "schema with the tables of the store")
 }
 
-// dataOrTarget adds the flags that select a store: a data directory that no sidecar has open, or the
-// sidecar that serves the store.
+// dataOrTarget adds the flags that select a store: a data directory or a database that no sidecar has
+// open, or the sidecar that serves the store.
 func dataOrTarget(cmd *cobra.Command, data *server.Data, c *client) {
 	dataFlag(cmd, data, "data directory that no sidecar has open (default: the sidecar at --addr)")
 	storeFlag(cmd, data)
 	c.BindTarget(cmd)
 }
 
-// exclusive returns an error if more than one of the flags is set.
+// exclusive returns an error if more than one of the given flags is set on the command line.
 func exclusive(cmd *cobra.Command, flags ...string) error {
 	var given []string
 	for _, name := range flags {

@@ -87,7 +87,7 @@ func printDeliveries(p *output.Printer, all []*pawlv1.Delivery) error {
 	t := output.Table{Headers: []string{"RECEIVER", "OWNER", "URL", "FAILED", "NEXT TRY", "DEAD", "LAST ERROR"}}
 	for _, d := range all {
 		t.Add(receiverName(d.GetDeliveryRef()), d.GetOwner(), d.GetUrl(), itoa(d.GetAttempts()), moment(d.GetNextAt()),
-			fmt.Sprint(d.GetDeadLetters()), output.Short(d.GetLastError(), maxShownError))
+			fmt.Sprint(d.GetDeadLetters()), output.Shorten(d.GetLastError(), maxShownError))
 	}
 	p.Table(t)
 	return nil

@@ -62,9 +62,9 @@ func printDeadLetters(p *output.Printer, letters []*pawlv1.DeadLetter, body bool
 	}
 	t := output.Table{Headers: headers}
 	for _, l := range letters {
-		row := []string{fmt.Sprint(l.GetN()), moment(l.GetAt()), l.GetEventId(), itoa(l.GetSize()), output.Short(l.GetError(), maxShownError)}
+		row := []string{fmt.Sprint(l.GetN()), moment(l.GetAt()), l.GetEventId(), itoa(l.GetSize()), output.Shorten(l.GetError(), maxShownError)}
 		if body {
-			row = append(row, output.Short(string(l.GetBody()), math.MaxInt))
+			row = append(row, output.Shorten(string(l.GetBody()), math.MaxInt)) // the whole body, as one line
 		}
 		t.Add(row...)
 	}
@@ -74,7 +74,8 @@ func printDeadLetters(p *output.Printer, letters []*pawlv1.DeadLetter, body bool
 
 var errNumberRequired = errors.New("give the number of a dead letter, or --all")
 
-// deadLetterCommand returns a command that applies do to one dead letter of a receiver, or to all.
+// deadLetterCommand returns a command that calls do for one dead letter (a message that could not be delivered) of a
+// receiver, or for all.
 func deadLetterCommand(c *client, use, short, all string, do func(context.Context, pawlv1.DeliveryServiceClient, *pawlv1.DeliveryRef, []uint64) error) *cobra.Command {
 	every := false
 	cmd := &cobra.Command{
@@ -100,7 +101,8 @@ func deadLetterCommand(c *client, use, short, all string, do func(context.Contex
 	return cmd
 }
 
-// parseDeadLetterArgs parses a receiver and the number of a dead letter. If every is true (--all), there is no number.
+// parseDeadLetterArgs parses the arguments RECEIVER and NUMBER, the number of a dead letter. If every is true
+// (--all), there is no NUMBER.
 func parseDeadLetterArgs(args []string, every bool) (*pawlv1.DeliveryRef, []uint64, error) {
 	ref, err := readReceiver(args[0])
 	if err != nil {
@@ -150,8 +152,8 @@ func deadLetterNumbers(ctx context.Context, service pawlv1.DeliveryServiceClient
 	return numbers, err
 }
 
-// forEachDeadLetter calls do for each number. It stops at the first failure, because later dead letters would also fail, or would be
-// delivered before the failed one.
+// forEachDeadLetter calls do for each number of a dead letter. It stops at the first failure, because later dead
+// letters would also fail, or would be delivered before the failed one.
 func forEachDeadLetter(p *output.Printer, ref *pawlv1.DeliveryRef, numbers []uint64, done string, do func(n uint64) error) error {
 	for _, n := range numbers {
 		if err := do(n); err != nil {

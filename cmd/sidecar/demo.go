@@ -41,13 +41,13 @@ Exit codes: 0 all checks passed; 1 a check failed.`,
 	return cmd
 }
 
-// isTerminal reports whether a file is a terminal.
+// isTerminal reports whether a file is a character device. Terminals are, and /dev/null is one too.
 func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// newDemoApp returns the command of the app that the demo starts as a process of its own.
+// newDemoApp returns the hidden command that runs the demo's app. The demo starts it as a process of its own.
 func newDemoApp() *cobra.Command {
 	var o demo.AppOptions
 	cmd := &cobra.Command{

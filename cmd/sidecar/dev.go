@@ -15,6 +15,7 @@ import (
 func newDev(p *output.Printer) *cobra.Command {
 	o := dev.Options{Dir: ".", Config: config.Default()}
 	o.Config.Data, o.Config.HTTP, o.Config.AllowTools, o.Config.LogLevel = ".pawl", "127.0.0.1:7292", []string{"*"}, "warn"
+	o.Config.Listen, o.Config.HTTP = fromEnv("PAWL_LISTEN", o.Config.Listen), fromEnv("PAWL_HTTP", o.Config.HTTP)
 	command, temporary, noOpen := "", false, false
 	cmd := &cobra.Command{
 		Use:   "dev [PACK...]",
@@ -54,8 +55,8 @@ no token, so the addresses must be loopback.`,
 	fs := cmd.Flags()
 	fs.StringVar(&o.Config.Data, "data", o.Config.Data, "directory of the runs, kept between sessions")
 	fs.BoolVar(&temporary, "temporary", false, "store the runs in a temporary directory and remove it at the end")
-	fs.StringVar(&o.Config.Listen, "listen", o.Config.Listen, "HOST:PORT of gRPC; port 0 selects a free port")
-	fs.StringVar(&o.Config.HTTP, "http", o.Config.HTTP, "HOST:PORT of the web page; port 0 selects a free port")
+	fs.StringVar(&o.Config.Listen, "listen", o.Config.Listen, "HOST:PORT of gRPC; port 0 selects a free port (PAWL_LISTEN)")
+	fs.StringVar(&o.Config.HTTP, "http", o.Config.HTTP, "HOST:PORT of the web page; port 0 selects a free port (PAWL_HTTP)")
 	fs.StringVar(&command, "app", "", "command of the app, split at spaces (default: found in the directory)")
 	fs.BoolVar(&o.NoApp, "no-app", false, "do not start an app")
 	fs.BoolVar(&noOpen, "no-open", false, "do not open the chat in the browser")

@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack"
 )
 
-// graphFormats are the values of the flags --format and -o.
+// graphFormats are the values of the flags --format and -o. The flag -o also takes table, which means mermaid.
 var graphFormats = []string{"mermaid", "dot", "svg", "json"}
 
 func newGraph(p *output.Printer) *cobra.Command {
@@ -76,7 +76,7 @@ func drawFile(p *output.Printer, path, strict, format string) error {
 	return printDiagram(p, diagram.Of(loaded), format)
 }
 
-// drawRun prints the diagram of the run's pack in which the states and transitions of the run are marked.
+// drawRun prints the diagram of the pack of a run. It marks the states and transitions through which the run went.
 func drawRun(ctx context.Context, p *output.Printer, c *client, conn *grpc.ClientConn, run string, at uint64, format string) error {
 	got, err := pawlv1.NewRunServiceClient(conn).GetRun(ctx, &pawlv1.GetRunRequest{Namespace: c.Namespace, RunId: run, AtSeq: at})
 	if err != nil {
@@ -125,7 +125,7 @@ func printDiagram(p *output.Printer, d *diagram.Diagram, format string) error {
 	return nil
 }
 
-// refusedPack prints the diagnostics of a pack with errors.
+// refusedPack prints the errors of a pack that cannot be loaded, and returns the error of the command.
 func refusedPack(p *output.Printer, path string, found []pack.Diagnostic) error {
 	if p.JSON {
 		if err := output.WriteJSON(p.Out, output.Object{{Key: "files", Value: []checked{{Path: path, Diagnostics: found}}}}); err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
-// lease is the share of a run's bounds that an agent gets if it is called first and the run has consumed nothing. Agents that are called
-// later share the rest. A zero field means that the run has no such bound.
+// lease is the part of a run's budget that an agent gets when the run calls it. It is computed for the first call of
+// a run that has consumed nothing; later calls share the rest. A zero field means that the run has no such bound.
 type lease struct {
 	Agent        string `json:"agent"`
 	Tokens       int64  `json:"tokens,omitempty"`
@@ -23,8 +23,9 @@ type lease struct {
 	Refused string `json:"refused,omitempty"`
 }
 
-// leasesOf computes the leases of a pack's agents with the state machine, in a run of one state that calls the agent. It returns none if
-// the pack has no bound to share.
+// leasesOf computes what part of a run's budget each agent of a pack gets (its lease). It uses the engine's state
+// machine, with a run of one state that calls the agent. It leaves out agents that no prompt lists. It returns none if
+// the pack has no workflow or no bound to share.
 func leasesOf(p *pack.Pack) ([]lease, error) {
 	listed := map[string]bool{}
 	for _, prompt := range p.Doc.Prompts {
@@ -57,7 +58,8 @@ func leasesOf(p *pack.Pack) ([]lease, error) {
 	return out, nil
 }
 
-// firstLease makes the first delegation in the state machine and returns its lease.
+// firstLease makes the first call of an agent in the engine's state machine, and returns the part of the budget that
+// the agent gets.
 func firstLease(of *machine.Graph, agent string, tool machine.Tool) (lease, error) {
 	tool.Approval = nil
 	g := &machine.Graph{
@@ -87,7 +89,8 @@ func firstLease(of *machine.Graph, agent string, tool machine.Tool) (lease, erro
 	return out, nil
 }
 
-// printLeases prints the lease of the first call of each agent. It leaves out bounds that the pack does not have.
+// printLeases prints, for each agent, the part of the budget that its first call gets. It leaves out bounds that the
+// pack does not have.
 func printLeases(p *output.Printer, indent string, leases []lease) {
 	for _, l := range leases {
 		if l.Refused != "" {

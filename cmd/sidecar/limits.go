@@ -63,7 +63,7 @@ func limitText(n, most int64) string {
 	return fmt.Sprintf("%d/%d", n, most)
 }
 
-// queue returns the number of waiting calls in total, and a text with the number for each tenant.
+// queue returns the number of calls that wait for a rate limit, and a text with the number for each tenant.
 func queue(u *pawlv1.LimitUse) (n int64, tenants string) {
 	var words []string
 	for _, q := range u.GetWaiting() {

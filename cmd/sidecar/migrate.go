@@ -28,7 +28,7 @@ With DIR, the command upgrades a directory of the previous format. Stop the side
 entries, packs, blobs, subscriptions and the holders of steps unchanged and rebuilds everything else from
 the entries. It checks the result ('pawl check') before it takes effect.
 
-Without --to, the new directory replaces the old one, which stays beside it as DIR.format1. Remove that
+Without --to, the new directory replaces the old one. The old one is kept beside it as DIR.format1. Remove it
 when you no longer need to go back. The upgrade needs as much free space as the store has. You can
 repeat an interrupted upgrade.
 
@@ -49,10 +49,10 @@ migrated.`,
 			data.Dir = args[0]
 			done, err := server.Migrate(cmd.Context(), data, to)
 			if errors.Is(err, server.ErrUnusable) {
-				return output.Usage(err)
+				return output.Usage(explainReplace(err, data.Dir))
 			}
 			if err != nil {
-				return err
+				return explainReplace(err, data.Dir)
 			}
 			return printMigration(p, done)
 		},
@@ -80,7 +80,7 @@ func runMove(cmd *cobra.Command, p *output.Printer, args []string, from, to stri
 	}
 	done, err := server.Move(cmd.Context(), source, target, func(what string) { p.Warnf("%s", what) })
 	if err != nil {
-		return printReport(p, done.Report, err)
+		return printReport(p, done.Report, explainReplace(err, to))
 	}
 	if p.JSON {
 		return output.WriteJSON(p.Out, output.Object{

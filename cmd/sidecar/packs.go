@@ -9,9 +9,10 @@ import (
 
 func newPacks(p *output.Printer) *cobra.Command {
 	c := &client{}
-	cmd := group("packs", "List, register and show the packs of a sidecar",
-		newPacksList(p, c), newPacksRegister(p, c), newPacksShow(p, c),
+	cmd := group("packs", "List, register, show, compare and format packs",
+		newPacksDiff(p, c), newPacksFmt(p), newPacksList(p, c), newPacksRegister(p, c), newPacksShow(p, c),
 	)
+	cmd.Aliases = []string{"pack"}
 	c.Bind(cmd)
 	return cmd
 }

@@ -57,7 +57,8 @@ func printRegistered(p *output.Printer, path string, got *pawlv1.RegisterPackRes
 	p.Printf("%s %s%s\n", p.Bold(got.GetPack().GetId()+"@"+got.GetPack().GetVersion()), got.GetPack().GetDigest(), known)
 }
 
-// bindStrict adds the flag --strict. Without a value the flag means the specification.
+// bindStrict adds the flag --strict. Without a value the flag selects the newest published version of
+// the format.
 func bindStrict(cmd *cobra.Command, schema *string) {
 	versions := pack.PublishedSchemas()
 	cmd.Flags().StringVar(schema, "strict", "", fmt.Sprintf("check against one published version of the format: %s; without a value: %s", strings.Join(versions, ", "), pack.Newest))

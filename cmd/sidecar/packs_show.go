@@ -95,10 +95,12 @@ func toolSettings(t *pawlv1.PackTool) []string {
 	say(t.GetCompensate() != "", "compensate: %s", t.GetCompensate())
 	say(t.GetResultArtifact() != "", "result: %s", t.GetResultArtifact())
 	say(t.GetSensitive(), "sensitive")
+	say(t.GetMcpDigest() != "", "mcp_digest: %s", t.GetMcpDigest())
 	return out
 }
 
-// terminationText describes in one line whether the loop must end.
+// terminationText describes in one line whether every run of the pack ends: what bounds it, or the cycle that can
+// repeat for ever.
 func terminationText(p *output.Printer, t *pawlv1.Termination) string {
 	if t.GetBounded() {
 		return boundedText(p, t.GetBoundedBy(), t.GetMaxVisits(), t.GetExact())

@@ -46,13 +46,11 @@ func TestCLIPage(t *testing.T) {
 
 // TestExamples: every command has an example, and each line of it is a valid call of the command.
 func TestExamples(t *testing.T) {
-	started := false
-	root := newRoot(&output.Printer{Out: io.Discard, Err: io.Discard}, &started)
 	unused := maps.Clone(examples)
-	for cmd := range commandsBelow(root) {
+	for cmd := range commandsBelow(silentRoot()) {
 		for line := range strings.SplitSeq(strings.TrimSpace(cmd.Example), "\n") {
 			calls := strings.Split(line, " && ")
-			if err := validCall(root, cmd, calls[len(calls)-1]); err != nil {
+			if err := validCall(cmd.CommandPath(), calls[len(calls)-1]); err != nil {
 				t.Errorf("%s: example %q: %v", cmd.CommandPath(), line, err)
 			}
 		}
@@ -63,19 +61,26 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// validCall checks that a line calls cmd with flags and arguments that cmd accepts.
-func validCall(root, cmd *cobra.Command, line string) error {
+// silentRoot returns the command, without output.
+func silentRoot() *cobra.Command {
+	started := false
+	return newRoot(&output.Printer{Out: io.Discard, Err: io.Discard}, &started)
+}
+
+// validCall checks that a line calls the command of a path, with flags and arguments that it accepts. A new
+// command parses each line, because a command keeps the flags of earlier lines.
+func validCall(path, line string) error {
 	_, line, _ = strings.Cut(line, "pawl ") // skips what comes before, as in "TOKEN=$(pawl ..."
 	words := regexp.MustCompile(`'[^']*'|(?:[^\s'"]|"[^"]*")+`).FindAllString(line, -1)
 	if end := slices.IndexFunc(words, func(w string) bool { return w == ">" }); end >= 0 {
 		words = words[:end]
 	}
-	found, rest, err := root.Find(words)
+	cmd, rest, err := silentRoot().Find(words)
 	if err != nil {
 		return err
 	}
-	if found != cmd {
-		return fmt.Errorf("it calls %s", found.CommandPath())
+	if cmd.CommandPath() != path {
+		return fmt.Errorf("it calls %s", cmd.CommandPath())
 	}
 	if err := cmd.ParseFlags(rest); err != nil {
 		return err
@@ -172,15 +177,17 @@ func commandsBelow(cmd *cobra.Command) iter.Seq[*cobra.Command] {
 	}
 }
 
-// flagsOf are the flags of a command's own. Those of serve are settings.
+// flagsOf are the flags of a command: its own, and those of its group. Those of serve are settings.
 func flagsOf(cmd *cobra.Command) iter.Seq[*pflag.Flag] {
 	return func(yield func(*pflag.Flag) bool) {
 		more := cmd.Name() != "serve"
-		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-			if more && !f.Hidden && f.Name != "help" {
+		visit := func(f *pflag.Flag) {
+			if more && !f.Hidden && f.Name != "help" && cmd.Root().PersistentFlags().Lookup(f.Name) != f {
 				more = yield(f)
 			}
-		})
+		}
+		cmd.LocalFlags().VisitAll(visit)
+		cmd.InheritedFlags().VisitAll(visit)
 	}
 }
 

@@ -16,8 +16,8 @@ func newPartitions(p *output.Printer, children ...*cobra.Command) *cobra.Command
 	cmd := &cobra.Command{
 		Use:   "partitions",
 		Short: "List the partitions of a store with owner and namespaces, or split a store into partitions",
-		Long: `Lists the partitions of the store: the namespaces that the asked sidecar serves in each, and the
-peer address of the owner, "(here)" for the asked sidecar itself. A sidecar that runs alone
+		Long: `Lists the partitions of the store: the namespaces that the sidecar at --addr serves in each, and the
+peer address of the owner, "(here)" for this sidecar itself. A sidecar without a cluster
 owns the only partition. Needs the scope store:read.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

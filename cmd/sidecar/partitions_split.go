@@ -16,22 +16,22 @@ func newPartitionsSplit(p *output.Printer) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "split --store URL",
 		Short: "Move each namespace of a database to a partition of its own",
-		Long: `A sidecar that runs alone stores all namespaces of a database in partition 0. This command moves
+		Long: `A sidecar without a cluster stores all namespaces of a database in partition 0. This command moves
 each namespace except default to another partition, the one with the fewest namespaces, so that
 several sidecars (serve --peer-listen) share the load. Stop all sidecars first. Afterwards
 the store needs --peer-listen: a sidecar without it refuses to serve it.
 
 The store is checked before and after. All moves are one transaction: an interrupted command has
 moved everything or nothing, and can be repeated. Runs, cursors, ids, consumers and webhooks do
-not change. The next backup must be a full one (backup --full). The database needs as much
-space again until VACUUM frees it. The split cannot be undone.
+not change. The next backup must be a full one (backup --full). The database needs twice the
+space until VACUUM removes the old rows. The split cannot be undone.
 
 A store with erasable runs is refused: the keys of all its runs are in one file.
 
 Exit codes: 0 done, or nothing to do; 1 a fault was found; 2 it cannot be done now.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !data.Given() {
+			if !data.IsSet() {
 				return output.Usage(errors.New("--store is required: the database"))
 			}
 			done, err := server.SplitPartitions(cmd.Context(), data.Database, func(what string) { p.Warnf("%s", what) })

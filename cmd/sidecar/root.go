@@ -31,28 +31,31 @@ func execute(ctx context.Context, p *output.Printer, args []string) int {
 	if err != nil && (!started || badInput(err)) {
 		err = output.Usage(err)
 	}
-	if err != nil && !output.Silent(err) {
+	if err != nil && !output.IsReported(err) {
 		_, words, _ := root.Find(args)
 		p.FailTo(err, words)
 	}
 	return output.ExitCode(err)
 }
 
-// badInput reports whether err is about a file or a setting. It returns false for the refusal of a request.
+// badInput reports whether err is about the configuration or a script file. The exit code is then that of wrong
+// usage.
 func badInput(err error) bool {
 	var settings *config.Error
 	var script *script.Error
 	return errors.As(err, &settings) || errors.As(err, &script)
 }
 
-// newRoot returns the tree of commands, which print with p. It sets started when the command line was parsed without an error.
+// newRoot returns the tree of commands, which print with p. When a command line was parsed without an error, *started
+// becomes true. If it is still false, execute reports an error as wrong usage.
 func newRoot(p *output.Printer, started *bool) *cobra.Command {
 	root := group("pawl", "Runs PromptPack agent loops durably",
 		newInit(p), newDev(p), newServe(p), newValidate(p), newSchema(p), newGraph(p), newCodegen(p), newRun(p), newDemo(p),
-		newRuns(p), newPacks(p), newDeliveries(p), newBudgets(p), newApprovals(p), newSchedules(p), newLimits(p), newPartitions(p, newPartitionsSplit(p)), newCheck(p), newBackup(p), newRestore(p), newStats(p), newCompact(p), newMigrate(p), newRotateKey(p), newToken(p), newAudit(p), newHealth(p), newVersion(p),
+		newRuns(p), newPacks(p), newEvals(p), newDeliveries(p), newBudgets(p), newApprovals(p), newSchedules(p), newLimits(p), newWorkers(p), newPartitions(p, newPartitionsSplit(p)), newCheck(p), newBackup(p, newBackupVerify(p), newBackupPrune(p)), newRestore(p), newStats(p), newCompact(p), newMigrate(p), newRotateKey(p), newToken(p), newTools(p), newAudit(p), newHealth(p), newVersion(p),
 	)
 	addExamples(root)
 	root.Long = rootHelp
+	root.Version = versions() // without a template: the package text/template makes the program 6 MB larger
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetOut(p.Out)
 	root.SetErr(p.Err)
@@ -60,12 +63,12 @@ func newRoot(p *output.Printer, started *bool) *cobra.Command {
 	format := "table"
 	root.PersistentFlags().StringVarP(&format, "output", "o", format, "table or json")
 	completeFrom(root, "output", "table", "json")
-	root.PersistentPreRunE = func(*cobra.Command, []string) error {
+	root.PersistentPreRunE = func(cmd *cobra.Command, args []string) error {
 		if format != "table" && format != "json" {
 			return fmt.Errorf("--output %q is none of table, json", format)
 		}
 		p.JSON, *started = format == "json", true
-		return nil
+		return openAsOwner(p, cmd, args)
 	}
 	return root
 }
@@ -96,7 +99,7 @@ func unknownCommand(cmd *cobra.Command, given string) error {
 		}
 	}
 	text := fmt.Sprintf("unknown command %q for %q; commands: %s", given, cmd.CommandPath(), strings.Join(names, ", "))
-	if meant := output.Nearest(given, names); meant != "" {
+	if meant := output.NearestWord(given, names); meant != "" {
 		text += "\ndid you mean " + meant + "?"
 	}
 	return errors.New(text)
@@ -104,7 +107,7 @@ func unknownCommand(cmd *cobra.Command, given string) error {
 
 // unknownFlag adds the most similar flag to the error as a suggestion. If the command is unknown too, the error is about the command.
 func unknownFlag(cmd *cobra.Command, err error) error {
-	if args := cmd.Flags().Args(); len(args) > 0 && cmd.HasSubCommands() {
+	if args := cmd.Flags().Args(); len(args) > 0 && cmd.HasSubCommands() && cmd.ValidateArgs(args) != nil {
 		return unknownCommand(cmd, args[0])
 	}
 	_, given, ok := strings.Cut(err.Error(), "unknown flag: --")
@@ -113,7 +116,7 @@ func unknownFlag(cmd *cobra.Command, err error) error {
 	}
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	if meant := output.Nearest(given, names); meant != "" {
+	if meant := output.NearestWord(given, names); meant != "" {
 		return fmt.Errorf("%w\ndid you mean --%s?", err, meant)
 	}
 	return err

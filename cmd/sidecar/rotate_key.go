@@ -16,19 +16,20 @@ func newRotateKey(p *output.Printer) *cobra.Command {
 		Use:   "rotate-key --data DIR --encryption-key-file OLD --new-key-file NEW",
 		Short: "Change the key of an encrypted data directory",
 		Long: `Changes the key of an encrypted data directory that no sidecar has open. The key encrypts the data
-keys. The command rewrites only the data keys, in one rename, so it is fast, and the directory always
-opens with the old key or the new one. Data keys rotate without a command (serve --data-key-age).
+keys. The command rewrites only the data keys, in one rename. So it is fast, and at every moment either
+the old key or the new one is valid. Data keys rotate without a command (serve --data-key-age).
 
 A database has no encryption key, and the command refuses --store.
 
-The old key still opens old copies of the directory, and with the data keys in a copy all files that
-were written under them.
+The old key can still decrypt old copies of the directory, and with the data keys of such a copy also all
+files that were written with them.
 
 Exit codes: 0 done; 1 the directory already has this key, or lacks acknowledged data; 2 the directory
 cannot be opened.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if !data.Database.URL.IsZero() {
+				data.Dir = "" // RotateKey refuses a store without a directory
 				return output.Usage(server.RotateKey(data, to))
 			}
 			if data.Dir == "" || data.KeyFile == "" || to == "" {

@@ -43,7 +43,7 @@ value, which is encoded as JSON:
   - {after: 10m}                # advances the clock for deadlines and timeouts
   - {cancel: not needed}
 
-Unused answers are a warning. When no answers are left, the run stays in its state.
+Unused answers are a warning. When no answers are left, the run remains in its state.
 
 Exit codes: 0 every answer was accepted; 1 an answer was refused; 2 the pack or the answers
 could not be read.`
@@ -97,7 +97,7 @@ func newRun(p *output.Printer) *cobra.Command {
 	return cmd
 }
 
-// outcome is the result of running a script.
+// outcome is the result of running a script. A run with a model uses it too, without answers.
 type outcome struct {
 	run       *pawlv1.Run
 	artifacts []*pawlv1.Artifact
@@ -130,7 +130,7 @@ func runScript(ctx context.Context, p *output.Printer, c config.Config, content 
 	return out.print(p)
 }
 
-// describe sets the declarations of the pack that a driver needs.
+// describe sets the states, agents and artifact types of a pack in the driver that executes the script.
 func describe(d *script.Driver, content []byte) error {
 	loaded, _, err := pack.Load(content, pack.Options{})
 	if err != nil || loaded == nil {
@@ -183,7 +183,7 @@ func (o *outcome) print(p *output.Printer) error {
 	return output.Fault()
 }
 
-// where names the item of the script that was refused.
+// where returns the place in the script whose request was refused: "start" or "turns[N]".
 func (o *outcome) where() string {
 	if o.result.Answer < 0 {
 		return "start"
@@ -197,12 +197,12 @@ func (o *outcome) object() output.Object {
 		doc[0].Value = output.RunWith(o.run, o.artifacts)
 	}
 	if len(o.result.Warnings) > 0 {
-		doc = doc.With("warnings", o.result.Warnings)
+		doc = doc.WithField("warnings", o.result.Warnings)
 	}
 	if o.result.Refused != nil {
 		problem := output.ProblemOf(o.result.Refused)
 		problem.Metadata["answer"] = o.where()
-		doc = doc.With("error", problem)
+		doc = doc.WithField("error", problem)
 	}
 	return doc
 }

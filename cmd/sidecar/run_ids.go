@@ -26,7 +26,8 @@ type runIDs struct{ namespace string }
 
 // unary is the client interceptor for calls.
 func (r *runIDs) unary(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	// runIDs itself makes a call to look up the id. That call has the prefix in another field, which is not changed.
+	// The call that looks up the id passes this interceptor, too. It has the prefix in another field, which is not
+	// changed.
 	if err := r.complete(ctx, conn, req); err != nil {
 		return err
 	}
@@ -39,7 +40,7 @@ func (r *runIDs) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.C
 	return &completing{ClientStream: s, ids: r, conn: conn}, err
 }
 
-// completing is a stream that replaces id prefixes in its requests.
+// completing is a client stream that replaces prefixes of run ids in the requests that it sends.
 type completing struct {
 	grpc.ClientStream
 

@@ -20,7 +20,8 @@ type live struct {
 	in   *bufio.Scanner
 	runs pawlv1.RunServiceClient
 	run  string
-	// open is true while the cursor is at the end of text of the model. streamed is true after text of the turn was streamed.
+	// open is true while the last text that was printed is text of the model, without a line break. streamed is true
+	// if text of the current turn was already printed as it arrived.
 	open, streamed bool
 }
 
@@ -103,7 +104,7 @@ func (l *live) text(text string) {
 	}
 }
 
-// line ends the current line if text was printed on it.
+// line begins a new line if the current one contains text.
 func (l *live) line() {
 	if l.open {
 		l.p.Printf("\n")

@@ -29,6 +29,7 @@ func newRuns(p *output.Printer) *cobra.Command {
 type runFilter struct {
 	pack, state, parent string
 	statuses, labels    []string
+	waiting             []string
 	unserved            bool
 }
 
@@ -50,6 +51,13 @@ func (f *runFilter) proto() (*pawlv1.RunFilter, error) {
 			return nil, err
 		}
 		out.Statuses = append(out.Statuses, pawlv1.RunStatus(n))
+	}
+	for _, name := range f.waiting {
+		n, err := enumValue(pawlv1.WaitingKind_value, pawlv1.WaitingKind_name, "WaitingKind", "--waiting", name)
+		if err != nil {
+			return nil, err
+		}
+		out.Waiting = append(out.Waiting, pawlv1.WaitingKind(n))
 	}
 	for _, label := range f.labels {
 		key, value, ok := strings.Cut(label, "=")

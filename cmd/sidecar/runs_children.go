@@ -10,7 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// child is one attempt of a delegation with its task. The task is a task of a remote agent, or a run of this sidecar.
+// child is one attempt to delegate work to an agent, with the task that the agent made for it. The task is a task of
+// a remote agent, or a run of this sidecar.
 type child struct {
 	step    uint32
 	attempt int32
@@ -65,7 +66,7 @@ func (c *children) add(r *pawlv1.Record) {
 	}
 }
 
-// resolved ends an attempt. If another attempt follows, it begins that attempt.
+// resolved records the end of an attempt to delegate. If another attempt follows, it adds this attempt.
 func (c *children) resolved(s *pawlv1.StepResolved) {
 	d := c.last(s.GetStep())
 	if d == nil {
@@ -79,7 +80,7 @@ func (c *children) resolved(s *pawlv1.StepResolved) {
 	}
 }
 
-// succeeded sets the result of the attempt. The result names the task if no earlier record did.
+// succeeded sets the result of an attempt to delegate. The result names the agent's task if no earlier record did.
 func (c *child) succeeded(result string) {
 	var of struct {
 		TaskID  string `json:"task_id"`
@@ -91,7 +92,7 @@ func (c *child) succeeded(result string) {
 	}
 }
 
-// last returns the last attempt of a step. It returns nil if the step is not a delegation.
+// last returns the last attempt of a step to delegate. It returns nil if the step is not a delegation.
 func (c *children) last(step uint32) *child {
 	for _, d := range slices.Backward(*c) {
 		if d.step == step {

@@ -97,10 +97,10 @@ func printCounts(p *output.Printer, what string, changes []*pawlv1.CountChange) 
 func printChanges(p *output.Printer, changes []*pawlv1.ValueChange) {
 	for _, c := range changes {
 		if c.GetKind() != pawlv1.ChangeKind_CHANGE_KIND_ADDED {
-			p.Printf("  - %s %s\n", c.GetPath(), output.Short(c.GetBaseJson(), maxWhat))
+			p.Printf("  - %s %s\n", c.GetPath(), output.Shorten(c.GetBaseJson(), maxWhat))
 		}
 		if c.GetKind() != pawlv1.ChangeKind_CHANGE_KIND_REMOVED {
-			p.Printf("  + %s %s\n", c.GetPath(), output.Short(c.GetOtherJson(), maxWhat))
+			p.Printf("  + %s %s\n", c.GetPath(), output.Shorten(c.GetOtherJson(), maxWhat))
 		}
 	}
 }

@@ -19,7 +19,7 @@ func newRunsEmit(p *output.Printer, c *client) *cobra.Command {
 		Use:   "emit RUN EVENT",
 		Short: "Emit an event of the run's current state from outside",
 		Long: `Emits an event of the run's current state. The event comes from outside, which a state of the
-orchestration external or hybrid accepts. The workflow, not the caller, decides which state follows.
+orchestration external or hybrid accepts. The workflow, not the caller, determines the next state.
 A repeat with the same --id gets the first answer. With --expected-seq (visit_seq of the run), only the
 first of two racing events takes effect.`,
 		Args: cobra.ExactArgs(2),

@@ -19,7 +19,7 @@ func newRunsErase(p *output.Printer, c *client) *cobra.Command {
 tools, errors and notes. Ids, labels, statuses, states, events, times, counts and the hash chain remain,
 and 'pawl runs verify' still passes.
 
-The run must have ended, and its pack must say x_pawl.erasable. The reason is stored with the run. An
+The run must have ended, and its pack must set x_pawl.erasable. The reason is stored with the run. An
 older copy of RUNKEYS can restore the values for anyone with a copy of the rows, so replace those
 copies.`,
 		Args: cobra.MinimumNArgs(1),

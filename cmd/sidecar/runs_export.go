@@ -53,7 +53,7 @@ With --format file, it writes the whole run into one portable file for 'pawl run
 	return cmd
 }
 
-// The values of the flag --format of `runs export`.
+// These are the values of the flag --format of `runs export`.
 const (
 	exportWorkspace = "workspace"
 	exportPortable  = "file"

@@ -59,7 +59,7 @@ func importFile(ctx context.Context, runs pawlv1.RunServiceClient, ns, path stri
 	piece := make([]byte, importPiece)
 	for sent := false; ; sent = true {
 		n, err := io.ReadFull(file, piece)
-		if n > 0 || !sent {
+		if n > 0 || !sent { // the first message is sent even if the file is empty
 			// io.EOF means that the server has refused the import. CloseAndRecv returns the reason.
 			if err := stream.Send(&pawlv1.ImportRunRequest{Namespace: ns, Data: piece[:n]}); err != nil {
 				break

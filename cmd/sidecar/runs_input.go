@@ -39,7 +39,7 @@ with the same --id gets the first answer.`,
 		},
 	}
 	fs := cmd.Flags()
-	fs.Uint32Var(&req.Step, "step", 0, "step of the delegation whose agent asks; 0 = the run itself")
+	fs.Uint32Var(&req.Step, "step", 0, "step of the delegation that waits for an answer; 0 = the run itself")
 	fs.StringVar(&req.MessageId, "id", "", "idempotency id; a repeat with the same id has no second effect (default: a new id)")
 	fs.Uint64Var(&req.ExpectedSeq, "expected-seq", 0, "visit_seq that the run must have; 0 = any")
 	c.CompleteArgs(cmd, c.RunWords)

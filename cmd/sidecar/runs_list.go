@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"time"
 
@@ -46,6 +45,8 @@ func newRunsList(p *output.Printer, c *client) *cobra.Command {
 	c.CompleteFlag(cmd, "pack", c.PackWords)
 	cmd.Flags().IntVar(&limit, "limit", 100, "largest number of runs to list; 0 = all")
 	cmd.Flags().BoolVar(&filter.unserved, "unserved", false, "only runs whose turn no connected worker serves")
+	cmd.Flags().StringSliceVar(&filter.waiting, "waiting", nil, "only runs that wait for one of these now, for example APPROVAL,NO_WORKER")
+	completeFrom(cmd, "waiting", enumNames(pawlv1.WaitingKind_name, "WaitingKind")...)
 	cmd.Flags().BoolVar(&oldest, "oldest", false, "list the oldest first")
 	cmd.Flags().StringVar(&created.after, "created-after", "", "only runs started at this time or later: RFC 3339, or a duration back from now, for example 24h")
 	cmd.Flags().StringVar(&created.before, "created-before", "", "only runs started before this time: RFC 3339, or a duration back from now")
@@ -110,10 +111,10 @@ func printRuns(p *output.Printer, runs []*pawlv1.Run) error {
 	if p.JSON {
 		return output.WriteJSON(p.Out, output.Object{{Key: "runs", Value: output.Messages(runs)}})
 	}
-	t := output.Table{Headers: []string{"RUN", "PACK", "STATUS", "STATE", "VISITS", "SEQ", "UPDATED", "REASON"}}
+	t := output.Table{Headers: []string{"RUN", "PACK", "STATUS", "STATE", "VISITS", "SEQ", "UPDATED", "REASON", "WAITING"}}
 	for _, r := range runs {
 		t.Add(r.GetRunId(), packName(r.GetPack()), statusName(p, r), r.GetState(),
-			itoa(r.GetTotalVisits()), itoa(r.GetSeq()), moment(r.GetUpdatedAt()), cmp.Or(r.GetReason(), output.WaitReason(r)))
+			itoa(r.GetTotalVisits()), itoa(r.GetSeq()), moment(r.GetUpdatedAt()), r.GetReason(), r.GetWaiting().GetSentence())
 	}
 	p.Table(t)
 	return nil

@@ -55,7 +55,8 @@ func newRunsShow(p *output.Printer, c *client) *cobra.Command {
 	return cmd
 }
 
-// lostOf describes the event that was not followed because the run ended. It returns "" if there is none, or if the run has not ended.
+// lostOf describes the event that should have been followed when the run ended. It returns "" if there is none, or if
+// the run has not ended.
 func lostOf(ctx context.Context, runs pawlv1.RunServiceClient, r *pawlv1.Run) (string, error) {
 	if r.GetReason() == "" {
 		return "", nil
@@ -84,9 +85,7 @@ func printRun(p *output.Printer, r *pawlv1.Run, artifacts []*pawlv1.Artifact) {
 	for _, m := range output.Money(r) {
 		line(m.Label, "%s", m.Text)
 	}
-	for _, waits := range output.LimitWaitLines(r) {
-		line("waits for", "%s", waits)
-	}
+	line("waiting", "%s", r.GetWaiting().GetSentence())
 	line("started", "%s", moment(r.GetCreatedAt()))
 	line("updated", "%s", moment(r.GetUpdatedAt()))
 	line("deadline", "%s", moment(r.GetDeadline()))
@@ -101,16 +100,16 @@ func printRun(p *output.Printer, r *pawlv1.Run, artifacts []*pawlv1.Artifact) {
 	}
 	for _, a := range artifacts {
 		line("artifact", "%s (%s) %s", a.GetHead().GetName(), a.GetHead().GetMediaType(),
-			output.Short(fmt.Sprintf("%s", output.ArtifactValue(a.GetValue())), 100))
+			output.Shorten(fmt.Sprintf("%s", output.ArtifactValue(a.GetValue())), 100))
 	}
 }
 
 // maxShownGoal bounds a goal in the text output, in characters. JSON output contains the whole goal.
 const maxShownGoal = 200
 
-// printBeginning prints how a run was started: its pack, its goal and its bounds.
+// printBeginning prints how a run was started: its goal, its request id and its bounds.
 func printBeginning(p *output.Printer, got *pawlv1.GetRunResponse) {
-	printLine(p, "goal", output.Short(got.GetGoal(), maxShownGoal))
+	printLine(p, "goal", output.Shorten(got.GetGoal(), maxShownGoal))
 	printLine(p, "request id", got.GetRequestId())
 	printLine(p, "budgets", boundsText(got))
 }
@@ -142,7 +141,7 @@ func printLine(p *output.Printer, label, text string) {
 	}
 }
 
-// visitsOf lists the visits, ordered by the names of the states.
+// visitsOf returns a text with the number of visits of each state, sorted by the name of the state.
 func visitsOf(r *pawlv1.Run) string {
 	var parts []string
 	for _, state := range sortedNames(r.GetVisits()) {

@@ -57,6 +57,7 @@ func (f *startFlags) bind(cmd *cobra.Command, req *pawlv1.StartRunRequest) {
 	fs.StringVar(&f.input, "input", "", "first message of the run, as text")
 	fs.StringArrayVar(&f.labels, "label", nil, "label of the run, KEY=VALUE (repeatable)")
 	fs.Int32Var(&req.MaxSteps, "max-steps", 0, "lower limit of steps than the pack's max_steps; 0 = that of the pack")
+	fs.BoolVar(&req.Conversation, "conversation", false, "a user talks with the run: after a transition it waits for an input, except in states with control: agent")
 	fs.StringVar(&req.RequestId, "id", "", "idempotency id; a repeat with the same id has no second effect (default: a new id)")
 	completeFrom(cmd, "execution", enumNames(pawlv1.Execution_name, "Execution")...)
 	cmd.MarkFlagsMutuallyExclusive("agent", "state")

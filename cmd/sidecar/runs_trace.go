@@ -84,7 +84,8 @@ func writeRecords(p *output.Printer, records []*pawlv1.Record) error {
 	return nil
 }
 
-// printTrace prints the trace of a run as the table of RFC 0009.
+// printTrace prints the trace of a run as a table in the form of PromptPack RFC 0009, with one row for
+// each transition.
 func printTrace(p *output.Printer, run *pawlv1.Run, records []*pawlv1.Record, columns []string, diff bool) {
 	trace := output.NewTrace(columns, run.GetArtifacts())
 	trace.Diff = diff
@@ -94,7 +95,8 @@ func printTrace(p *output.Printer, run *pawlv1.Run, records []*pawlv1.Record, co
 	trace.Print(p)
 }
 
-// watchTrace prints a line for each row of the trace as soon as the row is committed.
+// watchTrace prints a line for each row of the trace as soon as the row is committed. With JSON output it prints each
+// record instead.
 func watchTrace(ctx context.Context, p *output.Printer, runs pawlv1.RunServiceClient, req *pawlv1.StreamTransitionsRequest, columns []string) error {
 	if p.JSON {
 		return watch(ctx, runs, req, func(r *pawlv1.Record) error { return printWatched(p, r) })
@@ -106,7 +108,7 @@ func watchTrace(ctx context.Context, p *output.Printer, runs pawlv1.RunServiceCl
 		if err != nil {
 			return err
 		}
-		trace.Learn(got.GetRun().GetArtifacts())
+		trace.AddArtifacts(got.GetRun().GetArtifacts())
 		trace.Add(r)
 		trace.Next(p)
 		return nil
@@ -133,5 +135,5 @@ func recordCells(r *pawlv1.Record) []string {
 		what = []byte(err.Error())
 	}
 	text := cmp.Or(output.ModelText(r), string(what))
-	return []string{itoa(r.GetSeq()), moment(r.GetAt()), r.GetPrincipal(), kind, output.Short(text, maxWhat)}
+	return []string{itoa(r.GetSeq()), moment(r.GetAt()), r.GetPrincipal(), kind, output.Shorten(text, maxWhat)}
 }

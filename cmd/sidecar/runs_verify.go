@@ -39,7 +39,7 @@ Exit codes: 0 in order; 1 a fault was found, with its first bad seq; 2 the store
 			case err != nil:
 				return err
 			}
-			return printVerified(p, found, data.Given())
+			return printVerified(p, found, data.IsSet())
 		},
 	}
 	dataFlag(cmd, &data, "data directory that no sidecar has open")
@@ -50,7 +50,7 @@ Exit codes: 0 in order; 1 a fault was found, with its first bad seq; 2 the store
 
 func verify(ctx context.Context, c *client, data server.Data, args []string) ([]server.Verified, error) {
 	switch {
-	case data.Given():
+	case data.IsSet():
 		return server.VerifyData(ctx, data, first(args))
 	case len(args) == 0:
 		return nil, output.Usage(errors.New("name a run or a file, or a directory with --data, or a database with --store"))
@@ -80,8 +80,8 @@ func first(args []string) string {
 	return args[0]
 }
 
-// printVerified prints the result of each run. If a whole store was verified, it also prints the partition. If there is a fault, the exit
-// code is 1.
+// printVerified prints the result of each run. stored means that the runs were read from a data directory or a database:
+// JSON output then contains the partition. If there is a fault, the exit code is 1.
 func printVerified(p *output.Printer, found []server.Verified, stored bool) error {
 	bad := false
 	list := []any{}

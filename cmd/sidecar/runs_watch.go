@@ -86,7 +86,7 @@ func checkFormat(format string, events, kinds []string) error {
 	return export.CheckTypes(events)
 }
 
-// printEvent prints the event that a record represents. Some records represent no event.
+// printEvent prints the RFC-103 event that belongs to a record. Some records have no event.
 func printEvent(ctx context.Context, p *output.Printer, events *export.Agentic, r *pawlv1.Record) error {
 	event, err := events.Event(ctx, r)
 	if err != nil || event == nil {

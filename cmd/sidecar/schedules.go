@@ -55,7 +55,7 @@ func showSchedules(p *output.Printer, all []*pawlv1.Schedule) error {
 	return nil
 }
 
-// fault returns the error of a schedule as the text of a table cell.
+// fault returns the text of a table cell about a run that a schedule could not start.
 func fault(p *output.Printer, f *pawlv1.ScheduleFault) string {
 	if f == nil {
 		return ""

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -18,12 +19,13 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/output"
+	"github.com/pawl-dev/pawl/test/testkit/mcpserver"
 	"github.com/pawl-dev/pawl/test/testkit/pgserver"
 )
 
-// TestMain lets the scripts run this test binary as the command pawl and as its alias, sidecar.
+// TestMain lets the scripts run this test binary as the command pawl, as its alias, sidecar, and as an MCP server.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"pawl": main, "sidecar": main})
+	testscript.Main(m, map[string]func(){"pawl": main, "sidecar": main, "mcpserver": mcpserver.Run})
 }
 
 // TestScripts runs testdata/script: every command with its exit codes and the
@@ -48,7 +50,10 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		// [postgres] holds when there is a server at $PGADDR with the user pawl, and a pooler for it at
 		// $PGPOOL.
-		Condition:           func(name string) (bool, error) { return name == "postgres" && database != nil, nil },
+		// [root] holds for the user root.
+		Condition: func(name string) (bool, error) {
+			return name == "postgres" && database != nil || name == "root" && os.Geteuid() == 0, nil
+		},
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
@@ -81,6 +86,7 @@ func TestScripts(t *testing.T) {
 			"term":   scriptTerm,
 			"hup":    scriptHup,
 			"until":  scriptUntil,
+			"owned":  scriptOwned,
 		},
 	})
 }
@@ -229,6 +235,26 @@ func scriptTerm(ts *testscript.TestScript, _ bool, _ []string) {
 	for _, cmd := range ts.BackgroundCmds() {
 		ts.Check(cmd.Process.Signal(syscall.SIGTERM))
 	}
+}
+
+// scriptOwned requires that a directory and all files in it belong to one user: owned DIR UID.
+func scriptOwned(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: owned DIR UID")
+	}
+	ts.Check(filepath.WalkDir(ts.MkAbs(args[0]), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		if stat := info.Sys().(*syscall.Stat_t); strconv.Itoa(int(stat.Uid)) != args[1] {
+			return fmt.Errorf("%s belongs to %d", path, stat.Uid)
+		}
+		return nil
+	}))
 }
 
 // scriptHup sends SIGHUP to the processes in the background.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/output"
@@ -23,7 +24,7 @@ When it is ready, it prints one line of JSON with the bound addresses on standar
 finishes the calls in flight and exits with 0.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := config.Load(cmd.Flags(), os.LookupEnv)
+			c, err := load(cmd.Flags())
 			if printConfig && onlyData(err) {
 				return showConfig(p, c)
 			}
@@ -40,7 +41,25 @@ finishes the calls in flight and exits with 0.`,
 	return cmd
 }
 
-// onlyData reports whether the missing data directory is the only fault in err.
+// load reads the settings. A variable whose name is almost that of a setting is a fault. A sidecar without authentication
+// ignores PAWL_TOKEN_FILE, which may be meant as PAWL_TOKENS_FILE.
+func load(flags *pflag.FlagSet) (config.Config, error) {
+	c, err := config.Load(flags, os.LookupEnv)
+	faults, ignored := unknownVariables(flags, os.Environ())
+	if os.Getenv(tokenFileVariable) != "" && !c.Secured() {
+		ignored = append(ignored, tokenFileVariable)
+	}
+	c.Ignored = ignored
+	if len(faults) == 0 {
+		return c, err
+	}
+	if others, ok := errors.AsType[*config.Error](err); ok {
+		faults = append(faults, others.Faults...)
+	}
+	return c, &config.Error{Faults: faults}
+}
+
+// onlyData reports whether the missing data directory is the only fault in err. It also returns true if err is nil.
 func onlyData(err error) bool {
 	var faults *config.Error
 	if !errors.As(err, &faults) {

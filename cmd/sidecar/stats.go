@@ -47,7 +47,7 @@ reached.`,
 }
 
 func statsOf(ctx context.Context, c *client, data server.Data) (stats *pawlv1.StoreStats, err error) {
-	if data.Given() {
+	if data.IsSet() {
 		return server.StatsOf(ctx, data)
 	}
 	err = c.Store(func(store pawlv1.StoreServiceClient) error {

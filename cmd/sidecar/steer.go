@@ -16,7 +16,7 @@ import (
 // whens are the values of the flag --when, in the order of the enum values from 1.
 var whens = []string{"next_model_call", "now", "next_turn"}
 
-// newSteer returns the command that adds a message to an active run.
+// newSteer returns the command that sends a steering message, a message to an active run.
 func newSteer(p *output.Printer, c *client) *cobra.Command {
 	when, req := whens[0], &pawlv1.SteerRunRequest{}
 	cmd := &cobra.Command{

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// itoa returns an integer of any type as text.
+// itoa returns an integer as decimal text.
 func itoa[N int32 | int64 | uint32 | uint64 | int](n N) string { return fmt.Sprint(n) }
 
 // sortedNames returns the keys of a map, sorted.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/internal/mcp"
 	"github.com/pawl-dev/pawl/internal/output"
 	"github.com/pawl-dev/pawl/internal/pack"
 )
@@ -21,33 +22,47 @@ type checked struct {
 	Digest      string            `json:"digest"`
 	Diagnostics []pack.Diagnostic `json:"diagnostics"`
 	Termination *pack.Termination `json:"termination"`
-	// Leases are the shares of the run's bounds that its agents get.
+	// Leases are the parts of the run's budget that the pack's agents get.
 	Leases []lease `json:"leases,omitempty"`
 	// Error is the reason why the file could not be read.
 	Error string `json:"error,omitempty"`
 }
 
 func newValidate(p *output.Printer) *cobra.Command {
-	opts, explain := pack.Options{}, ""
+	opts, explain, ask, servers := pack.Options{}, "", false, &mcpServers{}
 	cmd := &cobra.Command{
-		Use:   "validate [--strict] [--require-bounded] FILE...",
+		Use:   "validate [--strict] [--require-bounded] [--mcp] FILE...",
 		Short: "Check PromptPack files and the bounds of their loops",
 		Long: `Checks PromptPack files (JSON or YAML; - is standard input) against all rules of the format. For each
 entry it prints what bounds its loop, or a cycle without a bound. --explain CODE prints what a code
-means and its fix; docs/reference/diagnostics.md has all.
+means and its fix; docs/reference/diagnostics.md has all. The command knows no bindings of
+--provider, so it warns of each provider key (PPPAWL-40, PPPAWL-41).
 
-Exit codes: 0 no errors; 1 errors were found; 2 a file could not be read.`,
+--mcp also asks the MCP servers of --config: a tool SERVER/TOOL that no server has (MCP_NO_SERVER,
+MCP_NO_TOOL), or that is not the one that the pack pins (MCP_TOOL_CHANGED), is an error.
+
+Exit codes: 0 no errors; 1 errors were found; 2 a file could not be read, or a server not be reached.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if explain != "" {
 				return cobra.NoArgs(cmd, args)
 			}
 			return cobra.MinimumNArgs(1)(cmd, args)
 		},
-		RunE: func(_ *cobra.Command, paths []string) error {
+		RunE: func(cmd *cobra.Command, paths []string) error {
 			if explain != "" {
 				return printExplanation(p, explain)
 			}
-			files, err := validateAll(paths, opts)
+			if ask {
+				if err := servers.load(cmd); err != nil {
+					return err
+				}
+			}
+			files, err := validateAll(paths, opts, func(loaded *pack.Pack) ([]pack.Diagnostic, error) {
+				if !ask {
+					return nil, nil
+				}
+				return servers.check(cmd.Context(), loaded)
+			})
 			if err != nil {
 				return output.Usage(err)
 			}
@@ -61,6 +76,8 @@ Exit codes: 0 no errors; 1 errors were found; 2 a file could not be read.`,
 	}
 	bindStrict(cmd, &opts.Strict)
 	bindBounded(cmd, &opts.RequireBounded)
+	cmd.Flags().BoolVar(&ask, "mcp", false, "ask the MCP servers of --config whether they have the tools of the pack")
+	cmd.Flags().String("config", "", "configuration file with mcp_servers, for --mcp (PAWL_CONFIG)")
 	cmd.Flags().StringVar(&explain, "explain", "", "print what a code means, why it comes up and how to fix it, instead of checking a file")
 	completeFrom(cmd, "explain", pack.Codes()...)
 	return cmd
@@ -86,7 +103,8 @@ func printExplanation(p *output.Printer, code string) error {
 	return nil
 }
 
-func validateAll(paths []string, opts pack.Options) ([]checked, error) {
+// validateAll checks pack files. more makes further checks, for which [pack.Load] does not have the data.
+func validateAll(paths []string, opts pack.Options, more func(*pack.Pack) ([]pack.Diagnostic, error)) ([]checked, error) {
 	files := make([]checked, 0, len(paths))
 	for _, path := range paths {
 		f := checked{Path: path, Diagnostics: []pack.Diagnostic{}}
@@ -106,6 +124,11 @@ func validateAll(paths []string, opts pack.Options) ([]checked, error) {
 			if f.Leases, err = leasesOf(loaded); err != nil {
 				return nil, err
 			}
+			errs, err := more(loaded)
+			if err != nil {
+				return nil, err
+			}
+			f.OK, f.Diagnostics = len(errs) == 0, append(f.Diagnostics, errs...)
 		}
 		files = append(files, f)
 	}
@@ -127,12 +150,14 @@ func readPack(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(in, int64(pack.DefaultLimits().Bytes)+1))
 }
 
-// validateExit returns the highest exit code that a file needs.
+// validateExit returns the error with the exit code for all files: 2 if a file or a server could not be read, else 1
+// if a file has errors.
 func validateExit(files []checked) error {
 	exit := error(nil)
 	for _, f := range files {
+		unreached := func(d pack.Diagnostic) bool { return d.Code == mcp.CodeUnreachable }
 		switch {
-		case f.Error != "":
+		case f.Error != "", slices.ContainsFunc(f.Diagnostics, unreached):
 			return &output.Exit{Code: output.ExitUsage, Silent: true}
 		case !f.OK:
 			exit = output.Fault()
@@ -185,7 +210,8 @@ func printTermination(p *output.Printer, indent string, t *pack.Termination) {
 	}
 }
 
-// boundedText says what bounds a loop: its own guards, or only the budget of the whole run.
+// boundedText describes in one line what makes a workflow's loop end: the bounds of its states and edges, or only the
+// budget of the whole run.
 func boundedText(p *output.Printer, by []string, visits int64, exact bool) string {
 	why := "bounded by " + strings.Join(by, " and ")
 	if slices.Equal(by, []string{"acyclic"}) {

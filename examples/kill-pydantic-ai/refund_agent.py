@@ -5,8 +5,6 @@ A function plays the model. What the model was asked and what the bank did are l
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
 from pathlib import Path
 
@@ -16,6 +14,8 @@ from pydantic_ai import Agent
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
+from world import World
+
 POINTS = (
     "the model has answered, and nothing is recorded",
     "the tool is called, and the bank does not know it",
@@ -24,32 +24,9 @@ POINTS = (
 )
 
 
-class World:
-    """What is outside of the agent: a model, a bank, and a fate."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-
-    def write(self, name: str, line: str) -> None:
-        """Appends a line to a file."""
-        with (self.directory / name).open("a") as file:
-            file.write(line + "\n")
-
-    def lines(self, name: str) -> list[str]:
-        """The lines of a file."""
-        file = self.directory / name
-        return file.read_text().splitlines() if file.exists() else []
-
-    def reach(self, number: int) -> None:
-        """Kills this process if no process was killed at this point before."""
-        if POINTS[number] not in self.lines("killed"):
-            self.write("killed", POINTS[number])
-            os.kill(os.getpid(), signal.SIGKILL)
-
-
 def main(address: str, directory: str) -> None:
     """Executes the agent and prints its output."""
-    world = World(Path(directory))
+    world = World(Path(directory), POINTS)
 
     def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         first = len(messages) == 1

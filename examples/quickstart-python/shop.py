@@ -6,7 +6,7 @@ from pawl_client import Client, current_call
 
 
 def charge(payload: dict[str, str]) -> str:
-    """Charges the card: once for this key, whatever was killed, so hand it on."""
+    """Charges the card. A repeated call has the same key: pass it to the payment service."""
     return f"charged {payload['order']} under {current_call().idempotency_key}"
 
 

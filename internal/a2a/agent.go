@@ -12,10 +12,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// agent is an A2A agent. It is one member of one pack.
+// agent is one agent that this service serves over A2A. It is a member (one of the named agents) of one pack.
 type agent struct {
-	// space is the agent's namespace. The caller names it or is limited to it. For a caller without a
-	// limit, "" means the default namespace.
+	// space is the agent's namespace. It comes from the tenant in the request, or else from the caller's rights. If
+	// the caller has rights in every namespace, "" means the default namespace.
 	space string
 	pack  *pack.Pack
 	// ref is the reference to the pack in the request. A new run is started with this reference.
@@ -23,11 +23,12 @@ type agent struct {
 	member string
 }
 
-// route returns the tenant of the agent's tasks. It contains the pack without its version, so that a
-// task can still be reached after another version is registered.
+// route returns the A2A tenant (the name of the agent in requests) of the agent's tasks: PACK/AGENT. It has no
+// version of the pack, so a task can still be reached after another version is registered.
 func (a *agent) route() string { return a.pack.ID + "/" + a.member }
 
-// tenant returns the name of the agent for callers of any namespace.
+// tenant returns the A2A tenant of the agent with its namespace. Callers of any namespace can use this name of the
+// agent in requests.
 func (a *agent) tenant() string { return validate.JoinTenant(a.space, a.route()) }
 
 func (a *agent) def() *pack.AgentDef {
@@ -37,8 +38,9 @@ func (a *agent) def() *pack.AgentDef {
 	return &pack.AgentDef{}
 }
 
-// agentOf returns the agent that a tenant names. The tenant has the form "PACK/AGENT", with or without
-// a version of the pack, and refers to the caller's namespace. "" means the root agent.
+// agentOf returns the agent that a tenant names. The tenant has the form "[NAMESPACE:]PACK/AGENT", with or
+// without a version of the pack. The caller's namespace is already that of the tenant, see [Service.caller].
+// Without PACK/AGENT, it is the root agent.
 func (s *Service) agentOf(ctx context.Context, caller runtime.Call, tenant string) (*agent, error) {
 	in := readerFor(caller)
 	_, named := validate.SplitTenant(tenant)
@@ -71,7 +73,7 @@ func (s *Service) member(ctx context.Context, in runtime.Call, ref, member strin
 	return &agent{space: in.Namespace, pack: p, ref: ref, member: member}, nil
 }
 
-// readerFor returns a call that may only read packs. It has the namespaces of the caller.
+// readerFor returns a call with only the right to read packs. It is limited to the namespaces of the caller.
 func readerFor(caller runtime.Call) runtime.Call {
 	return runtime.Call{Namespace: caller.Namespace, Principal: runtime.Principal{
 		Subject: runtime.CardsName, Scopes: runtime.ScopeRunsRead, Namespaces: caller.Principal.Namespaces,
@@ -79,7 +81,8 @@ func readerFor(caller runtime.Call) runtime.Call {
 }
 
 // root returns the root agent. This is the configured agent, which is in the default namespace. If none
-// is configured, it is the entry agent of the only pack in the namespace that has agents.
+// is configured, or in another namespace, it is the entry agent of the only pack in the namespace that
+// has agents. If several packs have agents, there is no root agent.
 func (s *Service) root(ctx context.Context, in runtime.Call) (*agent, error) {
 	if s.cfg.Root != "" && (in.Namespace == "" || in.Namespace == runtime.DefaultNamespace) {
 		ref, member, _ := strings.Cut(s.cfg.Root, "/")

@@ -30,11 +30,11 @@ const (
 // its params are the pack, the version, the digest, and the variables that a message must contain.
 const AgentURI = "https://pawl.dev/a2a/agent/v1"
 
-// textPlain is the media type of agents that do not declare one (RFC 0007).
+// textPlain is the media type of agents that do not declare one (PromptPack RFC 0007).
 const textPlain = "text/plain"
 
-// card returns the card of an agent. It is built from the prompt with the name of the agent (RFC 0007,
-// RFC 0011).
+// card returns the A2A card of an agent. The pack's prompt with the agent's name gives the name and the description
+// (PromptPack RFC 0007 and RFC 0011).
 func (s *Service) card(a *agent) *a2apb.AgentCard {
 	prompt := a.pack.Doc.Prompts[a.member]
 	def := a.def()
@@ -44,7 +44,7 @@ func (s *Service) card(a *agent) *a2apb.AgentCard {
 		Tags: def.Tags, InputModes: input, OutputModes: output,
 	}
 	if len(skill.Tags) == 0 {
-		// The protocol requires a tag. The id of the pack shows which agents belong together.
+		// The protocol requires at least one tag. The id of the pack shows which agents belong together.
 		skill.Tags = []string{a.pack.ID}
 	}
 	card := &a2apb.AgentCard{
@@ -150,8 +150,8 @@ func (s *Service) authenticates() bool {
 	return token || certificate
 }
 
-// secure adds the configured security schemes to a card. If tokens and certificates are both configured
-// but not both required, one of them is enough.
+// secure adds the configured security schemes to a card. If tokens and certificates are both configured,
+// the card requires both.
 func (s *Service) secure(card *a2apb.AgentCard) {
 	_, token, certificate := s.host.Secured()
 	requirement := &a2apb.SecurityRequirement{Schemes: map[string]*a2apb.StringList{}}

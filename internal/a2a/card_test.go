@@ -43,8 +43,8 @@ func (r *rig) card(path string) *a2apb.AgentCard {
 	return card
 }
 
-// TestCard: the card is that of the member key's prompt, names what is listened on
-// and what is asked for, and the root has that of the entry agent.
+// TestCard: the card of a member describes its prompt, and names the addresses of the server and the
+// authentication that it requires. The root has the card of the entry agent.
 func TestCard(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -106,7 +106,7 @@ func TestCardIsCached(t *testing.T) {
 	}
 }
 
-// TestPublicAddresses: cards name what the operator says, not what is bound.
+// TestPublicAddresses: cards have the addresses that the operator configures, not those that are bound.
 func TestPublicAddresses(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(r *rig) { r.config.A2AURL = "https://agents.example/pawl/" })
@@ -122,8 +122,8 @@ func TestPublicAddresses(t *testing.T) {
 	}
 }
 
-// TestExtendedCard: who may use the agent learns its variables; the public card
-// says that there is more.
+// TestExtendedCard: a caller that may use the agent receives a card with the agent's variables. The public
+// card says that there is such a card.
 func TestExtendedCard(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, withTokens)
@@ -159,9 +159,8 @@ func writeKey(t *testing.T, kind string, der []byte, err error) string {
 	return path
 }
 
-// TestSignedCard: the signature verifies over the RFC 8785 form of what was served
-// without its signatures, with a library that did not make it, and not over
-// anything else.
+// TestSignedCard: an independent library verifies the signature over the RFC 8785 form of the card without
+// its signatures. The signature is valid for nothing else.
 func TestSignedCard(t *testing.T) {
 	t.Parallel()
 	ec, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -254,9 +253,9 @@ func TestReadCardKey(t *testing.T) {
 	}
 }
 
-// TestCardOfANamespace: a card that takes a right is kept by no cache, nor is a refusal of it,
-// and whoever follows it comes to the agent's namespace, the default one too, whichever
-// the caller's own is.
+// TestCardOfANamespace: no cache keeps a card that requires a right, nor a refusal of it. The addresses in
+// the card lead to the agent's namespace, also to the default one, and do not depend on the caller's
+// namespace.
 func TestCardOfANamespace(t *testing.T) {
 	t.Parallel()
 	const secret = "secret-of-ann-0123456789"

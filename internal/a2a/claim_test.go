@@ -21,7 +21,7 @@ import (
 )
 
 // withWires gives a rig the pack whose calls the starter does not approve, and its tool.
-func withWires(c *till) func(*rig) {
+func withWires(c *payments) func(*rig) {
 	return func(r *rig) {
 		r.config.Packs, r.config.AllowTools = []string{"testdata/claims.yaml"}, []string{"*"}
 		r.tools = map[string]pawl.ToolFunc{"wire": c.pay}
@@ -55,14 +55,14 @@ var claims = map[string]func(r *rig, who string, req *a2apb.SendMessageRequest) 
 		return refusedBy(err) + " " + err.Error()
 	},
 	"JSONRPC": func(r *rig, who string, req *a2apb.SendMessageRequest) string {
-		return r.posted("/", who, rpc("SendMessage", protojson.Format(req)))
+		return r.post("/", who, rpc("SendMessage", protojson.Format(req)))
 	},
 	"HTTP+JSON": func(r *rig, who string, req *a2apb.SendMessageRequest) string {
-		return r.posted("/a2a/"+req.GetTenant()+"/message:send", who, protojson.Format(req))
+		return r.post("/a2a/"+req.GetTenant()+"/message:send", who, protojson.Format(req))
 	},
 }
 
-func (r *rig) posted(path, who, body string) string {
+func (r *rig) post(path, who, body string) string {
 	got := r.http("POST", path, body, "Authorization", "Bearer "+secretOf(who), "A2a-Extensions", protocol.DelegationURI)
 	if got.status == 200 && !strings.Contains(string(got.body), `"error"`) {
 		return ""
@@ -82,25 +82,25 @@ func TestClaimsDecideNothing(t *testing.T) {
 		{bridge, bridge, "", "APPROVER_IS_STARTER"},
 		{bridge, bridge, "nobody-at-all", "APPROVER_IS_STARTER"},
 		{bridge, bridge, "far>carol", "APPROVER_IS_STARTER"},
-		{boss, boss, carol, "APPROVER_IS_STARTER"},
-		{dave, boss, dave, "APPROVER_IS_STARTER"},
-		{dave, boss, "far>dave", "APPROVER_IS_STARTER"},
-		{dave, boss, "dave>carol", "APPROVER_IS_STARTER"},
-		{dave, boss, "far>dave>carol", "APPROVER_IS_STARTER"},
-		{dave, boss, "far>", "INVALID_PARAMS"},
-		{dave, boss, "far>>carol", "INVALID_PARAMS"},
-		{dave, boss, carol, ""},
-		{dave, boss, "", ""},
+		{adminToken, adminToken, carol, "APPROVER_IS_STARTER"},
+		{dave, adminToken, dave, "APPROVER_IS_STARTER"},
+		{dave, adminToken, "far>dave", "APPROVER_IS_STARTER"},
+		{dave, adminToken, "dave>carol", "APPROVER_IS_STARTER"},
+		{dave, adminToken, "far>dave>carol", "APPROVER_IS_STARTER"},
+		{dave, adminToken, "far>", "INVALID_PARAMS"},
+		{dave, adminToken, "far>>carol", "INVALID_PARAMS"},
+		{dave, adminToken, carol, ""},
+		{dave, adminToken, "", ""},
 	}
 	for binding, send := range claims {
 		t.Run(binding, func(t *testing.T) {
 			t.Parallel()
-			c := &till{}
+			c := &payments{}
 			r := newRig(t, withTokens, withWires(c))
 			want := 0
 			for i, row := range rows {
-				task, q := r.holds(t, row.starter, "till/clerk", fmt.Sprintf(`call wire {"n":%d}`, i))
-				req := answering(t, task, "till/clerk", "", map[string]any{"step": q.Step, "digest": q.Digest, "decision": "approve"})
+				task, q := r.holdCall(t, row.starter, "till/clerk", fmt.Sprintf(`call wire {"n":%d}`, i))
+				req := decisionMessage(t, task, "till/clerk", "", map[string]any{"step": q.Step, "digest": q.Digest, "decision": "approve"})
 				if row.claim != "" {
 					req = claiming(t, req, row.claim)
 				}
@@ -116,8 +116,8 @@ func TestClaimsDecideNothing(t *testing.T) {
 					r.decidedAs(t, task.GetId(), strings.TrimSuffix(row.by+">"+row.claim, ">"))
 				}
 			}
-			if paid := len(strings.Fields(c.did())); paid != want {
-				t.Errorf("the tool was called with %s, want %d calls", c.did(), want)
+			if paid := len(strings.Fields(c.report())); paid != want {
+				t.Errorf("the tool was called with %s, want %d calls", c.report(), want)
 			}
 		})
 	}
@@ -126,7 +126,7 @@ func TestClaimsDecideNothing(t *testing.T) {
 // decidedAs checks the principal of the record of a decision.
 func (r *rig) decidedAs(t *testing.T, run, want string) {
 	t.Helper()
-	runs := pawlv1.NewRunServiceClient(r.dial(grpc.WithPerRPCCredentials(output.Bearer(secretOf(boss)))))
+	runs := pawlv1.NewRunServiceClient(r.dial(grpc.WithPerRPCCredentials(output.Bearer(secretOf(adminToken)))))
 	list, err := runs.ListTransitions(r.context(""), &pawlv1.ListTransitionsRequest{RunId: run, Kinds: []pawlv1.RecordKind{pawlv1.RecordKind_RECORD_KIND_STEP_DECIDED}})
 	if err != nil || len(list.GetRecords()) != 1 || list.GetRecords()[0].GetPrincipal() != want {
 		t.Errorf("decided by %v, %v, want %s", list.GetRecords(), err, want)
@@ -137,12 +137,12 @@ func (r *rig) decidedAs(t *testing.T, run, want string) {
 // anonymous does.
 func TestClaimsByNobody(t *testing.T) {
 	t.Parallel()
-	c := &till{}
+	c := &payments{}
 	r := newRig(t, withWires(c))
-	task, q := r.holds(t, "", "till/clerk", "call wire {}")
+	task, q := r.holdCall(t, "", "till/clerk", "call wire {}")
 	decision := map[string]any{"step": q.Step, "digest": q.Digest, "decision": "approve"}
 	for _, claim := range []string{"", "nobody-at-all", "anonymous", "far>boss"} {
-		req := answering(t, task, "till/clerk", "", decision)
+		req := decisionMessage(t, task, "till/clerk", "", decision)
 		if claim != "" {
 			req = claiming(t, req, claim)
 		}
@@ -151,8 +151,8 @@ func TestClaimsByNobody(t *testing.T) {
 			t.Errorf("in the name of %q: %v", claim, err)
 		}
 	}
-	if c.did() != "" {
-		t.Errorf("the tool was called with %s", c.did())
+	if c.report() != "" {
+		t.Errorf("the tool was called with %s", c.report())
 	}
 }
 
@@ -164,38 +164,38 @@ func TestClaimsOverSidecars(t *testing.T) {
 	for _, binding := range []string{"", "GRPC", "JSONRPC", "HTTP+JSON"} {
 		t.Run("over "+binding, func(t *testing.T) {
 			t.Parallel()
-			c := &till{}
-			far := newRig(t, withTokens, withWires(c))
-			near := far
+			c := &payments{}
+			remote := newRig(t, withTokens, withWires(c))
+			local := remote
 			if binding != "" {
-				near = far.through(t, binding)
+				local = remote.bridged(t, binding)
 			}
-			task, q := near.holds(t, dave, "till/desk", "pass call wire {}")
+			task, q := local.holdCall(t, dave, "till/desk", "pass call wire {}")
 			decision := map[string]any{"step": q.Step, "digest": q.Digest, "decision": "approve"}
-			got := near.send(near.context(dave), answering(t, task, "till/desk", "", decision))
+			got := local.send(local.context(dave), decisionMessage(t, task, "till/desk", "", decision))
 			for strings.Contains(got.GetStatus().GetState().String(), "WORKING") {
-				got = near.now(t, dave, "till/desk", task.GetId())
+				got = local.now(t, dave, "till/desk", task.GetId())
 			}
 			if got.GetStatus().GetState() != a2apb.TaskState_TASK_STATE_INPUT_REQUIRED || !strings.Contains(fmt.Sprint(got.GetStatus()), "APPROVER_IS_STARTER") {
 				t.Errorf("the starter decides over the hop: %v", got)
 			}
-			control := pawlv1.NewControlServiceClient(far.dial(grpc.WithPerRPCCredentials(output.Bearer(secretOf(carol)))))
-			waits, err := control.ListApprovals(far.context(""), &pawlv1.ListApprovalsRequest{})
+			control := pawlv1.NewControlServiceClient(remote.dial(grpc.WithPerRPCCredentials(output.Bearer(secretOf(carol)))))
+			waits, err := control.ListApprovals(remote.context(""), &pawlv1.ListApprovalsRequest{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			at := slices.IndexFunc(waits.GetApprovals(), func(a *pawlv1.Approval) bool { return a.GetCall().GetTool() == "wire" })
-			if at < 0 || c.did() != "" {
-				t.Fatalf("the call was made with %q; what waits: %v", c.did(), waits)
+			if at < 0 || c.report() != "" {
+				t.Fatalf("the call was made with %q; what waits: %v", c.report(), waits)
 			}
-			held := waits.GetApprovals()[at]
-			if _, err := control.DecideStep(far.context(""), &pawlv1.DecideStepRequest{
-				RunId: held.GetRunId(), Step: held.GetCall().GetStep(), Digest: held.GetCall().GetApproval().GetDigest(), Decision: pawlv1.StepDecision_STEP_DECISION_APPROVE,
+			approval := waits.GetApprovals()[at]
+			if _, err := control.DecideStep(remote.context(""), &pawlv1.DecideStepRequest{
+				RunId: approval.GetRunId(), Step: approval.GetCall().GetStep(), Digest: approval.GetCall().GetApproval().GetDigest(), Decision: pawlv1.StepDecision_STEP_DECISION_APPROVE,
 			}); err != nil {
 				t.Errorf("the approver where the call is held: %v", err)
 			}
-			for c.did() == "" && !t.Failed() {
-				got = near.now(t, dave, "till/desk", task.GetId())
+			for c.report() == "" && !t.Failed() {
+				got = local.now(t, dave, "till/desk", task.GetId())
 				if got.GetStatus().GetState() == a2apb.TaskState_TASK_STATE_FAILED {
 					t.Fatal(got)
 				}
@@ -207,12 +207,12 @@ func TestClaimsOverSidecars(t *testing.T) {
 // TestCallerIsWhoCalls: what a call says of an answerer changes nothing about who calls.
 func TestCallerIsWhoCalls(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, withTokens, withWires(&till{}))
+	r := newRig(t, withTokens, withWires(&payments{}))
 	runs := pawlv1.NewRunServiceClient(r.conn)
-	for who, may := range map[string]bool{dave: false, bridge: true, boss: false} {
-		got, err := runs.GetCaller(r.context(who, "a2a-extensions", protocol.DelegationURI), &pawlv1.GetCallerRequest{})
-		if err != nil || got.GetPrincipal() != who || slices.Contains(got.GetScopes(), "tasks:answer-for") != may {
-			t.Errorf("%s is %v, %v", who, got, err)
+	for principal, may := range map[string]bool{dave: false, bridge: true, adminToken: false} {
+		got, err := runs.GetCaller(r.context(principal, "a2a-extensions", protocol.DelegationURI), &pawlv1.GetCallerRequest{})
+		if err != nil || got.GetPrincipal() != principal || slices.Contains(got.GetScopes(), "tasks:answer-for") != may {
+			t.Errorf("%s is %v, %v", principal, got, err)
 		}
 	}
 }
@@ -223,8 +223,8 @@ func TestCallerIsWhoCalls(t *testing.T) {
 func TestClaimsGiveNothing(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "audit")
-	r := newRig(t, withTokens, withWires(&till{}), func(r *rig) { r.config.Audit = dir })
-	theirs, _ := r.holds(t, dave, "till/clerk", "call wire {}")
+	r := newRig(t, withTokens, withWires(&payments{}), func(r *rig) { r.config.Audit = dir })
+	otherTask, _ := r.holdCall(t, dave, "till/clerk", "call wire {}")
 	send := func(who, claim, task, words string) (*a2apb.Task, error) {
 		req := message("till/clerk", words)
 		req.Message.TaskId = task
@@ -234,7 +234,7 @@ func TestClaimsGiveNothing(t *testing.T) {
 		got, err := r.client.SendMessage(r.context(who, "a2a-extensions", protocol.DelegationURI), req)
 		return got.GetTask(), err
 	}
-	if _, err := send(bridge, dave, theirs.GetId(), "hello"); refusedBy(err) != "TASK_NOT_FOUND" {
+	if _, err := send(bridge, dave, otherTask.GetId(), "hello"); refusedBy(err) != "TASK_NOT_FOUND" {
 		t.Errorf("a message to the task of the one that is named: %v", err)
 	}
 	first, err := send(dave, "", "", "once")
@@ -255,7 +255,7 @@ func TestClaimsGiveNothing(t *testing.T) {
 	}{
 		{"the named one has the task that was begun in its name", dave, own.GetId(), false},
 		{"the caller has the task that it began", bridge, own.GetId(), true},
-		{"the caller has the task of the one that it names", bridge, theirs.GetId(), false},
+		{"the caller has the task of the one that it names", bridge, otherTask.GetId(), false},
 	} {
 		_, got := r.client.GetTask(r.context(row.who), &a2apb.GetTaskRequest{Tenant: "till/clerk", Id: row.task})
 		_, pushes := r.client.ListTaskPushNotificationConfigs(r.context(row.who), &a2apb.ListTaskPushNotificationConfigsRequest{Tenant: "till/clerk", TaskId: row.task})
@@ -268,7 +268,7 @@ func TestClaimsGiveNothing(t *testing.T) {
 			}
 		}
 	}
-	if _, err := send(dave, carol, theirs.GetId(), "hello"); refusedBy(err) != "SCOPE_MISSING" {
+	if _, err := send(dave, carol, otherTask.GetId(), "hello"); refusedBy(err) != "SCOPE_MISSING" {
 		t.Error(err)
 	}
 	var lines []string
@@ -291,9 +291,9 @@ func TestClaimsGiveNothing(t *testing.T) {
 // forked the run, be it the one that started the source.
 func TestWhoForksIsAStarter(t *testing.T) {
 	t.Parallel()
-	c := &till{}
+	c := &payments{}
 	r := newRig(t, withTokens, withWires(c))
-	task, _ := r.holds(t, dave, "till/clerk", "call wire {}")
+	task, _ := r.holdCall(t, dave, "till/clerk", "call wire {}")
 	conn := map[string]*grpc.ClientConn{}
 	for _, who := range []string{dave, carol} {
 		conn[who] = r.dial(grpc.WithPerRPCCredentials(output.Bearer(secretOf(who))))
@@ -302,26 +302,26 @@ func TestWhoForksIsAStarter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var held *pawlv1.Approval
-	for held == nil && !t.Failed() {
+	var approval *pawlv1.Approval
+	for approval == nil && !t.Failed() {
 		waits, err := pawlv1.NewControlServiceClient(conn[carol]).ListApprovals(r.context(""), &pawlv1.ListApprovalsRequest{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, a := range waits.GetApprovals() {
 			if a.GetRunId() == forked.GetRun().GetRunId() {
-				held = a
+				approval = a
 			}
 		}
 	}
 	decide := func(who string) error {
 		_, err := pawlv1.NewControlServiceClient(conn[who]).DecideStep(r.context(""), &pawlv1.DecideStepRequest{
-			RunId: held.GetRunId(), Step: held.GetCall().GetStep(), Digest: held.GetCall().GetApproval().GetDigest(), Decision: pawlv1.StepDecision_STEP_DECISION_APPROVE,
+			RunId: approval.GetRunId(), Step: approval.GetCall().GetStep(), Digest: approval.GetCall().GetApproval().GetDigest(), Decision: pawlv1.StepDecision_STEP_DECISION_APPROVE,
 		})
 		return err
 	}
-	if err := decide(carol); refusedBy(err) != "APPROVER_IS_STARTER" || held.GetStarter() != carol {
-		t.Errorf("carol, who forked it, decides: %v; started by %s", err, held.GetStarter())
+	if err := decide(carol); refusedBy(err) != "APPROVER_IS_STARTER" || approval.GetStarter() != carol {
+		t.Errorf("carol, who forked it, decides: %v; started by %s", err, approval.GetStarter())
 	}
 	if err := decide(dave); err != nil {
 		t.Errorf("dave, who did not fork it: %v", err)

@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// inboundParts converts the parts of a message from a caller.
+// inboundParts converts the parts of a caller's message to the engine's form.
 func inboundParts(parts []*a2apb.Part) ([]machine.Part, error) {
 	out, err := protocol.PartsFromProto("message.parts", parts)
 	if fault, ok := errors.AsType[*protocol.PartError](err); ok {
@@ -25,8 +25,8 @@ func inboundParts(parts []*a2apb.Part) ([]machine.Part, error) {
 	return out, err
 }
 
-// envelopeFromProto converts all fields of a message except its parts. If the message and the request
-// have the same metadata, the metadata of the message are used.
+// envelopeFromProto converts the id, the context, the references, the extensions and the metadata of a message to the
+// engine's form. If the message and the request have the same metadata, the metadata of the message are used.
 func envelopeFromProto(m *a2apb.Message, request *structpb.Struct) *machine.Envelope {
 	return &machine.Envelope{
 		MessageID: m.GetMessageId(), ContextID: m.GetContextId(), References: m.GetReferenceTaskIds(),
@@ -67,7 +67,7 @@ func textPart(text string) *a2apb.Part {
 	return &a2apb.Part{Content: &a2apb.Part_Text{Text: strings.ToValidUTF8(text, "\uFFFD")}}
 }
 
-// stampToProto converts a time. It cuts the time to milliseconds (S§5.6.1).
+// stampToProto converts a time. It cuts the time to milliseconds (A2A specification §5.6.1).
 func stampToProto(nanos int64) *timestamppb.Timestamp {
 	return timestamppb.New(time.Unix(0, nanos).Truncate(time.Millisecond))
 }

@@ -29,7 +29,7 @@ import (
 	_ "github.com/cockroachdb/datadriven" // has the flag -rewrite
 )
 
-// accepting: the golden files are made anew. The flag is that of the scenarios.
+// accepting reports whether the golden files are to be written. It reads the flag of the scenarios.
 func accepting() bool { return flag.Lookup("rewrite").Value.String() == "true" }
 
 // request is one line of the corpus.
@@ -46,13 +46,13 @@ func (q *request) streams() bool {
 	return q.Method == "SendStreamingMessage" || q.Method == "SubscribeToTask"
 }
 
-// outcome is what a binding made of a request: results, or a problem.
+// outcome is the answer of a binding to a request: results or a problem.
 type outcome struct {
 	Results []json.RawMessage `json:"results,omitempty"`
 	Problem *problem          `json:"problem,omitempty"`
 }
 
-// problem is an error as every binding tells it.
+// problem is an error in the form that is common to all bindings.
 type problem struct {
 	// RPC, GRPC and HTTP are the codes; a binding knows one of them.
 	RPC    int    `json:"rpc,omitempty"`
@@ -82,7 +82,7 @@ func TestCorpus(t *testing.T) {
 	}
 	told := map[string]map[string]outcome{}
 	for name, do := range bindings {
-		told[name] = play(t, do, corpus)
+		told[name] = runCorpus(t, do, corpus)
 	}
 	accepted := map[string]outcome{}
 	for i := range corpus {
@@ -117,8 +117,8 @@ func readCorpus(t *testing.T) []request {
 	return corpus
 }
 
-// play runs the corpus over one binding, against a sidecar of its own.
-func play(t *testing.T, do binding, corpus []request) map[string]outcome {
+// runCorpus runs the corpus over one binding, against a sidecar of its own.
+func runCorpus(t *testing.T, do binding, corpus []request) map[string]outcome {
 	t.Helper()
 	r := newRig(t)
 	ids := map[string]string{}
@@ -160,8 +160,8 @@ func newMasks() *masks { return &masks{seen: map[string]string{}} }
 
 var (
 	changing = regexp.MustCompile(`[0-9A-HJKMNP-TV-Z]{26}|(ctx|push)-[a-z0-9]{26,32}`)
-	// handOut is that somebody works on a new task, which is told with its record or
-	// before it.
+	// handOut matches the event that a worker has a new task. The event comes together with the record of
+	// the task, or before it.
 	handOut = regexp.MustCompile(`("statusUpdate":\{"contextId":"[^"]*","metadata":\{"pawl.dev/generation":)2\}(,"status":\{"state":"TASK_STATE_WORKING")`)
 	moment  = regexp.MustCompile(`"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z"`)
 )

@@ -17,10 +17,11 @@ import (
 // maxReason limits the reason of a decision, in bytes. DecideStep has the same limit.
 const maxReason = 4096
 
-// verdicts maps the words that a message may contain to decisions.
+// verdicts maps the values of the field "decision" in a message to decisions of the engine.
 var verdicts = map[string]machine.Verdict{"approve": machine.Approved, "deny": machine.Refused, "edit": machine.Edited}
 
-// decided is a decision. In a message it is the object [protocol.ApprovalURI] in a data part.
+// decided is a decision about a tool call that waits for approval: approve, deny or edit. In a message it is the
+// object [protocol.ApprovalURI] in a data part.
 type decided struct {
 	Step     uint32          `json:"step"`
 	Digest   string          `json:"digest"`
@@ -97,8 +98,8 @@ func readDecision(raw json.RawMessage, words string) (*machine.DecideStep, error
 	return c, nil
 }
 
-// decide records a decision about a held call of the task's run. The speaker itself needs the scope for
-// this. The rights of the task's sender are not used.
+// decide records a decision about a tool call of the task's run that waits for approval. The principal that answers
+// needs the scope for decisions. The rights of the task's sender are not used.
 func (s *Service) decide(ctx context.Context, m *inbound, state *machine.State, c *machine.DecideStep) (runtime.Answer, error) {
 	answer, err := s.cfg.Engine.Apply(ctx, runtime.Request{
 		RunRef: runtime.RunRef{Call: m.speaker, RunID: state.RunID}, ID: m.id, Command: *c,
@@ -109,9 +110,10 @@ func (s *Service) decide(ctx context.Context, m *inbound, state *machine.State, 
 	return answer, err
 }
 
-// passesOn reports whether the decision is about a held call of a delegated run instead of this run. If
-// the speaker may not see the call, the call is identified only by its number, because a comparison of
-// the digest would reveal whether a guess of the payload is right.
+// passesOn reports whether a decision is about a held tool call (one that waits for approval) of a run that this run
+// started by a delegation. Otherwise the call is one of this run. A call with the decision's step number and digest
+// is one of this run. If the principal may not see the call's payload, the number is enough: comparing the digest
+// would reveal whether a guess of the payload is right.
 func (s *Service) passesOn(ctx context.Context, speaker runtime.Call, state *machine.State, c *machine.DecideStep) (bool, error) {
 	if askingStep(state) == 0 {
 		return false, nil
@@ -128,7 +130,7 @@ func (s *Service) passesOn(ctx context.Context, speaker runtime.Call, state *mac
 			return true, nil
 		}
 		owner, err := s.cfg.Engine.PackOf(ctx, s.cfg.Engine.NamespaceName(state.Namespace), state)
-		return err == nil && !owner.XPawl().Hidden().Payload(p.Tool), err
+		return err == nil && !owner.XPawl().SensitiveNames().Payload(p.Tool), err
 	}
 	return true, nil
 }

@@ -16,7 +16,7 @@ import (
 
 // delegation is the object [protocol.DelegationURI] in the metadata of a message.
 type delegation struct {
-	// Run, Step and Attempt identify the step of the sender of the message.
+	// Run, Step and Attempt identify the step of the other run that sends the message.
 	Run     string `json:"run"`
 	Step    uint32 `json:"step"`
 	Attempt int    `json:"attempt"`
@@ -30,10 +30,10 @@ type delegation struct {
 	Lease *protocol.Lease `json:"lease"`
 	// Policy lists the tools that the new run may call. nil means that there is no list.
 	Policy *protocol.Policy `json:"policy"`
-	// Payer names the accounts in which the new run is counted. It is used only within a sidecar and is
-	// ignored in messages from outside. If it is nil, the sender's step is counted instead.
+	// Payer names the accounts (budgets over many runs) in which the new run is counted. It is read only in messages
+	// within this sidecar. If it is nil, the usage is counted when the sender's step is answered.
 	Payer *protocol.Payer `json:"payer"`
-	// Execution is set if the sidecar executes the sender's run. Within the same sidecar the new run is
+	// Execution is SIDECAR if the sidecar itself executes the sender's run, else "". A new run in the same sidecar is
 	// executed in the same way.
 	Execution string `json:"execution"`
 	// Traceparent is the W3C trace context of the sender.
@@ -82,13 +82,13 @@ func delegationOf(msg *a2apb.Message) (*delegation, error) {
 	return &d, nil
 }
 
-// answers returns the principal that answers. Within a sidecar it is the principal in the journal. For
-// a message from outside it is the caller on behalf of the named principal. In this case the caller
-// needs the scope tasks:answer-for, and only the rights of the caller are used. If no principal is
-// named, it is the caller.
+// answers returns the message's caller, with the principal that answers a question. Within a sidecar this principal
+// comes from the journal. A message from outside may name a principal: the caller then answers on its behalf. For
+// this the caller needs the scope tasks:answer-for, and only the caller's rights are used. If no principal is named,
+// the caller itself answers.
 func (s *Service) answers(m *inbound) (runtime.Call, error) {
 	call := m.caller
-	if !m.wants(protocol.DelegationURI) {
+	if !m.requestsExtension(protocol.DelegationURI) {
 		return call, nil
 	}
 	d, err := delegationOf(m.req.GetMessage())
@@ -97,17 +97,16 @@ func (s *Service) answers(m *inbound) (runtime.Call, error) {
 	}
 	speaker := runtime.Answerer(d.Answerer.Principal, d.Answerer.Scopes)
 	if !s.cfg.InProcess {
-		if speaker, err = call.Principal.Behalf(speaker); err != nil {
-			return call, runtime.Denied(err)
+		if speaker, err = call.Principal.OnBehalfOf(speaker); err != nil {
+			return call, runtime.PolicyError(err)
 		}
 	}
 	call.Principal = speaker
 	return call, nil
 }
 
-// origin returns the address of the sidecar that has the sender's run. For a message from outside, the
-// run never counts as a run of this store, even if the message claims it, because a child run is
-// counted in the accounts of the run that started it.
+// origin returns the address of the sidecar that has the sender's run; "" means that the run is in this store. A
+// message from outside can never claim this, because a run of this store pays for the runs that it starts.
 func (s *Service) origin(d *delegation) string {
 	if !s.cfg.InProcess && d.Origin == "" {
 		return machine.OriginUnknown
@@ -138,6 +137,7 @@ func (s *Service) delegate(start *runtime.StartRequest, msg *a2apb.Message) erro
 	if d.Traceparent != "" {
 		start.Traceparent = d.Traceparent
 	}
+	// delegationOf has already checked the lease and the policy.
 	start.Lease, _ = d.Lease.Amount()
 	start.Policy, _ = d.Policy.Tools()
 	start.Depth, start.MaxWallTime = d.Depth+1, time.Duration(d.WallTimeMillis)*time.Millisecond

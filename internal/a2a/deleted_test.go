@@ -78,27 +78,27 @@ func TestListTasksWhileTheyAreDeleted(t *testing.T) {
 		}
 		ids = append(ids, id)
 	}
-	gone := make(chan error, 1)
+	deleted := make(chan error, 1)
 	go func() {
 		runs := pawlv1.NewRunServiceClient(r.conn)
 		for _, id := range ids {
 			if _, err := runs.DeleteRun(ctx, &pawlv1.DeleteRunRequest{RunId: id}); err != nil {
-				gone <- err
+				deleted <- err
 				return
 			}
 		}
-		gone <- nil
+		deleted <- nil
 	}()
-	for left := len(ids); left > 0; {
+	for remaining := len(ids); remaining > 0; {
 		list, err := r.client.ListTasks(ctx, &a2apb.ListTasksRequest{Tenant: "crew/writer"})
 		if err != nil {
-			t.Fatalf("%d of %d were left: %v", left, len(ids), err)
+			t.Fatalf("%d of %d were left: %v", remaining, len(ids), err)
 		}
-		if left = len(list.GetTasks()); left == len(ids) && ctx.Err() != nil {
+		if remaining = len(list.GetTasks()); remaining == len(ids) && ctx.Err() != nil {
 			t.Fatal(ctx.Err())
 		}
 	}
-	if err := <-gone; err != nil {
+	if err := <-deleted; err != nil {
 		t.Fatal(err)
 	}
 }

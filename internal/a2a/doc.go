@@ -6,5 +6,6 @@
 // ([Service.Handler]). A client sees a task that is computed from the run's records (see projector).
 // Streams, snapshots and resumed streams all read the same journal.
 //
-// Guarantees: everything in a task comes from the journal.
+// Guarantees: everything in a task comes from the journal, except that a worker has received the first
+// turn, and the text about what a task waits for. Only this process knows these two.
 package a2a

@@ -20,8 +20,7 @@ func rpc(method, params string) string {
 	return `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":` + params + `}`
 }
 
-// TestBadFrames: what is wrong before a method is reached is told in the form of
-// its binding.
+// TestBadFrames: a fault that is found before a method is called is reported in the form of the binding.
 func TestBadFrames(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(r *rig) { r.config.Limits.MessageBytes = 64 << 10; r.config.Limits.ArtifactBytes = 64 << 10 })
@@ -90,8 +89,8 @@ func TestBadFrames(t *testing.T) {
 	}
 }
 
-// TestVersionOverGRPC: gRPC asks for the version like the others, and the operator
-// can be lenient.
+// TestVersionOverGRPC: gRPC requires the version as the other bindings do, unless the operator allows
+// requests without it.
 func TestVersionOverGRPC(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -109,15 +108,15 @@ func TestVersionOverGRPC(t *testing.T) {
 		{r, "1.1", codes.FailedPrecondition}, {r, "1.0", codes.OK}, {r, "1.0.1", codes.OK},
 		{lenient, "", codes.OK}, {lenient, "0.3", codes.FailedPrecondition},
 	} {
-		_, err := c.r.client.ListTasks(c.r.bare(c.version), &a2apb.ListTasksRequest{})
+		_, err := c.r.client.ListTasks(c.r.versionContext(c.version), &a2apb.ListTasksRequest{})
 		if status.Code(err) != c.want {
 			t.Errorf("version %q: %v, want %v", c.version, err, c.want)
 		}
 	}
 }
 
-// TestRequiredExtension: a caller that does not declare it is refused, one that
-// does is told that it is in force.
+// TestRequiredExtension: a caller that does not declare the required extension is refused. For a caller
+// that declares it, the answer names it as activated.
 func TestRequiredExtension(t *testing.T) {
 	t.Parallel()
 	const uri = "https://pawl.dev/a2a/idempotent-send/v1"
@@ -143,15 +142,15 @@ func TestRequiredExtension(t *testing.T) {
 	}
 }
 
-// TestOwnership: a task is its sender's; for everybody else it is not there. An
-// operator sees all.
+// TestOwnership: a task belongs to its sender. For all other callers it does not exist, except for an
+// operator, who sees all tasks.
 func TestOwnership(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, withTokens)
-	mine := r.send(r.context(alice), message("crew/writer", "ask whose?")).GetId()
+	ownTask := r.send(r.context(alice), message("crew/writer", "ask whose?")).GetId()
 	for name, do := range map[string]func() error{
 		"get": func() error {
-			_, err := r.client.GetTask(r.context(bob), &a2apb.GetTaskRequest{Tenant: "crew/writer", Id: mine})
+			_, err := r.client.GetTask(r.context(bob), &a2apb.GetTaskRequest{Tenant: "crew/writer", Id: ownTask})
 			return err
 		},
 		"get nothing": func() error {
@@ -159,17 +158,17 @@ func TestOwnership(t *testing.T) {
 			return err
 		},
 		"cancel": func() error {
-			_, err := r.client.CancelTask(r.context(bob), &a2apb.CancelTaskRequest{Tenant: "crew/writer", Id: mine})
+			_, err := r.client.CancelTask(r.context(bob), &a2apb.CancelTaskRequest{Tenant: "crew/writer", Id: ownTask})
 			return err
 		},
 		"send": func() error {
 			req := message("crew/writer", "mine")
-			req.Message.TaskId = mine
+			req.Message.TaskId = ownTask
 			_, err := r.client.SendMessage(r.context(bob), req)
 			return err
 		},
 		"subscribe": func() error {
-			stream, err := r.client.SubscribeToTask(r.context(bob), &a2apb.SubscribeToTaskRequest{Tenant: "crew/writer", Id: mine})
+			stream, err := r.client.SubscribeToTask(r.context(bob), &a2apb.SubscribeToTaskRequest{Tenant: "crew/writer", Id: ownTask})
 			if err == nil {
 				_, err = stream.Recv()
 			}
@@ -180,19 +179,19 @@ func TestOwnership(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for name, want := range map[string]int{alice: 1, bob: 0, boss: 1} {
+	for name, want := range map[string]int{alice: 1, bob: 0, adminToken: 1} {
 		list, err := r.client.ListTasks(r.context(name), &a2apb.ListTasksRequest{Tenant: "crew/writer"})
 		if err != nil || len(list.GetTasks()) != want {
 			t.Errorf("%s lists %v (%v), want %d", name, list, err, want)
 		}
 	}
-	if _, err := r.client.CancelTask(r.context(boss), &a2apb.CancelTaskRequest{Tenant: "crew/writer", Id: mine}); err != nil {
+	if _, err := r.client.CancelTask(r.context(adminToken), &a2apb.CancelTaskRequest{Tenant: "crew/writer", Id: ownTask}); err != nil {
 		t.Errorf("an operator: %v", err)
 	}
 }
 
-// TestAuthentication: without a token nobody gets anywhere, whatever is asked for,
-// and a token without the scope neither.
+// TestAuthentication: a caller without a token is refused on every binding, and so is a caller whose token
+// lacks the scope. Only the card is public.
 func TestAuthentication(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, withTokens)
@@ -217,7 +216,7 @@ func TestAuthentication(t *testing.T) {
 	if got := r.http("POST", "/message:send", hello, "Authorization", "Bearer "+secretOf(bob)); got.status != 200 {
 		t.Errorf("with a token: %s", got)
 	}
-	// The right to move a run from outside is asked for before the message is taken.
+	// The server checks the right to move a run from outside before it takes the message.
 	task := r.send(r.context(bob), message("crew/archive", "please"))
 	req := message("crew/archive", "signed")
 	req.Message.TaskId = task.GetId()
@@ -230,8 +229,8 @@ func TestAuthentication(t *testing.T) {
 	}
 }
 
-// TestIdempotentSend: the same message again is the same task where the caller
-// asked for it, and a new one where it did not.
+// TestIdempotentSend: a repeated message returns the same task if the caller asks for that. Otherwise it
+// creates a new task.
 func TestIdempotentSend(t *testing.T) {
 	t.Parallel()
 	const uri = "https://pawl.dev/a2a/idempotent-send/v1"
@@ -257,7 +256,7 @@ func TestIdempotentSend(t *testing.T) {
 			t.Errorf("%s: another body is answered with %v, %v", c.name, got, err)
 		}
 	}
-	// A stream that is sent again tells the same task from its beginning to its end.
+	// A streamed send that is repeated returns the events of the same task, from its beginning to its end.
 	same := r.send(r.context("", "idempotency-key", "k1"), message("crew/writer", "once by key")).GetId()
 	for range 2 {
 		stream, err := r.client.SendStreamingMessage(r.context("", "idempotency-key", "k1"), message("crew/writer", "once by key"))
@@ -280,8 +279,8 @@ func TestIdempotentSend(t *testing.T) {
 	}
 }
 
-// TestHTTPTakesWhatTheProtocolHas: values that the protocol does not have are refused on
-// both bindings over HTTP, and answers have its media type.
+// TestHTTPTakesWhatTheProtocolHas: both bindings over HTTP refuse values that the protocol does not have,
+// and their answers have its media type.
 func TestHTTPTakesWhatTheProtocolHas(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -308,7 +307,7 @@ func TestHTTPTakesWhatTheProtocolHas(t *testing.T) {
 	}
 }
 
-// TestWithoutStreamsAndPush: what is switched off is refused, and the card says so.
+// TestWithoutStreamsAndPush: a feature that is switched off is refused, and the card says so.
 func TestWithoutStreamsAndPush(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(r *rig) { r.config.A2AStreaming, r.config.A2APush = false, false })
@@ -346,8 +345,8 @@ func reasonIn(err error) string {
 	return ""
 }
 
-// TestInputModes: each part is held against what the agent takes, data as well, except
-// where data are its variables.
+// TestInputModes: each part must have a media type that the agent accepts, also data, unless the data are
+// variables of the agent.
 func TestInputModes(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

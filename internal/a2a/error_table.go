@@ -24,9 +24,9 @@ type kind struct {
 	http int
 }
 
-// These are the errors that the protocol defines (S§5.4). Two of them are missing because they cannot
-// occur: an executor can answer only with a task or a message (InvalidAgentResponse), and every
-// declared extended card exists (ExtendedAgentCardNotConfigured).
+// These are the errors that the protocol defines (A2A specification §5.4). Two of them are missing
+// because they cannot occur: an executor can answer only with a task or a message
+// (InvalidAgentResponse), and every declared extended card exists (ExtendedAgentCardNotConfigured).
 var (
 	taskNotFound         = &kind{"TASK_NOT_FOUND", -32001, codes.NotFound, http.StatusNotFound}
 	taskNotCancelable    = &kind{"TASK_NOT_CANCELABLE", -32002, codes.FailedPrecondition, http.StatusBadRequest}

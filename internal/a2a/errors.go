@@ -34,7 +34,7 @@ type Error struct {
 	message        string
 	// field is the path of the wrong field in the request. It may be "".
 	field string
-	// retry is the time after which the caller may try again. 0 means that a repeat would not help.
+	// retry is the time after which the caller may try again. 0 means that the error names no time.
 	retry    time.Duration
 	metadata map[string]string
 }
@@ -42,7 +42,8 @@ type Error struct {
 // Error returns the reason and the message.
 func (e *Error) Error() string { return e.reason + ": " + e.message }
 
-// fail returns an error that the protocol names.
+// fail returns an error of a kind, with a formatted message and the domain of the A2A protocol. For an error that the
+// protocol does not define, callers replace the domain or the reason.
 func fail(k *kind, format string, args ...any) *Error {
 	return &Error{kind: k, domain: Domain, reason: k.reason, message: fmt.Sprintf(format, args...)}
 }
@@ -160,7 +161,7 @@ func number(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// ofStatus converts an error of the server that occurred before the service was called.
+// ofStatus converts an error with a gRPC status, for example one of the server from before the service was called.
 func ofStatus(st *status.Status) *Error {
 	k := &kind{"", serverError, st.Code(), httpOf[st.Code()]}
 	if k.http == 0 {

@@ -106,15 +106,15 @@ func TestHiddenError(t *testing.T) {
 	}
 }
 
-// lone is a host of one caller.
-type lone struct{ Host }
+// singleCallerHost is a host of one caller.
+type singleCallerHost struct{ Host }
 
-func (lone) Principal(context.Context) runtime.Principal { return runtime.Anonymous() }
+func (singleCallerHost) Principal(context.Context) runtime.Principal { return runtime.Anonymous() }
 
 // TestWithoutPush: a service that sends none says so to all four operations.
 func TestWithoutPush(t *testing.T) {
 	t.Parallel()
-	s, err := New(Config{Engine: struct{ Engine }{}, LenientVersion: true}, lone{})
+	s, err := New(Config{Engine: struct{ Engine }{}, LenientVersion: true}, singleCallerHost{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,10 +128,10 @@ func TestWithoutPush(t *testing.T) {
 			t.Errorf("operation %d: %v", i, err)
 		}
 	}
-	if _, err := New(Config{}, lone{}); err == nil {
+	if _, err := New(Config{}, singleCallerHost{}); err == nil {
 		t.Error("a service without an engine")
 	}
-	if _, err := New(Config{Engine: struct{ Engine }{}, RequiredExtensions: []string{"x"}}, lone{}); err == nil {
+	if _, err := New(Config{Engine: struct{ Engine }{}, RequiredExtensions: []string{"x"}}, singleCallerHost{}); err == nil {
 		t.Error("an extension that nobody has is required")
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // withApprovedAgent is the pack of approvals with a condition on what is said to an agent.
-func withApprovedAgent(t *testing.T, c *till, condition string) func(*rig) {
+func withApprovedAgent(t *testing.T, c *payments, condition string) func(*rig) {
 	t.Helper()
 	raw, err := os.ReadFile("testdata/approvals.yaml")
 	if err != nil {
@@ -31,7 +31,7 @@ func withApprovedAgent(t *testing.T, c *till, condition string) func(*rig) {
 // TestOtherLetters: what the condition of an agent's call sees is what the agent is sent. A name
 // that one reader takes for another one, or that is there twice, makes no call.
 func TestOtherLetters(t *testing.T) {
-	c := &till{}
+	c := &payments{}
 	r := newRig(t, withApprovedAgent(t, c, `payload.message != "hello"`))
 	held := r.send(r.context(""), message("till/desk", `call clerk {"message":"call refund {\"order\":\"1\",\"amount\":7}"}`))
 	if got := held.GetStatus().GetState(); got != a2apb.TaskState_TASK_STATE_INPUT_REQUIRED {
@@ -45,9 +45,9 @@ func TestOtherLetters(t *testing.T) {
 		`{"message":"hello","\u006dessage":"call refund {\"order\":\"2\",\"amount\":8}"}`,
 	} {
 		task := r.send(r.context(""), message("till/desk", `call clerk `+payload))
-		said := outputOf(task) + task.GetStatus().GetMessage().String()
-		if paid := c.did(); paid != "" || !strings.Contains(said, "by case only") && !strings.Contains(said, "twice") {
-			t.Errorf("%s: paid %q; %v %s", payload, paid, task.GetStatus(), said)
+		output := outputOf(task) + task.GetStatus().GetMessage().String()
+		if paid := c.report(); paid != "" || !strings.Contains(output, "by case only") && !strings.Contains(output, "twice") {
+			t.Errorf("%s: paid %q; %v %s", payload, paid, task.GetStatus(), output)
 		}
 	}
 }
@@ -55,13 +55,13 @@ func TestOtherLetters(t *testing.T) {
 // TestLargeNumbers: an approver is shown the number that the tool gets, an agent is sent the
 // one that was asked for or none, and a message with another one is refused by name.
 func TestLargeNumbers(t *testing.T) {
-	c := &till{}
+	c := &payments{}
 	const order = "9007199254740993"
 	r := newRig(t, withApprovedAgent(t, c, `payload.message != "hello"`))
 	task := r.send(r.context(""), message("till/desk", `call clerk {"message":"hello","data":[{"order":`+order+`}]}`))
-	said := outputOf(task) + task.GetStatus().String()
-	if !strings.Contains(said, "PAYLOAD_INVALID") || !strings.Contains(said, "/data/0/order: the number "+order) {
-		t.Errorf("%v", said)
+	output := outputOf(task) + task.GetStatus().String()
+	if !strings.Contains(output, "PAYLOAD_INVALID") || !strings.Contains(output, "/data/0/order: the number "+order) {
+		t.Errorf("%v", output)
 	}
 	held := r.send(r.context(""), message("till/clerk", `call refund {"order":"x","amount":`+order+`}`))
 	shown := held.GetStatus().GetMessage().String()

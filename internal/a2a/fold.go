@@ -11,18 +11,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/a2a/protocol"
 )
 
-// fold builds a task from its events. The result is the task of a client that has received all of them.
-type fold struct {
+// taskBuilder builds a task from its events. The result is the task as a client sees it after it received all
+// of them.
+type taskBuilder struct {
 	task *a2apb.Task
-	// messageInHistory reports whether the history already contains the message of the status.
+	// messageInHistory reports whether the history already contains the message of the task's current status.
 	messageInHistory bool
 }
 
-func newFold(p *projector) *fold {
-	return &fold{task: &a2apb.Task{Id: p.taskID, ContextId: p.contextID, Status: &a2apb.TaskStatus{}}}
+func newFold(p *projector) *taskBuilder {
+	return &taskBuilder{task: &a2apb.Task{Id: p.taskID, ContextId: p.contextID, Status: &a2apb.TaskStatus{}}}
 }
 
-func (f *fold) apply(events []event) {
+func (f *taskBuilder) apply(events []event) {
 	for i := range events {
 		e := &events[i]
 		switch {
@@ -39,7 +40,7 @@ func (f *fold) apply(events []event) {
 	}
 }
 
-func (f *fold) note(key string, value *structpb.Value) {
+func (f *taskBuilder) note(key string, value *structpb.Value) {
 	if f.task.Metadata == nil {
 		f.task.Metadata = &structpb.Struct{Fields: map[string]*structpb.Value{}}
 	}
@@ -47,14 +48,14 @@ func (f *fold) note(key string, value *structpb.Value) {
 }
 
 // moveMessageToHistory adds the message of the status to the history.
-func (f *fold) moveMessageToHistory() {
+func (f *taskBuilder) moveMessageToHistory() {
 	if m := f.task.GetStatus().GetMessage(); m != nil && !f.messageInHistory {
 		f.task.History = append(f.task.History, m)
 	}
 	f.messageInHistory = true
 }
 
-func (f *fold) status(u *a2apb.TaskStatusUpdateEvent) {
+func (f *taskBuilder) status(u *a2apb.TaskStatusUpdateEvent) {
 	f.task.Status, f.messageInHistory = u.GetStatus(), false
 	if reason := u.GetMetadata().GetFields()[protocol.ReasonKey]; reason != nil {
 		f.note(protocol.ReasonKey, reason)
@@ -69,7 +70,7 @@ func (f *fold) status(u *a2apb.TaskStatusUpdateEvent) {
 
 // artifact replaces an artifact or appends to it. It appends to a copy, because streams share the
 // updates.
-func (f *fold) artifact(u *a2apb.TaskArtifactUpdateEvent) {
+func (f *taskBuilder) artifact(u *a2apb.TaskArtifactUpdateEvent) {
 	news := u.GetArtifact()
 	i := slices.IndexFunc(f.task.GetArtifacts(), func(a *a2apb.Artifact) bool { return a.GetArtifactId() == news.GetArtifactId() })
 	switch {
@@ -82,9 +83,9 @@ func (f *fold) artifact(u *a2apb.TaskArtifactUpdateEvent) {
 	}
 }
 
-// view returns the task for an answer. It contains at most the given number of messages of the history,
-// beginning with the newest. nil means all messages.
-func (f *fold) view(history *int32, artifacts bool) *a2apb.Task {
+// view returns the task for an answer. It contains at most the given number of messages of the history:
+// the newest ones, in their order. nil means all messages. artifacts says whether it contains artifacts.
+func (f *taskBuilder) view(history *int32, artifacts bool) *a2apb.Task {
 	out := &a2apb.Task{
 		Id: f.task.GetId(), ContextId: f.task.GetContextId(), Status: f.task.GetStatus(),
 		History: f.task.GetHistory(), Metadata: f.task.GetMetadata(),

@@ -8,9 +8,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// Front serves the HTTP bindings on a node that does not own the runs. known authenticates the caller,
-// and `to` handles the request with the resulting context. If a caller is refused, it gets the same
-// answer as from a [Service]. messageBytes has the same meaning as in [Config].
+// Front serves the HTTP bindings on a node that does not own the runs. The function known authenticates the caller of
+// a request. Then the handler in the parameter to gets the request, with the context from known. A refused caller
+// gets the same answer as from a [Service]. messageBytes is the limit of a request, as in [Config].
 func Front(log *slog.Logger, messageBytes int, known func(*http.Request) (context.Context, error), to http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if public(r) {

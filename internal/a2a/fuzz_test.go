@@ -12,8 +12,8 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 )
 
-// FuzzMessage: what a binding's JSON says is a message or a refusal, and a message is
-// said again as it was understood.
+// FuzzMessage: the JSON of a binding is a message or is refused. A message that was read is written with
+// the same meaning.
 func FuzzMessage(f *testing.F) {
 	f.Add([]byte(`{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"x"},{"data":{"a":[1]}}],"metadata":{"https://pawl.dev/a2a/delegation/v1":{"run":"r","step":1,"attempt":1}}}}`))
 	f.Add([]byte(`{"message":{"message_id":"m","role":"nobody"}}`))
@@ -35,7 +35,7 @@ func FuzzMessage(f *testing.F) {
 	})
 }
 
-// FuzzRPC: a frame of JSON-RPC has an id that can be answered, or is refused.
+// FuzzRPC: a frame of JSON-RPC has an id that an answer can carry, or is refused.
 func FuzzRPC(f *testing.F) {
 	f.Add(`{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{}}`)
 	f.Add(`[{"jsonrpc":"2.0"}]`)
@@ -75,7 +75,8 @@ func FuzzREST(f *testing.F) {
 	})
 }
 
-// FuzzTenant: whatever is asked, its house looks for the agent where who sent it there means.
+// FuzzTenant: for any request, the backend looks for the agent in the namespace by which the request was
+// routed.
 func FuzzTenant(f *testing.F) {
 	f.Add("POST", "/", `{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"tenant":"red:crew/writer","id":"x"}}`)
 	f.Add("POST", "/a2a/red:/message:send", `{"tenant":"red:","message":{}}`)
@@ -86,6 +87,6 @@ func FuzzTenant(f *testing.F) {
 		if !strings.HasPrefix(target, "/") || strings.ContainsFunc(verb, func(r rune) bool { return r < 'A' || r > 'Z' }) || verb == "" {
 			return
 		}
-		agrees(t, verb, target, body)
+		checkSameNamespace(t, verb, target, body)
 	})
 }

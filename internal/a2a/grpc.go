@@ -30,7 +30,8 @@ func unary[In, Out proto.Message](ctx context.Context, g *grpcService, in In, do
 	return none, g.s.problem(ctx, method, err).GRPCStatus().Err()
 }
 
-// streamed calls a streaming method, sends its items, and converts its error for gRPC.
+// streamed calls a streaming method, sends its items, and converts its error for gRPC. It does not send items that only
+// keep a connection alive.
 func streamed[In proto.Message](g *grpcService, in In, stream grpc.ServerStreamingServer[a2apb.StreamResponse], do func(context.Context, In, sendFunc) error) error {
 	begun := false
 	err := do(stream.Context(), in, func(it item) error {

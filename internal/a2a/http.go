@@ -43,15 +43,15 @@ type target struct {
 	rest string
 }
 
-// MatchesPath reports whether a path belongs to the HTTP bindings. These are all paths below Prefix,
-// and the paths of the protocol at the root. The latter may be below a tenant.
+// MatchesPath reports whether a path belongs to the HTTP bindings. These are all paths below Prefix, the
+// root path, and the paths of the protocol at the root. The latter may be below a tenant.
 func MatchesPath(path string) bool {
 	_, ok := targetOf(path)
 	return ok
 }
 
-// targetOf parses a path. At the root, a tenant is one or two segments, because a slash in a tenant may
-// or may not be escaped.
+// targetOf parses a path. Below Prefix, a first segment that ends in a colon names a namespace and no agent.
+// At the root, a tenant is one or two segments, because a slash in a tenant may or may not be escaped.
 func targetOf(path string) (target, bool) {
 	if below, ok := strings.CutPrefix(path, Prefix+"/"); ok {
 		if space, rest, _ := strings.Cut(below, "/"); strings.HasSuffix(unescape(space), ":") {
@@ -114,7 +114,7 @@ func (s *Service) Handler() http.Handler {
 	})
 }
 
-// recovered answers a panic with an error if no answer was begun.
+// recovered answers a panic with an error. If an answer was already begun, its status stays, and the error follows it.
 func (s *Service) recovered(w http.ResponseWriter, r *http.Request) {
 	if cause := recover(); cause != nil {
 		s.writeError(w, r, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()))
@@ -173,7 +173,7 @@ func dispatch[In, Out proto.Message](ctx context.Context, in In, do func(context
 	return out, nil
 }
 
-// serveCard serves an agent's public card (S§8.2).
+// serveCard serves an agent's public card (A2A specification §8.2).
 func (s *Service) serveCard(w http.ResponseWriter, r *http.Request, tenant string) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
@@ -238,12 +238,12 @@ func (s *Service) admitCard(r *http.Request, tenant string) (context.Context, er
 // names another tenant.
 func setTenant(m proto.Message, tenant string) error {
 	field := m.ProtoReflect().Descriptor().Fields().ByName("tenant")
-	said := m.ProtoReflect().Get(field).String()
-	if tenant == "" || said == tenant {
+	current := m.ProtoReflect().Get(field).String()
+	if tenant == "" || current == tenant {
 		return nil
 	}
-	if said != "" {
-		return failAt(invalidParams, "tenant", "is %q, the path is of %q", clip(said, 200), tenant)
+	if current != "" {
+		return failAt(invalidParams, "tenant", "is %q, the path is of %q", clip(current, 200), tenant)
 	}
 	m.ProtoReflect().Set(field, stringValue(tenant))
 	return nil

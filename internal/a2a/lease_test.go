@@ -13,8 +13,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/a2a/protocol"
 )
 
-// TestLeasesThatAreNone: a delegation whose lease is no amount begins no run: it would be held
-// to nothing, or to what nobody meant.
+// TestLeasesThatAreNone: a delegation whose lease is not a valid amount starts no run. Otherwise the run
+// would have no limit, or a limit that no caller intended.
 func TestLeasesThatAreNone(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -24,7 +24,7 @@ const (
 // versionQuery is the query parameter that may contain the version instead of the header.
 const versionQuery = "A2A-Version"
 
-// serviceParameters are the headers of a call that the service reads.
+// serviceParameters are the headers of a call that the service reads from the gRPC metadata.
 var serviceParameters = []string{versionHeader, extensionsHeader, idempotencyHeader, lastEventHeader}
 
 // call has the service parameters of a call.
@@ -57,40 +57,40 @@ func callOf(ctx context.Context) call {
 	return c
 }
 
-func (c *call) wants(uri string) bool { return slices.Contains(c.extensions, uri) }
+func (c *call) requestsExtension(uri string) bool { return slices.Contains(c.extensions, uri) }
 
 // ourVersion matches the supported version in the form Major.Minor. The patch number is ignored.
 var ourVersion = regexp.MustCompile(`^1\.0(\.[0-9]+)?$`)
 
 // negotiate checks the version and the extensions of a call. A call without a version counts as version
-// 0.3 (S§3.6) and is refused, unless the operator permits it.
+// 0.3 (A2A specification §3.6) and is refused, unless the operator permits it.
 func (s *Service) negotiate(ctx context.Context) (call, error) {
 	c := callOf(ctx)
 	if !ourVersion.MatchString(c.version) && (c.version != "" || !s.cfg.LenientVersion) {
-		said := c.version
-		if said == "" {
-			said = "0.3 (none was sent)"
+		version := c.version
+		if version == "" {
+			version = "0.3 (none was sent)"
 		}
-		e := fail(versionNotSupported, "version %s is not spoken here; send the header %s: %s", clip(said, 64), versionHeader, protocol.ProtocolVersion)
+		e := fail(versionNotSupported, "version %s is not spoken here; send the header %s: %s", clip(version, 64), versionHeader, protocol.ProtocolVersion)
 		e.metadata = map[string]string{"supported": protocol.ProtocolVersion}
 		return c, e
 	}
 	for _, uri := range s.cfg.RequiredExtensions {
-		if !c.wants(uri) {
+		if !c.requestsExtension(uri) {
 			e := fail(extensionRequired, "this agent takes only callers that send %s: %s", extensionsHeader, uri)
 			e.metadata = map[string]string{"extension": uri}
 			return c, e
 		}
 	}
-	if uris := c.activated(); uris != "" {
+	if uris := c.activatedExtensions(); uris != "" {
 		// The HTTP bindings set this header themselves.
 		_ = grpc.SetHeader(ctx, metadata.Pairs(strings.ToLower(extensionsHeader), uris))
 	}
 	return c, nil
 }
 
-// activated returns the requested extensions that the service supports. The answer must contain them.
-func (c *call) activated() string {
+// activatedExtensions returns the requested extensions that the service supports. The answer must contain them.
+func (c *call) activatedExtensions() string {
 	var uris []string
 	for _, uri := range c.extensions {
 		if slices.Contains(Extensions, uri) {

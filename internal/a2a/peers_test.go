@@ -73,20 +73,20 @@ func TestPeerCommandLine(t *testing.T) {
 	for _, configure := range [][]func(*rig){nil, {withTLS}, {withTokens}, {withTLS, withTokens}} {
 		r := newRig(t, configure...)
 		env := []string{"SSL_CERT_FILE=" + r.authority}
-		ways := map[string][]string{
+		bindings := map[string][]string{
 			"card": {r.base()}, "jsonrpc": {r.base(), "--transport", "jsonrpc"}, "rest": {r.base(), "--transport", "rest"},
 			"grpc": {r.ready.GRPC, "--transport", "grpc", "--tenant", "crew/writer", "--insecure"},
 		}
 		if r.config.TLSCert != "" {
-			delete(ways, "grpc")
+			delete(bindings, "grpc")
 		}
 		var common []string
 		if r.tokens {
-			delete(ways, "card")
+			delete(bindings, "card")
 			common = []string{"--auth", "Bearer " + secretOf(alice)}
 		}
-		for way, args := range ways {
-			c := &commandLine{t: t, r: r, bin: bin, env: env, way: way, url: args[0], args: slices.Concat(args[1:], common, []string{"-o", "json"})}
+		for way, args := range bindings {
+			c := &commandLine{t: t, r: r, bin: bin, env: env, binding: way, url: args[0], args: slices.Concat(args[1:], common, []string{"-o", "json"})}
 			c.check()
 		}
 	}
@@ -94,22 +94,22 @@ func TestPeerCommandLine(t *testing.T) {
 
 // commandLine is the a2a program on one way to the writer.
 type commandLine struct {
-	t         *testing.T
-	r         *rig
-	bin       string
-	env       []string
-	way, url  string
-	args      []string
-	exitError bool
+	t            *testing.T
+	r            *rig
+	bin          string
+	env          []string
+	binding, url string
+	args         []string
+	exitError    bool
 }
 
-// do runs one verb.
-func (c *commandLine) do(verb []string, rest ...string) string {
+// run runs one verb.
+func (c *commandLine) run(verb []string, rest ...string) string {
 	c.t.Helper()
 	args := append(append(append([]string{}, verb...), c.url), rest...)
 	out, err := c.r.run(c.t, c.env, c.bin, append(args, c.args...)...)
 	if (err != nil) != c.exitError {
-		c.t.Errorf("%s: a2a %s: %v\n%s", c.way, strings.Join(args, " "), err, out)
+		c.t.Errorf("%s: a2a %s: %v\n%s", c.binding, strings.Join(args, " "), err, out)
 	}
 	return out
 }
@@ -118,28 +118,28 @@ func (c *commandLine) want(out string, words ...string) {
 	c.t.Helper()
 	for _, w := range words {
 		if !strings.Contains(out, w) {
-			c.t.Errorf("%s: no %q in\n%s", c.way, w, out)
+			c.t.Errorf("%s: no %q in\n%s", c.binding, w, out)
 		}
 	}
 }
 
 func (c *commandLine) check() {
 	c.t.Helper()
-	if c.way == "card" {
-		c.want(c.do([]string{"discover"}), "Writer", "JSONRPC")
+	if c.binding == "card" {
+		c.want(c.run([]string{"discover"}), "Writer", "JSONRPC")
 	}
-	sent := c.do([]string{"send"}, "hello")
+	sent := c.run([]string{"send"}, "hello")
 	c.want(sent, "TASK_STATE_COMPLETED", "hello")
 	id := idIn(sent)
-	c.want(c.do([]string{"get", "task"}, id), id, "TASK_STATE_COMPLETED")
-	c.want(c.do([]string{"list", "tasks"}), id)
-	c.want(c.do([]string{"send"}, "write a b", "--stream"), "TASK_STATE_WORKING", "lastChunk", "TASK_STATE_COMPLETED")
-	asked := idIn(c.do([]string{"send"}, "ask which?"))
-	c.want(c.do([]string{"send"}, "that", "--task", asked), "TASK_STATE_COMPLETED", "got that")
-	waiting := idIn(c.do([]string{"send"}, "ask waiting?", "--immediate"))
+	c.want(c.run([]string{"get", "task"}, id), id, "TASK_STATE_COMPLETED")
+	c.want(c.run([]string{"list", "tasks"}), id)
+	c.want(c.run([]string{"send"}, "write a b", "--stream"), "TASK_STATE_WORKING", "lastChunk", "TASK_STATE_COMPLETED")
+	asked := idIn(c.run([]string{"send"}, "ask which?"))
+	c.want(c.run([]string{"send"}, "that", "--task", asked), "TASK_STATE_COMPLETED", "got that")
+	waiting := idIn(c.run([]string{"send"}, "ask waiting?", "--immediate"))
 	c.want(c.subscribe(waiting), "TASK_STATE_CANCELED")
 	c.exitError = true
-	c.want(c.do([]string{"get", "task"}, "nothing"), "no such task")
+	c.want(c.run([]string{"get", "task"}, "nothing"), "no such task")
 }
 
 // subscribe follows a task that waits, and cancels it once the first event came.
@@ -158,12 +158,12 @@ func (c *commandLine) subscribe(id string) string {
 	}
 	first := make([]byte, 1)
 	if _, err := io.ReadFull(out, first); err != nil {
-		c.t.Errorf("%s: subscribe printed nothing: %v", c.way, err)
+		c.t.Errorf("%s: subscribe printed nothing: %v", c.binding, err)
 	}
-	c.want(c.do([]string{"cancel"}, id), "TASK_STATE_CANCELED")
+	c.want(c.run([]string{"cancel"}, id), "TASK_STATE_CANCELED")
 	rest, err := io.ReadAll(out)
 	if err := errors.Join(err, cmd.Wait()); err != nil {
-		c.t.Errorf("%s: subscribe: %v", c.way, err)
+		c.t.Errorf("%s: subscribe: %v", c.binding, err)
 	}
 	return string(first) + string(rest)
 }

@@ -17,7 +17,8 @@ import (
 // These are the metadata keys that the server adds to tasks and events.
 const (
 	// generationKey is the metadata key of the number of a record. In an event this is the record that
-	// caused the event. In a task it is the newest record. The number grows with every event of a task.
+	// caused the event. In a task it is the newest record that caused an event. The number never falls.
+	// Events of the same record have the same number.
 	generationKey = "pawl.dev/generation"
 	// lostKey is the metadata key of an event that was lost because the run ended: the object
 	// {"event", "intended_state", "refused": [{"state", "guard"}]}.
@@ -33,16 +34,19 @@ var steerWords = map[machine.SteerWhen]string{
 
 // event is one event of a task, or one message of its history.
 type event struct {
-	// seq is the number of the record. It is the generation of the event.
+	// seq is the number of the record that caused the event. Clients see it as the generation of the
+	// event.
 	seq uint64
 	// update is the event that streams send. It is nil for a message that is only in the history.
 	update *a2apb.StreamResponse
-	// message is a received message; nil for updates.
+	// message is a message of the history: a received one, a steering message, or the one about a
+	// decision. It is nil for updates.
 	message *a2apb.Message
 }
 
-// projector converts the records of one run to the events of a task. It uses only these records and the
-// graph of the run, so the same journal always results in the same events.
+// projector converts the records of one run to the events of a task. It uses only these records, the
+// graph of the run and the redaction for the reader, so the same journal and redaction always result in the
+// same events. The exception is turnAssigned, which reports that a worker has received the first turn.
 type projector struct {
 	taskID, contextID string
 	graph             *machine.Graph
@@ -51,7 +55,9 @@ type projector struct {
 	redaction *redaction
 
 	// These fields are the current state of the run after the records that were read.
-	seq                      uint64
+	seq uint64
+	// version is the version of the rules (semantics) by which the last commit was made.
+	version                  machine.Semantics
 	current                  string
 	open, suspended, backoff bool
 	started                  bool
@@ -59,21 +65,20 @@ type projector struct {
 	entered       uint64
 	await         machine.Awaiting
 	openQuestions []agentQuestion
-	// held are the held calls without an answer. questionChanged reports whether a call has begun or
-	// stopped waiting for a decision.
-	held            []heldCall
+	// heldCalls are the tool calls without an answer that wait, or have waited, for a person's decision.
+	// questionChanged reports whether a call has begun or stopped waiting since the last question.
+	heldCalls       []heldCall
 	questionChanged bool
-	// questionHasHeld reports whether the last sent status requests decisions about held calls.
+	// questionHasHeld reports whether the last sent status asks for decisions about tool calls.
 	questionHasHeld bool
-	// undoing reports whether the effects of the run are being undone, before the run ends or
-	// continues.
+	// undoing reports whether the effects of the run's tools are being compensated, before the run ends or continues.
 	undoing bool
-	// final is the status with which the run ended. It is 0 if the run has not ended. run is the status
-	// of the run since the time since.
+	// final is the status with which the run ended, or 0 if it has not ended. run is the run's current
+	// status, and since is the time when this status began.
 	final, run machine.Status
 	reason     string
-	// lost is the event that was lost because the run ended. It is nil if there is none.
-	lost *structpb.Value
+	// lostEvent is the event that was lost because the run ended. It is nil if there is none.
+	lostEvent *structpb.Value
 	// usage is the amount that the run has consumed so far. It is sent to the delegating run when this
 	// run ends.
 	usage machine.Usage
@@ -82,36 +87,41 @@ type projector struct {
 
 	// These fields are the last sent status: its state, its time in Unix nanoseconds, and the workflow
 	// state to which an INPUT_REQUIRED belongs.
-	state   a2apb.TaskState
-	since   int64
-	awaited machine.Awaiting
-	where   string
+	state        a2apb.TaskState
+	since        int64
+	awaitedInput machine.Awaiting
+	where        string
 	// question is the message of the next status. reply is the message that the sender receives instead
 	// of a task.
 	question *a2apb.Message
 	reply    *a2apb.Message
-	// written contains the artifacts that have at least one part.
-	written map[string]bool
+	// gatheredOutput is the output of earlier turns that was not yet sent, because the agent continued without the user
+	// (control: agent, PromptPack RFC 0014). It becomes part of the next reply.
+	gatheredOutput []machine.Part
+	// writtenArtifacts contains the artifacts that have at least one part.
+	writtenArtifacts map[string]bool
 }
 
 // agentQuestion is a delegation whose agent waits for an answer.
 type agentQuestion struct {
 	step     uint32
-	what     machine.Awaiting
+	awaiting machine.Awaiting
 	question []machine.Part
 }
 
 func newProjector(s *machine.State, g *machine.Graph) *projector {
-	p := &projector{taskID: s.RunID, pack: s.Digest, graph: g, written: map[string]bool{}, child: s.Parent != nil}
+	p := &projector{taskID: s.RunID, pack: s.Digest, graph: g, writtenArtifacts: map[string]bool{}, child: s.Parent != nil}
 	if s.Task != nil {
 		p.contextID = s.Task.ContextID
 	}
 	return p
 }
 
-// commit converts the records of one commit and returns their events in order. If there are several
-// statuses, it returns only the status at the end of the commit.
-func (p *projector) commit(records []machine.Record) []event {
+// commit converts the records of one commit and returns their events in order. version is the version of the rules
+// (semantics) by which the commit was made. If there are several statuses, it returns only the status at the end of
+// the commit, and before it the one with which the first turn began.
+func (p *projector) commit(version machine.Semantics, records []machine.Record) []event {
+	p.version = version
 	var events []event
 	for i := range records {
 		p.seq = records[i].Seq
@@ -135,6 +145,10 @@ func (p *projector) record(r *machine.Record, rest []machine.Record) []event {
 		p.entered = cmp.Or(p.entered, r.Seq)
 		p.current, p.undoing = b.To, false
 		p.opened()
+		p.open = !b.AwaitsInput
+		if p.external() {
+			return append(p.output(nil), p.artifacts(r)...)
+		}
 	case *machine.TurnOpened:
 		p.started = true
 		p.opened()
@@ -143,7 +157,7 @@ func (p *projector) record(r *machine.Record, rest []machine.Record) []event {
 		return p.begin(r.At)
 	case *machine.OutputWritten:
 		p.backoff = false
-		return append(p.begin(r.At), p.piece(r.Seq, &b.Piece))
+		return append(p.begin(r.At), p.convertPiece(r.Seq, &b.Piece))
 	case *machine.TurnCompleted:
 		p.open, p.await = false, b.Await
 		return append(p.completed(b, rest), p.artifacts(r)...)
@@ -167,11 +181,12 @@ func (p *projector) record(r *machine.Record, rest []machine.Record) []event {
 	case *machine.StepDecided:
 		return p.decided(r.Seq, b)
 	case *machine.StepCancelled:
-		p.over(b.Step)
+		p.finishStep(b.Step)
 	case *machine.StepResolved:
-		p.over(b.Step)
+		p.finishStep(b.Step)
 	case *machine.Ended:
-		p.final, p.reason, p.open, p.lost = b.Status, b.Reason, false, lostToProto(b)
+		p.final, p.reason, p.open, p.lostEvent = b.Status, b.Reason, false, lostToProto(b)
+		return append(p.output(nil), p.artifacts(r)...)
 	}
 	return p.artifacts(r)
 }
@@ -225,7 +240,7 @@ func (p *projector) steered(b *machine.Steered) *a2apb.Message {
 	}
 }
 
-// messageID returns the id of a message of the agent. It consists of the task and the record.
+// messageID returns the id of a message that has none of its own. It consists of the task and the record.
 func (p *projector) messageID() string { return fmt.Sprintf("%s/%d", p.taskID, p.seq) }
 
 func (p *projector) agentMessage(parts []*a2apb.Part) *a2apb.Message {
@@ -238,36 +253,90 @@ func (p *projector) agentMessage(parts []*a2apb.Part) *a2apb.Message {
 	}
 }
 
-// completed converts the output of a turn. The output becomes a question if the run then waits for
-// input. Otherwise it becomes a reply or an artifact.
+// completed converts the output of a turn. If the agent continues without the user, the output is
+// gathered and not sent. Else it becomes a question if the run then waits for input. Otherwise it becomes
+// a reply or an artifact.
 func (p *projector) completed(b *machine.TurnCompleted, rest []machine.Record) []event {
 	p.started = true
 	switch {
-	case endsCommit(b, rest):
-		p.question = p.agentMessage(protocol.PartsToProto(b.Output))
+	case p.gathersOutput(b.Event, rest):
+		p.gatheredOutput = slices.Concat(p.gatheredOutput, b.Output)
+		return nil
+	case waits(b, rest):
+		p.question = p.agentMessage(protocol.PartsToProto(p.takeReply(b.Output)))
 		return nil
 	case b.Reply:
-		p.reply = p.agentMessage(protocol.PartsToProto(b.Output))
-		return nil
-	case len(b.Output) == 0:
+		p.reply = p.agentMessage(protocol.PartsToProto(p.takeReply(b.Output)))
 		return nil
 	}
-	artifact := &a2apb.Artifact{ArtifactId: p.outputID(), Name: p.outputID(), Parts: protocol.PartsToProto(b.Output)}
+	return p.output(b.Output)
+}
+
+// takeReply returns the output of earlier turns that was not sent yet, together with the output of the last turn.
+func (p *projector) takeReply(last []machine.Part) []machine.Part {
+	reply := slices.Concat(p.gatheredOutput, last)
+	p.gatheredOutput = nil
+	return reply
+}
+
+// output returns an artifact with the output of earlier turns that was not sent yet and the output of the last turn.
+// It returns no event if both are empty.
+func (p *projector) output(last []machine.Part) []event {
+	parts := p.takeReply(last)
+	if len(parts) == 0 {
+		return nil
+	}
+	artifact := &a2apb.Artifact{ArtifactId: p.outputID(), Name: p.outputID(), Parts: protocol.PartsToProto(parts)}
 	return []event{p.artifact(p.seq, artifact, false, true)}
 }
 
-// endsCommit reports whether no later record of the commit continues the run after the completed turn.
-func endsCommit(b *machine.TurnCompleted, rest []machine.Record) bool {
-	if b.Event != "" {
+// gathersOutput reports whether the output of a completed turn is gathered instead of sent, because the agent continues
+// without the user. The run of a delegation has no user: the result of the delegation is the output of the last turn.
+// Before version 8 of the semantics, the field control of a state had no effect.
+func (p *projector) gathersOutput(event string, rest []machine.Record) bool {
+	if p.child || p.version < machine.SemanticsControl {
 		return false
 	}
-	return !slices.ContainsFunc(rest, func(r machine.Record) bool {
-		switch r.Body.(type) {
-		case *machine.TurnOpened, *machine.Transition, *machine.Ended:
-			return true
+	from := p.graph.States[p.current]
+	for i := range rest {
+		switch next := rest[i].Body.(type) {
+		case *machine.Transition:
+			return !next.AwaitsInput && goesOn(from, p.graph.States[next.To])
+		case *machine.CompensationStarted:
+			// The transition follows in a later commit.
+			to := p.graph.States[from.OnEvent[event]]
+			return to != nil && (goesOn(from, to) || !to.Terminal && to.Orchestration != machine.External && to.Control == machine.ControlUser)
 		}
+	}
+	return false
+}
+
+// goesOn reports whether the agent continues in the state it entered without a message from the user. It does if that
+// state has control: agent, or if it is terminal and the state before it has control: agent. It never does in a state
+// with external orchestration.
+func goesOn(from, to *machine.Node) bool {
+	if to.Orchestration == machine.External {
 		return false
-	})
+	}
+	return to.Control == machine.ControlAgent || to.Terminal && from.Control == machine.ControlAgent
+}
+
+// waits reports whether the run waits for an input after the completed turn: no later record of the commit
+// continues it.
+func waits(b *machine.TurnCompleted, rest []machine.Record) bool {
+	moved := false
+	for i := range rest {
+		switch next := rest[i].Body.(type) {
+		case *machine.TurnOpened, *machine.Ended:
+			return false
+		case *machine.Transition:
+			if !next.AwaitsInput {
+				return false
+			}
+			moved = true
+		}
+	}
+	return moved || b.Event == ""
 }
 
 func (p *projector) outputID() string {
@@ -277,9 +346,9 @@ func (p *projector) outputID() string {
 	return protocol.OutputArtifact
 }
 
-// piece converts a part of an artifact that a running turn writes. An artifact must have at least one
+// convertPiece converts a part of an artifact that a running turn writes. An artifact must have at least one
 // part, so an empty last piece becomes an empty text.
-func (p *projector) piece(seq uint64, b *machine.OutputPiece) event {
+func (p *projector) convertPiece(seq uint64, b *machine.OutputPiece) event {
 	artifact := &a2apb.Artifact{
 		ArtifactId: b.ID, Name: b.Name, Description: b.Description,
 		Parts: protocol.PartsToProto(b.Parts), Metadata: protocol.ObjectToProto(b.Metadata),
@@ -293,7 +362,7 @@ func (p *projector) piece(seq uint64, b *machine.OutputPiece) event {
 // artifacts converts the workflow artifacts that a record wrote.
 func (p *projector) artifacts(r *machine.Record) []event {
 	var events []event
-	for _, w := range machine.Written(r.Body) {
+	for _, w := range machine.ArtifactWrites(r.Body) {
 		declared := p.graph.Artifacts[w.Name]
 		artifact := &a2apb.Artifact{ArtifactId: w.Name, Name: w.Name, Parts: []*a2apb.Part{artifactPart(declared.Type, w.Value)}}
 		events = append(events, p.artifact(r.Seq, artifact, declared.Mode == machine.Append, true))
@@ -304,8 +373,8 @@ func (p *projector) artifacts(r *machine.Record) []event {
 // artifact returns the event for a written artifact. The event appends to the artifact only if the
 // artifact already has a part.
 func (p *projector) artifact(seq uint64, a *a2apb.Artifact, more, last bool) event {
-	more = more && p.written[a.GetArtifactId()]
-	p.written[a.GetArtifactId()] = true
+	more = more && p.writtenArtifacts[a.GetArtifactId()]
+	p.writtenArtifacts[a.GetArtifactId()] = true
 	return event{seq: seq, update: &a2apb.StreamResponse{Payload: &a2apb.StreamResponse_ArtifactUpdate{
 		ArtifactUpdate: &a2apb.TaskArtifactUpdateEvent{
 			TaskId: p.taskID, ContextId: p.contextID, Artifact: a, Append: more, LastChunk: last,
@@ -325,8 +394,8 @@ func (p *projector) delegated(b *machine.StepDelegated) {
 	p.question, p.questionChanged = p.agentMessage(protocol.PartsToProto(b.Question)), true
 }
 
-// over records that a step was answered or cancelled.
-func (p *projector) over(step uint32) {
+// finishStep records that a step needs no more answers, because it was answered or cancelled.
+func (p *projector) finishStep(step uint32) {
 	p.answered(step)
 	p.letGo(step)
 }
@@ -337,16 +406,16 @@ func (p *projector) answered(step uint32) {
 	p.questionChanged = p.questionChanged || len(p.openQuestions) != n
 }
 
-// awaiting returns what the run waits for from outside.
+// awaiting returns what the run waits for: nothing, an input (an answer or a decision), or an authorization.
 func (p *projector) awaiting() machine.Awaiting {
 	switch {
 	case p.final.Terminal():
 		return machine.AwaitNothing
 	case len(p.openQuestions) > 0:
-		return p.openQuestions[0].what
+		return p.openQuestions[0].awaiting
 	case p.undoing:
 		return machine.AwaitNothing
-	case p.holds():
+	case p.hasHeldCall():
 		return machine.AwaitInput
 	case !p.open && p.await == machine.AwaitAuth:
 		return machine.AwaitAuth
@@ -361,22 +430,25 @@ func (p *projector) external() bool {
 	return node != nil && node.Orchestration == machine.External
 }
 
-// settle returns the status after a commit if it is new. The time of the status is the time of the
-// run's status, for which SUBMITTED and WORKING are the same.
+// settle returns the event with the task's status after a commit, or no event if the status is not new. The time in
+// it is the time at which the run's status began; SUBMITTED and WORKING count as one status for this.
 func (p *projector) settle(at int64) []event {
 	stale := p.updateQuestion()
 	awaiting := p.awaiting()
-	if status := p.status(awaiting); status != p.run || awaiting != p.awaited || p.since == 0 {
-		p.run, p.awaited, p.since = status, awaiting, at
+	if awaiting != machine.AwaitNothing && !p.open && p.question == nil {
+		p.question = p.agentMessage(protocol.PartsToProto(p.takeReply(nil)))
 	}
-	next, where := p.next(awaiting), ""
+	if status := p.status(awaiting); status != p.run || awaiting != p.awaitedInput || p.since == 0 {
+		p.run, p.awaitedInput, p.since = status, awaiting, at
+	}
+	next, state := p.next(awaiting), ""
 	if interrupted(next) {
-		where = p.current
+		state = p.current
 	}
-	if next == p.state && where == p.where && p.question == nil && !(stale && interrupted(next)) {
+	if next == p.state && state == p.where && p.question == nil && !(stale && interrupted(next)) {
 		return nil
 	}
-	p.state, p.where = next, where
+	p.state, p.where = next, state
 	status := &a2apb.TaskStatus{State: next, Timestamp: stampToProto(p.since), Message: p.statusMessage()}
 	p.question = nil
 	return []event{{seq: p.seq, update: &a2apb.StreamResponse{Payload: &a2apb.StreamResponse_StatusUpdate{
@@ -421,9 +493,9 @@ func (p *projector) statusMessage() *a2apb.Message {
 	case a2apb.TaskState_TASK_STATE_COMPLETED:
 		return p.reply
 	case a2apb.TaskState_TASK_STATE_FAILED, a2apb.TaskState_TASK_STATE_REJECTED:
-		return p.agentMessage([]*a2apb.Part{textPart(p.why())})
+		return p.agentMessage([]*a2apb.Part{textPart(p.explainEnd())})
 	case a2apb.TaskState_TASK_STATE_INPUT_REQUIRED, a2apb.TaskState_TASK_STATE_AUTH_REQUIRED:
-		if p.question == nil && p.open && len(p.openQuestions) == 0 && !p.holds() {
+		if p.question == nil && p.open && len(p.openQuestions) == 0 && !p.hasHeldCall() {
 			return p.agentMessage([]*a2apb.Part{textPart(p.events())})
 		}
 		return p.question
@@ -431,9 +503,9 @@ func (p *projector) statusMessage() *a2apb.Message {
 	return nil
 }
 
-// why returns the reason why the run ended. If an error of the executor was the reason, the result
+// explainEnd returns the reason why the run ended. If an error of the executor was the reason, the result
 // contains this error.
-func (p *projector) why() string {
+func (p *projector) explainEnd() string {
 	if p.fault.Code == "" || p.reason != "turn_failed" && p.reason != reasonRejected {
 		return p.reason
 	}
@@ -455,15 +527,16 @@ func (p *projector) events() string {
 	return fmt.Sprintf("state %s waits for one of the events %s", p.current, strings.Join(names, ", "))
 }
 
-// ending adds the status of a run that has ended to metadata.
+// ending adds to metadata what belongs to the end of a run: its status, for a delegated run its usage, and the event
+// that was lost. It adds nothing while the run has not ended.
 func (p *projector) ending(metadata *structpb.Struct) *structpb.Struct {
 	if p.final.Terminal() {
 		metadata.Fields[protocol.StatusKey] = structpb.NewStringValue(p.run.String())
 		if p.child {
 			metadata.Fields[protocol.DelegationURI] = protocol.UsageToProto(p.usage)
 		}
-		if p.lost != nil {
-			metadata.Fields[lostKey] = p.lost
+		if p.lostEvent != nil {
+			metadata.Fields[lostKey] = p.lostEvent
 		}
 	}
 	return metadata

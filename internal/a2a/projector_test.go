@@ -22,15 +22,18 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// stage drives one run through the real machine and projects what it records.
+// stage runs the commands of one run through the real machine and projects its records.
 type stage struct {
 	graph *machine.Graph
 	x     *pack.XPawl
 	// sensitive: the reader may not see sensitive values.
 	sensitive bool
+	// semantics is the version of the inputs. parent is the step that started the run, if any.
+	semantics machine.Semantics
+	parent    *machine.Parent
 	state     *machine.State
 	p         *projector
-	fold      *fold
+	builder   *taskBuilder
 	at        int64
 	n         int
 }
@@ -54,18 +57,18 @@ func stageOf(t testing.TB, file, agent string) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &stage{graph: graph, x: loaded.XPawl(), at: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()}
+	return &stage{semantics: machine.Current, graph: graph, x: loaded.XPawl(), at: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()}
 }
 
-func said(words string) []machine.Part {
+func textParts(words string) []machine.Part {
 	return []machine.Part{{Kind: machine.PartText, Text: words}}
 }
 
-// do makes one input and returns its events.
-func (s *stage) do(c machine.Command) ([]event, error) {
+// apply executes one input and returns its events.
+func (s *stage) apply(c machine.Command) ([]event, error) {
 	s.at += int64(time.Second)
 	s.n++
-	in := machine.Input{At: s.at, Principal: "p", Semantics: machine.Current, BodyHash: [32]byte{byte(s.n), byte(s.n >> 8)}, Command: c}
+	in := machine.Input{At: s.at, Principal: "p", Semantics: s.semantics, BodyHash: [32]byte{byte(s.n), byte(s.n >> 8)}, Command: c}
 	r, err := rules.Step(s.graph, s.state, in)
 	if err != nil || r.Batch == nil {
 		return nil, err
@@ -74,24 +77,24 @@ func (s *stage) do(c machine.Command) ([]event, error) {
 	if s.p == nil {
 		s.p = newProjector(s.state, s.graph)
 		if s.sensitive {
-			s.p.redaction = &redaction{hidden: s.x.Hidden()}
+			s.p.redaction = &redaction{hidden: s.x.SensitiveNames()}
 		}
-		s.fold = newFold(s.p)
+		s.builder = newFold(s.p)
 	}
-	events := s.p.commit(r.Batch.Records)
-	s.fold.apply(events)
+	events := s.p.commit(in.Semantics, r.Batch.Records)
+	s.builder.apply(events)
 	return events, nil
 }
 
 func (s *stage) start(words string) ([]event, error) {
-	return s.do(machine.Start{
-		RunID: "T", Execution: machine.Workers, Input: said(words), Variables: []byte(`{"subject":"x"}`),
+	return s.apply(machine.Start{
+		RunID: "T", Execution: machine.Workers, Input: textParts(words), Variables: []byte(`{"subject":"x"}`),
 		Limits: machine.Limits{MaxTransitions: 1000, MaxMessageBytes: 1 << 20, MaxQueuedInputs: 16, MaxArtifactBytes: 1 << 16, MaxRunArtifactBytes: 1 << 20},
-		Task:   &machine.Task{ContextID: "C", Owner: "o", Tenant: "crew/" + s.graph.Agent}, Envelope: &machine.Envelope{MessageID: "m1"},
+		Task:   &machine.Task{ContextID: "C", Owner: "o", Tenant: "crew/" + s.graph.Agent}, Envelope: &machine.Envelope{MessageID: "m1"}, Parent: s.parent,
 	})
 }
 
-// turn is the seq and attempt of the open turn, and a worker that has it.
+// turn returns the number and the attempt of the open turn, and a worker that has it.
 func (s *stage) turn() (seq uint64, attempt int, by *machine.Assignment) {
 	if s.state.Turn == nil {
 		return 0, 0, nil
@@ -99,13 +102,14 @@ func (s *stage) turn() (seq uint64, attempt int, by *machine.Assignment) {
 	return s.state.Turn.Seq, s.state.Turn.Attempt, &machine.Assignment{Worker: "w", Delivery: 1, At: 1}
 }
 
-// TestProjector reads scenarios: commands of a run, and what its sender is told.
+// TestProjector reads scenarios: the commands of a run, and the events that the sender of its task
+// receives.
 func TestProjector(t *testing.T) {
 	t.Parallel()
 	var s *stage
 	datadriven.RunTest(t, "testdata/projector.txt", func(t *testing.T, d *datadriven.TestData) string {
 		if d.Cmd == "task" {
-			return text(s.fold.view(nil, true))
+			return text(s.builder.view(nil, true))
 		}
 		if d.Cmd == "start" {
 			agent := "writer"
@@ -114,6 +118,13 @@ func TestProjector(t *testing.T) {
 			d.MaybeScanArgs(t, "pack", &file)
 			s = stageOf(t, "testdata/"+file+".yaml", agent)
 			s.sensitive = d.HasArg("sensitive")
+			if d.HasArg("child") {
+				s.parent = &machine.Parent{RunID: "P", Step: 1, Attempt: 1}
+			}
+			var version int
+			if d.MaybeScanArgs(t, "semantics", &version); version > 0 {
+				s.semantics = machine.Semantics(version)
+			}
 			d.MaybeScanArgs(t, "visits", &s.graph.Budget.MaxTotalVisits)
 		}
 		events, err := s.command(t, d)
@@ -122,7 +133,7 @@ func TestProjector(t *testing.T) {
 		}
 		var b strings.Builder
 		for i := range events {
-			b.WriteString(told(&events[i]) + "\n")
+			b.WriteString(formatEvent(&events[i]) + "\n")
 		}
 		return b.String()
 	})
@@ -145,11 +156,11 @@ func (s *stage) command(t *testing.T, d *datadriven.TestData) ([]event, error) {
 	case "start":
 		return s.start(d.Input)
 	case "input":
-		return s.do(machine.SendInput{Parts: said(d.Input), Step: step(), Envelope: &machine.Envelope{MessageID: word("id")}})
+		return s.apply(machine.SendInput{Parts: textParts(d.Input), Step: step(), Envelope: &machine.Envelope{MessageID: word("id")}})
 	case "complete":
 		c := machine.CompleteTurn{TurnSeq: seq, Attempt: attempt, Assigned: by, Event: word("event"), Await: await[word("await")], Reply: d.HasArg("reply")}
 		if d.Input != "" {
-			c.Output = said(d.Input)
+			c.Output = textParts(d.Input)
 		}
 		if name := word("artifact"); name != "" {
 			c.Artifacts = []machine.ArtifactWrite{{Name: name, Value: []byte(word("value"))}}
@@ -157,60 +168,64 @@ func (s *stage) command(t *testing.T, d *datadriven.TestData) ([]event, error) {
 		if d.HasArg("outside") {
 			c.Outside, c.Assigned = true, nil
 		}
-		return s.do(c)
+		return s.apply(c)
 	case "fail":
-		return s.do(machine.FailTurn{TurnSeq: seq, Attempt: attempt, Assigned: by, Error: machine.Fault{Code: "BAD", Message: d.Input}, Retryable: d.HasArg("retry"), Reject: d.HasArg("reject")})
+		return s.apply(machine.FailTurn{TurnSeq: seq, Attempt: attempt, Assigned: by, Error: machine.Fault{Code: "BAD", Message: d.Input}, Retryable: d.HasArg("retry"), Reject: d.HasArg("reject")})
 	case "write":
-		return s.do(machine.WriteOutput{TurnSeq: seq, Attempt: attempt, Assigned: by, Piece: machine.OutputPiece{ID: word("id"), Parts: said(d.Input), Append: d.HasArg("append"), Last: d.HasArg("last")}})
+		return s.apply(machine.WriteOutput{TurnSeq: seq, Attempt: attempt, Assigned: by, Piece: machine.OutputPiece{ID: word("id"), Parts: textParts(d.Input), Append: d.HasArg("append"), Last: d.HasArg("last")}})
 	case "emit":
-		return s.do(machine.EmitEvent{Event: word("event"), Outside: true})
+		c := machine.EmitEvent{Event: word("event"), Outside: true}
+		if d.HasArg("holder") {
+			c.Outside, c.Assigned = false, by
+		}
+		return s.apply(c)
 	case "ask":
-		return s.do(machine.RequestSteps{TurnSeq: seq, Attempt: attempt, Assigned: by, Requests: []machine.StepRequest{{Tool: "painter", Payload: []byte("{}")}}})
+		return s.apply(machine.RequestSteps{TurnSeq: seq, Attempt: attempt, Assigned: by, Requests: []machine.StepRequest{{Tool: "painter", Payload: []byte("{}")}}})
 	case "model":
-		return s.do(machine.RequestModel{TurnSeq: seq, Attempt: attempt, Assigned: by, Round: 1, Model: asks("gpt", "a secret prompt")})
+		return s.apply(machine.RequestModel{TurnSeq: seq, Attempt: attempt, Assigned: by, Round: 1, Model: singleMessageRequest("gpt", "a secret prompt")})
 	case "answer":
 		c := machine.AnswerModel{TurnSeq: seq, TurnAttempt: attempt, Step: step(), Attempt: 1, Assigned: by, Usage: machine.Usage{InputTokens: 7, OutputTokens: 3}}
-		if c.Answer = (&machine.ModelAnswer{Parts: said(d.Input)}); d.HasArg("failed") {
+		if c.Answer = (&machine.ModelAnswer{Parts: textParts(d.Input)}); d.HasArg("failed") {
 			c.Answer, c.Error, c.Final = nil, machine.Fault{Code: "MODEL_429", Message: d.Input}, true
 		}
-		return s.do(c)
+		return s.apply(c)
 	case "note":
 		n := machine.NoteDelegation{Step: step(), Attempt: 1, Remote: machine.Remote{TaskID: "R", Asking: await[word("asking")]}}
 		if d.Input != "" {
-			n.Question = said(d.Input)
+			n.Question = textParts(d.Input)
 		}
-		return s.do(n)
+		return s.apply(n)
 	case "resolve":
-		return s.do(machine.ResolveStep{Step: step(), Tool: cmp.Or(word("tool"), "painter"), Attempt: 1, OK: true, Result: []byte("1")})
+		return s.apply(machine.ResolveStep{Step: step(), Tool: cmp.Or(word("tool"), "painter"), Attempt: 1, OK: true, Result: []byte("1")})
 	case "call":
 		payload := []byte(d.Input)
-		return s.do(machine.RequestSteps{TurnSeq: seq, Attempt: attempt, Assigned: by, Requests: []machine.StepRequest{
+		return s.apply(machine.RequestSteps{TurnSeq: seq, Attempt: attempt, Assigned: by, Requests: []machine.StepRequest{
 			{Tool: word("tool"), Payload: payload, PayloadHash: validate.PayloadHash(payload), Holding: machine.Holding{Free: d.HasArg("free"), Why: word("why")}},
 		}})
 	case "decide":
-		return s.do(s.decision(word("is"), step(), []byte(d.Input)))
+		return s.apply(s.decision(word("is"), step(), []byte(d.Input)))
 	case "lapse":
 		s.at += int64(time.Hour)
-		return s.do(machine.DecideStep{Step: step(), Digest: s.digest(step()), Verdict: machine.Expired})
+		return s.apply(machine.DecideStep{Step: step(), Digest: s.digest(step()), Verdict: machine.Expired})
 	case "late":
-		return s.do(machine.FireTimer{Kind: machine.TimerStep, Step: step(), Due: s.deadline(step())})
+		return s.apply(machine.FireTimer{Kind: machine.TimerStep, Step: step(), Due: s.deadline(step())})
 	case "steer":
-		return s.do(machine.Steer{Text: d.Input, When: map[string]machine.SteerWhen{"": machine.NextModelCall, "now": machine.SteerNow, "next_turn": machine.NextTurn}[word("when")]})
+		return s.apply(machine.Steer{Text: d.Input, When: map[string]machine.SteerWhen{"": machine.NextModelCall, "now": machine.SteerNow, "next_turn": machine.NextTurn}[word("when")]})
 	case "stop":
-		return s.do(machine.Stop{})
+		return s.apply(machine.Stop{})
 	case "suspend":
-		return s.do(machine.SuspendTurn{TurnSeq: seq, Attempt: attempt, Assigned: by})
+		return s.apply(machine.SuspendTurn{TurnSeq: seq, Attempt: attempt, Assigned: by})
 	case "pause":
-		return s.do(machine.Pause{})
+		return s.apply(machine.Pause{})
 	case "resume":
-		return s.do(machine.Resume{})
+		return s.apply(machine.Resume{})
 	case "cancel":
-		return s.do(machine.Cancel{})
+		return s.apply(machine.Cancel{})
 	}
 	return nil, fmt.Errorf("no command %q", d.Cmd)
 }
 
-// decision is one about a held call, as it is.
+// decision returns a decision about a held call in its current form.
 func (s *stage) decision(is string, step uint32, payload []byte) machine.DecideStep {
 	c := machine.DecideStep{Step: step, Digest: s.digest(step), Verdict: verdicts[is], Reason: "because"}
 	if c.Verdict == machine.Edited {
@@ -240,15 +255,15 @@ func (s *stage) deadline(step uint32) int64 {
 	return 0
 }
 
-// asks is a request of one message.
-func asks(model, words string) *machine.ModelRequest {
+// singleMessageRequest returns a request of one message.
+func singleMessageRequest(model, words string) *machine.ModelRequest {
 	return &machine.ModelRequest{
-		Model: model, Hash: [32]byte{1}, Messages: []machine.ModelMessage{{Message: &machine.Message{Role: "user", Parts: said(words)}}},
+		Model: model, Hash: [32]byte{1}, Messages: []machine.ModelMessage{{Message: &machine.Message{Role: "user", Parts: textParts(words)}}},
 	}
 }
 
-// told is an event in one line.
-func told(e *event) string {
+// formatEvent formats an event as one line.
+func formatEvent(e *event) string {
 	head := fmt.Sprintf("%d ", e.seq)
 	switch {
 	case e.message != nil:
@@ -298,7 +313,7 @@ func words(parts []*a2apb.Part) string {
 	return strings.Join(out, "+")
 }
 
-// text is a task in a few lines.
+// text formats a task in a few lines.
 func text(task *a2apb.Task) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, statusLine(task.GetStatus()))
@@ -311,9 +326,8 @@ func text(task *a2apb.Task) string {
 	return b.String()
 }
 
-// TestProjectorFollowsTheMachine drives runs at random: the projector, which sees
-// records alone, has always the state, and its time, that the run has; and another
-// reading of the records makes the same events.
+// TestProjectorFollowsTheMachine executes random runs. The projector, which reads only records, always has
+// the state of the run and the time of that state. A second reading of the records makes the same events.
 func TestProjectorFollowsTheMachine(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {
@@ -324,7 +338,7 @@ func TestProjectorFollowsTheMachine(t *testing.T) {
 		}
 		for range 40 {
 			c := s.random(rnd)
-			if _, err := s.do(c); err != nil {
+			if _, err := s.apply(c); err != nil {
 				continue
 			}
 			if got, want := s.p.state, taskState(s.state); got != want {
@@ -333,24 +347,24 @@ func TestProjectorFollowsTheMachine(t *testing.T) {
 			if s.p.since != s.state.StatusAt {
 				t.Fatalf("seed %d: after %T the status is since %d, the run's since %d", seed, c, s.p.since, s.state.StatusAt)
 			}
-			if got := s.fold.task.GetStatus().GetState(); got != s.p.state {
+			if got := s.builder.task.GetStatus().GetState(); got != s.p.state {
 				t.Fatalf("seed %d: after %T the fold says %v", seed, c, got)
 			}
 		}
 		if s.state.Status.Terminal() != ended(s.p.state) {
 			t.Fatalf("seed %d: %v and %v", seed, s.state.Status, s.p.state)
 		}
-		if !proto.Equal(s.fold.task, s.fold.view(nil, true)) {
+		if !proto.Equal(s.builder.task, s.builder.view(nil, true)) {
 			t.Fatalf("seed %d: a view of everything is not everything", seed)
 		}
 	}
 }
 
-// TestProjectorFollowsApprovals is the same for held calls, steering, stops and effects that
-// are undone; what a held call's question tells is the call that is held.
+// TestProjectorFollowsApprovals does the same for held calls, steering, stops and compensated effects. The
+// question of a held call describes that call.
 func TestProjectorFollowsApprovals(t *testing.T) {
 	t.Parallel()
-	held, undone := 0, 0
+	heldCount, undone := 0, 0
 	for seed := range uint64(400) {
 		rnd := rand.New(rand.NewPCG(seed, 2))
 		s := stageOf(t, "testdata/approvals.yaml", []string{"teller", "secret", "desk"}[rnd.IntN(3)])
@@ -359,7 +373,7 @@ func TestProjectorFollowsApprovals(t *testing.T) {
 		}
 		for range 50 {
 			c := s.controlled(rnd)
-			if _, err := s.do(c); err != nil {
+			if _, err := s.apply(c); err != nil {
 				continue
 			}
 			if got, want := s.p.state, taskState(s.state); got != want {
@@ -371,18 +385,18 @@ func TestProjectorFollowsApprovals(t *testing.T) {
 			if s.state.Undo != nil {
 				undone++
 			}
-			held += s.asksRightly(t, seed)
+			heldCount += s.asksRightly(t, seed)
 		}
 	}
-	if held < 500 || undone < 100 {
-		t.Errorf("%d questions were looked at, %d moments of compensation", held, undone)
+	if heldCount < 500 || undone < 100 {
+		t.Errorf("%d questions were looked at, %d moments of compensation", heldCount, undone)
 	}
 }
 
-// asksRightly holds the status message against the calls that wait, and says how many there are.
+// asksRightly compares the status message with the calls that wait, and returns how many there are.
 func (s *stage) asksRightly(t *testing.T, seed uint64) (n int) {
 	t.Helper()
-	status := words(s.fold.task.GetStatus().GetMessage().GetParts())
+	status := words(s.builder.task.GetStatus().GetMessage().GetParts())
 	for i := range s.state.Steps {
 		p := &s.state.Steps[i]
 		if p.HeldForApproval() != strings.Contains(status, digestText(s.digest(p.Step))) && (p.HeldForApproval() || p.Approval != nil) {
@@ -395,7 +409,7 @@ func (s *stage) asksRightly(t *testing.T, seed uint64) (n int) {
 	return n
 }
 
-// controlled is a command of control, or another one.
+// controlled returns a random command that controls a run, or any other random command.
 func (s *stage) controlled(rnd *rand.Rand) machine.Command {
 	seq, attempt, by := s.turn()
 	step := uint32(1 + rnd.IntN(6))
@@ -431,14 +445,14 @@ func (s *stage) controlled(rnd *rand.Rand) machine.Command {
 		}
 		return c
 	case 9:
-		return machine.NoteDelegation{Step: step, Attempt: 1, Remote: machine.Remote{TaskID: "R", Asking: []machine.Awaiting{0, 1, 2}[rnd.IntN(3)]}, Question: said("which?")}
+		return machine.NoteDelegation{Step: step, Attempt: 1, Remote: machine.Remote{TaskID: "R", Asking: []machine.Awaiting{0, 1, 2}[rnd.IntN(3)]}, Question: textParts("which?")}
 	case 10:
 		return machine.EmitEvent{Event: []string{"Again", "Undo", "Done"}[rnd.IntN(3)], Outside: true}
 	}
 	return s.random(rnd)
 }
 
-// random is a command that may or may not be taken.
+// random returns a command that the machine may accept or refuse.
 func (s *stage) random(rnd *rand.Rand) machine.Command {
 	seq, attempt, by := s.turn()
 	await := []machine.Awaiting{machine.AwaitNothing, machine.AwaitNothing, machine.AwaitInput, machine.AwaitAuth}[rnd.IntN(4)]
@@ -446,9 +460,9 @@ func (s *stage) random(rnd *rand.Rand) machine.Command {
 	step := uint32(rnd.IntN(4))
 	switch rnd.IntN(16) {
 	case 0:
-		return machine.SendInput{Parts: said("in"), Step: step}
+		return machine.SendInput{Parts: textParts("in"), Step: step}
 	case 1, 2, 3:
-		c := machine.CompleteTurn{TurnSeq: seq, Attempt: attempt, Assigned: by, Await: await, Event: events[rnd.IntN(len(events))], Output: said("out"), Reply: rnd.IntN(4) == 0}
+		c := machine.CompleteTurn{TurnSeq: seq, Attempt: attempt, Assigned: by, Await: await, Event: events[rnd.IntN(len(events))], Output: textParts("out"), Reply: rnd.IntN(4) == 0}
 		if s.state.Turn != nil && s.graph.States[s.state.Current].Orchestration == machine.External {
 			c.Outside, c.Assigned, c.Event = true, nil, ""
 		}
@@ -456,13 +470,13 @@ func (s *stage) random(rnd *rand.Rand) machine.Command {
 	case 4:
 		return machine.FailTurn{TurnSeq: seq, Attempt: attempt, Assigned: by, Retryable: rnd.IntN(3) > 0}
 	case 5, 6:
-		return machine.WriteOutput{TurnSeq: seq, Attempt: attempt, Assigned: by, Piece: machine.OutputPiece{ID: "a", Parts: said("p"), Append: rnd.IntN(2) == 0}}
+		return machine.WriteOutput{TurnSeq: seq, Attempt: attempt, Assigned: by, Piece: machine.OutputPiece{ID: "a", Parts: textParts("p"), Append: rnd.IntN(2) == 0}}
 	case 7:
 		return machine.EmitEvent{Event: events[rnd.IntN(len(events))], Outside: true}
 	case 8:
 		return machine.RequestSteps{TurnSeq: seq, Attempt: attempt, Assigned: by, Requests: []machine.StepRequest{{Tool: "painter", Payload: []byte("{}")}}}
 	case 9:
-		return machine.NoteDelegation{Step: step, Attempt: 1, Remote: machine.Remote{TaskID: "R", Asking: await}, Question: said("which?")}
+		return machine.NoteDelegation{Step: step, Attempt: 1, Remote: machine.Remote{TaskID: "R", Asking: await}, Question: textParts("which?")}
 	case 10:
 		return machine.ResolveStep{Step: step, Tool: "painter", Attempt: 1, OK: true, Result: []byte("1")}
 	case 11:
@@ -473,10 +487,10 @@ func (s *stage) random(rnd *rand.Rand) machine.Command {
 		}
 		return machine.Resume{}
 	case 13:
-		return machine.RequestModel{TurnSeq: seq, Attempt: attempt, Assigned: by, Round: 1, Model: asks("gpt", "go")}
+		return machine.RequestModel{TurnSeq: seq, Attempt: attempt, Assigned: by, Round: 1, Model: singleMessageRequest("gpt", "go")}
 	case 14:
 		c := machine.AnswerModel{TurnSeq: seq, TurnAttempt: attempt, Step: step, Attempt: 1, Assigned: by}
-		if c.Answer = (&machine.ModelAnswer{Parts: said("it is")}); rnd.IntN(2) == 0 {
+		if c.Answer = (&machine.ModelAnswer{Parts: textParts("it is")}); rnd.IntN(2) == 0 {
 			c.Answer, c.Error = nil, machine.Fault{Code: "MODEL_429"}
 		}
 		return c

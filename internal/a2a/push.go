@@ -14,7 +14,8 @@ import (
 // checked the owner and the agent.
 type PushConfigs interface {
 	// Create stores a configuration of a task under its id, or under a new id. It replaces a
-	// configuration with the same id. Errors: a *machine.Error for the URL.
+	// configuration with the same id. Errors: an [*Error] for an invalid value, and a *machine.Error if the
+	// task has too many configurations.
 	Create(ctx context.Context, task *machine.State, config PushConfig) (PushConfig, error)
 	// Configs lists the configurations of a task in the order of their ids.
 	Configs(ctx context.Context, task *machine.State) ([]PushConfig, error)
@@ -56,7 +57,8 @@ func configFromProto(in *a2apb.TaskPushNotificationConfig) PushConfig {
 	}
 }
 
-// pushed does the same as find for the four methods about push configurations.
+// pushed makes the checks of one of the four methods about push configurations, and returns the run of its task. It
+// returns an error if the service sends no push notifications.
 func (s *Service) pushed(ctx context.Context, tenant, task string) (*machine.State, error) {
 	if _, err := s.negotiate(ctx); err != nil {
 		return nil, err
@@ -68,7 +70,7 @@ func (s *Service) pushed(ctx context.Context, tenant, task string) (*machine.Sta
 	return state, err
 }
 
-// configure stores the push configuration in a message.
+// configure stores the push configuration in a message. It does nothing if there is none, or if the task has ended.
 func (s *Service) configure(ctx context.Context, m *inbound, state *machine.State) error {
 	in := m.req.GetConfiguration().GetTaskPushNotificationConfig()
 	if in == nil || state.Status.Terminal() {

@@ -13,11 +13,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/streams"
 )
 
-// pushType is the media type of pushed events (S§4.3.3).
+// pushType is the media type of pushed events (A2A specification §4.3.3).
 const pushType = "application/a2a+json"
 
-// PushEvents are the events of one task for one push configuration. They are the same as in streams.
-// They are read with the rights of the task's owner.
+// PushEvents returns the events of one task for one push configuration. They are the same as in
+// streams. They are read with the rights of the task's owner.
 type PushEvents struct {
 	tail *tail
 	sub  *machine.Subscription
@@ -25,8 +25,8 @@ type PushEvents struct {
 	// nth counts them from 1.
 	seq uint64
 	nth uint16
-	// erasable reports whether the run can be erased. The values of such a run are stored only in the
-	// rows of the run.
+	// erasable reports whether the run can be erased. If it can, the values of the run are stored only
+	// in rows that an erasure removes.
 	erasable bool
 }
 
@@ -50,7 +50,8 @@ func (s *Service) PushEvents(ctx context.Context, sub *machine.Subscription) (*P
 	return &PushEvents{tail: t, sub: sub, erasable: state.Erasable}, nil
 }
 
-// Next waits for the next events. io.EOF means that the task has ended.
+// Next waits for the next events. io.EOF means that the task has ended, or that its values were erased before the feed
+// was opened.
 func (p *PushEvents) Next(ctx context.Context) ([]machine.Delivery, error) {
 	if p.tail == nil {
 		// The values of the run were erased, so there are no more events to push.

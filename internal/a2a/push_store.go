@@ -14,7 +14,8 @@ import (
 // maxConfigs limits the push configurations of one task.
 const maxConfigs = 16
 
-// wholeRecord is the position after all events of a record.
+// wholeRecord is the number of an event within its record. It is larger than every number in use, and means the
+// position after all events of the record.
 const wholeRecord = 1<<16 - 1
 
 // Subscriptions is the part of the subscription service that [Pushes] uses.
@@ -49,7 +50,8 @@ func (p *Pushes) Create(ctx context.Context, state *machine.State, config PushCo
 		URL: config.URL, Token: config.Token, Scheme: config.Scheme, Credentials: config.Credentials, After: state.Seq, Index: wholeRecord,
 	}
 	if state.Status.Terminal() {
-		// The task has ended. At least its end is pushed.
+		// The task has already ended. Its last record is still pushed, so that the receiver learns the
+		// end.
 		sub.After = state.Seq - 1
 	}
 	full := func(have int) error {
@@ -77,7 +79,8 @@ func (p *Pushes) Configs(ctx context.Context, task *machine.State) ([]PushConfig
 	}
 	out := make([]PushConfig, 0, len(subs))
 	for i := range subs {
-		// An imported run may have the id of a run in another namespace.
+		// An imported run may have the id of a run in another namespace, so configurations of other
+		// namespaces are left out.
 		if s := &subs[i]; s.Namespace == task.Namespace {
 			out = append(out, PushConfig{ID: s.ID, URL: s.URL, Token: s.Token, Scheme: s.Scheme, Credentials: s.Credentials})
 		}

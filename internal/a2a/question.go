@@ -19,8 +19,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// maxQuestionPayload limits the arguments of a call in the data part of a question, and maxQuestionText
-// limits them in its text for people. Both are in bytes.
+// These constants limit, in bytes, how much of a tool call's arguments a question about its approval contains:
+// maxQuestionPayload in the data part, maxQuestionText in the text for people.
 const (
 	maxQuestionPayload = 64 << 10
 	maxQuestionText    = 1024
@@ -29,22 +29,22 @@ const (
 // digestMark is the prefix of a digest of a call's arguments in messages.
 const digestMark = "sha256:"
 
-// heldCall is a call that the pack holds or has held, about which a person is asked.
+// heldCall is a tool call for which the pack requires a person's decision.
 type heldCall struct {
 	step    uint32
 	tool    string
 	payload []byte
 	digest  [32]byte
-	why     string
+	reason  string
 	// deadline is the time limit of the decision, Unix nanoseconds.
 	deadline int64
 	// open reports whether the call still waits for a decision.
 	open bool
 }
 
-// redaction hides values of held calls from a reader. A nil redaction hides nothing. A reader that may
-// not see the values may not decide about the calls either.
-type redaction struct{ hidden *pack.Hidden }
+// redaction hides values of tool calls that wait for approval from a reader. A nil redaction hides nothing. A reader
+// that may not see the values may not decide about the calls either.
+type redaction struct{ hidden *pack.SensitiveNames }
 
 // redactsArguments reports whether the arguments of a tool are sensitive.
 func (v *redaction) redactsArguments(tool string) bool { return v != nil && v.hidden.Payload(tool) }
@@ -52,26 +52,28 @@ func (v *redaction) redactsArguments(tool string) bool { return v != nil && v.hi
 // redactsReason reports whether the error of a condition is hidden. It may quote the values that the condition reads.
 func (v *redaction) redactsReason() bool { return v != nil && v.hidden != nil }
 
-// stepRequested records a call that is held.
+// stepRequested records that a turn has requested a step, and the call if it is held.
 func (p *projector) stepRequested(b *machine.StepRequested) {
 	p.started, p.backoff = true, false
 	if b.Hold == nil {
 		return
 	}
-	p.held = append(p.held, heldCall{
-		step: b.Step, tool: b.Tool, payload: b.Payload, why: b.Hold.Why, deadline: b.Deadline, open: true,
+	p.heldCalls = append(p.heldCalls, heldCall{
+		step: b.Step, tool: b.Tool, payload: b.Payload, reason: b.Hold.Why, deadline: b.Deadline, open: true,
 		digest: machine.CallDigest(b.Tool, p.pack, p.taskID, b.Step, validate.PayloadHash(b.Payload)),
 	})
 	p.questionChanged = true
 }
 
-// decided records the decision about a held call, and returns the message about it in the history.
+// decided records the decision about a tool call that waited for approval, and returns the message about it in the
+// task's history. There is no message about a decision that expired, after which the call waits again, or about a
+// timeout.
 func (p *projector) decided(seq uint64, b *machine.StepDecided) []event {
-	i := slices.IndexFunc(p.held, func(h heldCall) bool { return h.step == b.Step })
+	i := slices.IndexFunc(p.heldCalls, func(h heldCall) bool { return h.step == b.Step })
 	if i < 0 {
 		return nil
 	}
-	h := &p.held[i]
+	h := &p.heldCalls[i]
 	h.open, h.digest, p.questionChanged = b.Verdict == machine.Expired, b.Digest, true
 	switch b.Verdict {
 	case machine.Edited:
@@ -85,42 +87,42 @@ func (p *projector) decided(seq uint64, b *machine.StepDecided) []event {
 	return []event{{seq: seq, message: p.decision(h, b)}}
 }
 
-// decision returns the message about a decision in the history.
+// decision returns the message that the history of the task contains about a decision.
 func (p *projector) decision(h *heldCall, b *machine.StepDecided) *a2apb.Message {
-	said := map[string]any{"step": b.Step, "tool": b.Tool, "decision": wordOf(b.Verdict)}
+	fields := map[string]any{"step": b.Step, "tool": b.Tool, "decision": wordOf(b.Verdict)}
 	if !p.redaction.redactsArguments(b.Tool) {
-		said["digest"] = digestText(b.Digest)
+		fields["digest"] = digestText(b.Digest)
 		if b.Verdict == machine.Edited {
-			showPayload(said, b.Payload)
+			showPayload(fields, b.Payload)
 		}
 		if b.Reason != "" {
-			said["reason"] = b.Reason
+			fields["reason"] = b.Reason
 		}
 	}
 	text := fmt.Sprintf("%s, step %d, was %s", h.tool, h.step, b.Verdict)
 	return &a2apb.Message{
 		MessageId: p.messageID(), TaskId: p.taskID, ContextId: p.contextID, Role: a2apb.Role_ROLE_USER,
-		Parts: []*a2apb.Part{textPart(text), approvalPart(said)},
+		Parts: []*a2apb.Part{textPart(text), approvalPart(fields)},
 	}
 }
 
-// letGo removes a held call that was answered or cancelled.
+// letGo removes a tool call that was answered or cancelled from the calls that wait for approval.
 func (p *projector) letGo(step uint32) {
-	n := len(p.held)
-	p.held = slices.DeleteFunc(p.held, func(h heldCall) bool { return h.step == step })
-	p.questionChanged = p.questionChanged || len(p.held) != n
+	n := len(p.heldCalls)
+	p.heldCalls = slices.DeleteFunc(p.heldCalls, func(h heldCall) bool { return h.step == step })
+	p.questionChanged = p.questionChanged || len(p.heldCalls) != n
 }
 
-// holds reports whether a call waits for a decision.
-func (p *projector) holds() bool {
-	return slices.ContainsFunc(p.held, func(h heldCall) bool { return h.open })
+// hasHeldCall reports whether a call waits for a decision.
+func (p *projector) hasHeldCall() bool {
+	return slices.ContainsFunc(p.heldCalls, func(h heldCall) bool { return h.open })
 }
 
 // updateQuestion adds the calls that wait for a decision to the question, if a call was added or
 // removed since the last question. It reports whether the last sent question is out of date.
 func (p *projector) updateQuestion() (stale bool) {
 	again, asked := p.questionChanged, p.questionHasHeld
-	p.questionChanged, p.questionHasHeld = false, p.holds() && !p.final.Terminal()
+	p.questionChanged, p.questionHasHeld = false, p.hasHeldCall() && !p.final.Terminal()
 	if !again || p.final.Terminal() || !asked && !p.questionHasHeld {
 		return false
 	}
@@ -128,9 +130,9 @@ func (p *projector) updateQuestion() (stale bool) {
 	if len(p.openQuestions) > 0 {
 		parts = protocol.PartsToProto(p.openQuestions[0].question)
 	}
-	for i := range p.held {
-		if p.held[i].open {
-			parts = append(parts, p.questionOf(&p.held[i])...)
+	for i := range p.heldCalls {
+		if p.heldCalls[i].open {
+			parts = append(parts, p.questionOf(&p.heldCalls[i])...)
 		}
 	}
 	p.question = cmp.Or(p.question, p.agentMessage(parts))
@@ -140,7 +142,7 @@ func (p *projector) updateQuestion() (stale bool) {
 	return true
 }
 
-// questionOf returns the question about one held call: a text for people, and the same as data.
+// questionOf returns the question whether a tool call is approved: a text for people, and the same as data.
 func (p *projector) questionOf(h *heldCall) []*a2apb.Part {
 	at := time.Unix(0, h.deadline).UTC().Format(time.RFC3339)
 	rule := p.graph.Tools[h.tool].Approval
@@ -148,30 +150,30 @@ func (p *projector) questionOf(h *heldCall) []*a2apb.Part {
 	if rule != nil && rule.Escalate {
 		timeout, late = "escalate", fmt.Sprintf("at %s the run ends ESCALATED", at)
 	}
-	asked := map[string]any{
+	fields := map[string]any{
 		"step": h.step, "tool": h.tool, "deadline": at, "on_timeout": timeout, "answers": answersOf(p.graph.Tools[h.tool].Dedupe),
 	}
 	if rule != nil && rule.NotStarter {
-		asked["not_starter"] = true
+		fields["not_starter"] = true
 	}
-	if h.why != "" && !p.redaction.redactsReason() {
-		asked["why"] = h.why
+	if h.reason != "" && !p.redaction.redactsReason() {
+		fields["why"] = h.reason
 	}
 	var shown string
 	switch {
 	case p.redaction.redactsArguments(h.tool):
-		asked["redacted"] = true
+		fields["redacted"] = true
 		shown = "Its arguments are told to who may read sensitive values, and they decide."
 	case len(h.payload) > maxQuestionPayload:
-		asked["omitted"] = len(h.payload)
+		fields["omitted"] = len(h.payload)
 		shown = fmt.Sprintf("Its arguments have %d bytes; GetRun tells them, and DecideStep decides.", len(h.payload))
 	default:
-		asked["digest"] = digestText(h.digest)
-		showPayload(asked, h.payload)
+		fields["digest"] = digestText(h.digest)
+		showPayload(fields, h.payload)
 		shown = "Arguments: " + clip(string(h.payload), maxQuestionText)
 	}
 	text := fmt.Sprintf("Step %d, a call of %s, waits for approval: approve, edit or deny; %s. %s", h.step, h.tool, late, shown)
-	return []*a2apb.Part{textPart(text), approvalPart(asked)}
+	return []*a2apb.Part{textPart(text), approvalPart(fields)}
 }
 
 // showPayload adds the arguments of a call to an object: as payload, or as the text payload_json if doubles cannot hold
@@ -184,7 +186,8 @@ func showPayload(object map[string]any, payload []byte) {
 	object["payload"] = json.RawMessage(payload)
 }
 
-// answersOf describes the effect of each possible answer.
+// answersOf describes the effect of each answer that a person can give to the question whether a tool call is
+// approved.
 func answersOf(dedupe []string) map[string]string {
 	edit := "the call goes out with payload instead, which has to be what the tool takes"
 	if len(dedupe) > 0 {
@@ -197,7 +200,7 @@ func answersOf(dedupe []string) map[string]string {
 	}
 }
 
-// approvalPart returns the data part of a question or of an answer.
+// approvalPart returns the data part of a question, or of the message about a decision.
 func approvalPart(value any) *a2apb.Part {
 	raw, err := json.Marshal(map[string]any{protocol.ApprovalURI: value})
 	if err != nil {

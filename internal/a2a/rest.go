@@ -15,6 +15,7 @@ import (
 
 // route is one path of the HTTP+JSON binding, with its method.
 type route struct {
+	// verbs contains the accepted HTTP methods, one after the other.
 	verbs  string
 	method string
 	// fields are the fields of the request whose values are in the path, in order.
@@ -26,7 +27,8 @@ const (
 	post = http.MethodPost
 )
 
-// routeOf returns the route of the part of a path after the agent (S§5.3), and the values in it.
+// routeOf finds the route for the part of a request's path that follows the agent (A2A specification §5.3). It also
+// returns the values in the path.
 func routeOf(verb, path string) (route, []string, bool) {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	for i := range parts {
@@ -126,8 +128,8 @@ func (s *Service) serveREST(w http.ResponseWriter, r *http.Request, t target) {
 	writeJSON(w, http.StatusOK, answerMedia(r), data)
 }
 
-// answerMedia returns the protocol's own media type (S§11.1), or plain JSON for clients that
-// accept only that.
+// answerMedia returns the media type of an answer: the protocol's own (A2A specification §11.1), or plain JSON for
+// clients that accept only that.
 func answerMedia(r *http.Request) string {
 	accept := strings.Join(r.Header.Values("Accept"), ",")
 	if strings.Contains(accept, mediaJSON) && !strings.Contains(accept, mediaA2A) {
@@ -165,8 +167,8 @@ func (s *Service) readREST(r *http.Request, m *method, found route, values []str
 // setPath sets a field to its value in the path. The body may repeat the value.
 func setPath(in proto.Message, name protoreflect.Name, value string) error {
 	field := in.ProtoReflect().Descriptor().Fields().ByName(name)
-	if said := in.ProtoReflect().Get(field).String(); said != "" && said != value {
-		return failAt(invalidParams, field.JSONName(), "is %q, the path says %q", clip(said, 100), clip(value, 100))
+	if current := in.ProtoReflect().Get(field).String(); current != "" && current != value {
+		return failAt(invalidParams, field.JSONName(), "is %q, the path says %q", clip(current, 100), clip(value, 100))
 	}
 	in.ProtoReflect().Set(field, stringValue(value))
 	return nil
@@ -177,7 +179,8 @@ func stringValue(s string) protoreflect.Value { return protoreflect.ValueOfStrin
 // queryAliases maps names that some clients use to those of the specification.
 var queryAliases = map[string]string{"lastUpdatedAfter": "statusTimestampAfter"}
 
-// readQuery sets the fields of a request from a query, in either spelling. It ignores unknown parameters.
+// readQuery sets the fields of a request from the parameters of a URL, in camelCase or snake_case. It ignores unknown
+// parameters.
 func readQuery(query url.Values, in proto.Message) error {
 	object := map[string]json.RawMessage{}
 	fields := in.ProtoReflect().Descriptor().Fields()

@@ -36,11 +36,11 @@ const patience = 60 * time.Second
 
 // The principals of a rig with tokens.
 const (
-	alice = "alice"
-	bob   = "bob"
-	carol = "carol"
-	boss  = "boss"
-	hands = "hands"
+	alice      = "alice"
+	bob        = "bob"
+	carol      = "carol"
+	adminToken = "boss"
+	hands      = "hands"
 	// bridge is another sidecar, which passes on what others answer.
 	bridge = "bridge"
 	// dave may decide, but not what he started.
@@ -56,10 +56,10 @@ type rig struct {
 	config config.Config
 	ready  server.Ready
 	// named is the sidecar whose addresses cards name: the one that has the store.
-	named  server.Ready
-	conn   *grpc.ClientConn
-	client a2apb.A2AServiceClient
-	hands  *hand
+	named   server.Ready
+	conn    *grpc.ClientConn
+	client  a2apb.A2AServiceClient
+	workers *echoWorker
 	// tools are what the worker does, by name.
 	tools map[string]pawl.ToolFunc
 	// tokens: callers have to name themselves.
@@ -75,9 +75,9 @@ type rig struct {
 // newRig serves until the test ends. configure may change the configuration.
 func newRig(t testing.TB, configure ...func(*rig)) *rig {
 	t.Helper()
-	r := &rig{t: t, config: config.Default(), hands: newHand(), creds: grpc.WithTransportCredentials(insecure.NewCredentials()), web: http.DefaultClient}
+	r := &rig{t: t, config: config.Default(), workers: newHand(), creds: grpc.WithTransportCredentials(insecure.NewCredentials()), web: http.DefaultClient}
 	r.config.Data = filepath.Join(t.TempDir(), "data")
-	pgserver.Instead(t, &r.config)
+	pgserver.UseInConfig(t, &r.config)
 	r.config.Listen, r.config.HTTP = "127.0.0.1:0", "127.0.0.1:0"
 	r.config.Packs = []string{"testdata/agents.yaml"}
 	r.config.DrainTimeout = 10 * time.Second
@@ -96,7 +96,7 @@ func withTokens(r *rig) {
 	r.tokens = true
 	var lines []string
 	for name, scopes := range map[string]string{
-		alice: "runs:write,runs:read,events:external", carol: "runs:write,runs:read,steps:approve", bob: "runs:write,runs:read", boss: "admin", hands: "work",
+		alice: "runs:write,runs:read,events:external", carol: "runs:write,runs:read,steps:approve", bob: "runs:write,runs:read", adminToken: "admin", hands: "work",
 		bridge: "runs:write,runs:read,steps:approve,values:sensitive,tasks:answer-for", dave: "runs:write,runs:read,steps:approve,values:sensitive",
 	} {
 		lines = append(lines, fmt.Sprintf("%s %s sha256:%x", name, scopes, sha256.Sum256([]byte(secretOf(name)))))
@@ -174,7 +174,7 @@ func (r *rig) work() {
 	}
 	w, err := pawl.NewWorker(pawl.WorkerConfig{
 		Conn: r.dial(options...), ID: "hands", Turns: 64, Retry: 10 * time.Millisecond, Grace: time.Second,
-		Prompts: map[string]pawl.TurnFunc{"*": r.hands.turn}, Tools: r.tools, Steps: 4,
+		Prompts: map[string]pawl.TurnFunc{"*": r.workers.turn}, Tools: r.tools, Steps: 4,
 	})
 	if err != nil {
 		r.t.Fatal(err)
@@ -184,7 +184,7 @@ func (r *rig) work() {
 	go func() { ended <- w.Run(ctx) }()
 	r.t.Cleanup(func() {
 		cancel()
-		r.hands.letGo()
+		r.workers.letGo()
 		select {
 		case err := <-ended:
 			if err != nil {
@@ -196,7 +196,7 @@ func (r *rig) work() {
 	})
 }
 
-// hand executes turns as the newest message of the user says:
+// echoWorker executes turns as the newest message of the user says:
 //
 //	echo          the parts come back
 //	reply TEXT    a message instead of a task
@@ -213,7 +213,7 @@ func (r *rig) work() {
 //	go EVENT      moves the run, with artifacts
 //	data JSON     the JSON comes back
 //	report JSON   the same, and it is written as an artifact
-type hand struct {
+type echoWorker struct {
 	mu    sync.Mutex
 	free  chan struct{}
 	once  sync.Once
@@ -221,22 +221,22 @@ type hand struct {
 	turns map[string]int
 }
 
-func newHand() *hand {
-	return &hand{free: make(chan struct{}), push: make(chan string), turns: map[string]int{}}
+func newHand() *echoWorker {
+	return &echoWorker{free: make(chan struct{}), push: make(chan string), turns: map[string]int{}}
 }
 
 // letGo releases all held turns.
-func (h *hand) letGo() { h.once.Do(func() { close(h.free) }) }
+func (h *echoWorker) letGo() { h.once.Do(func() { close(h.free) }) }
 
 func text(s string) *pawlv1.Part { return &pawlv1.Part{Content: &pawlv1.Part_Text{Text: s}} }
 
-func (h *hand) turn(ctx context.Context, t *pawl.Turn) (pawl.Completion, error) {
+func (h *echoWorker) turn(ctx context.Context, t *pawl.Turn) (pawl.Completion, error) {
 	turn := t.Assignment.GetTurn()
 	h.mu.Lock()
 	h.turns[turn.GetTurn().GetRunId()]++
 	h.mu.Unlock()
-	said := lastOfUser(turn.GetMessages())
-	word, rest, _ := strings.Cut(textOf(said), " ")
+	message := lastOfUser(turn.GetMessages())
+	word, rest, _ := strings.Cut(textOf(message), " ")
 	asked := len(turn.GetMessages()) > 1
 	if turn.GetPrompt() == "painter" {
 		return pawl.Completion{Output: []*pawlv1.Part{text(turn.GetSystemPrompt())}}, nil
@@ -289,12 +289,12 @@ func (h *hand) turn(ctx context.Context, t *pawl.Turn) (pawl.Completion, error) 
 		}}, nil
 	}
 	if asked {
-		return pawl.Completion{Output: []*pawlv1.Part{text("got " + textOf(said))}}, nil
+		return pawl.Completion{Output: []*pawlv1.Part{text("got " + textOf(message))}}, nil
 	}
-	return pawl.Completion{Output: said.GetParts()}, nil
+	return pawl.Completion{Output: message.GetParts()}, nil
 }
 
-func (h *hand) write(ctx context.Context, t *pawl.Turn, pieces []string) (pawl.Completion, error) {
+func (h *echoWorker) write(ctx context.Context, t *pawl.Turn, pieces []string) (pawl.Completion, error) {
 	for i, piece := range pieces {
 		err := t.Write(ctx, &pawlv1.OutputPiece{
 			Id: "log", Name: "Log", Parts: []*pawlv1.Part{text(piece)}, Append: i > 0, Last: i+1 == len(pieces),
@@ -307,7 +307,7 @@ func (h *hand) write(ctx context.Context, t *pawl.Turn, pieces []string) (pawl.C
 }
 
 // hold writes what the test pushes, until it lets go.
-func (h *hand) hold(ctx context.Context, t *pawl.Turn) (pawl.Completion, error) {
+func (h *echoWorker) hold(ctx context.Context, t *pawl.Turn) (pawl.Completion, error) {
 	for first := true; ; first = false {
 		select {
 		case <-h.free:
@@ -354,8 +354,8 @@ func (r *rig) context(name string, pairs ...string) context.Context {
 	return metadata.NewOutgoingContext(ctx, md)
 }
 
-// bare is a context with nothing but a version, or without one.
-func (r *rig) bare(version string) context.Context {
+// versionContext is a context with nothing but a version, or without one.
+func (r *rig) versionContext(version string) context.Context {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	r.t.Cleanup(cancel)

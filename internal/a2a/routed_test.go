@@ -23,27 +23,26 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi"
 	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 	"github.com/pawl-dev/pawl/internal/runtime"
-	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/services"
 	"github.com/pawl-dev/pawl/test/testkit"
 )
 
-// elsewhere is a router whose house is told nothing of a caller but the principal, as in another
-// process.
-type elsewhere struct{ home *grpcapi.Services }
+// principalRouter is a router that passes only the principal of a caller to its services, as if they
+// were in another process.
+type principalRouter struct{ services *grpcapi.Services }
 
-func (e *elsewhere) over(ctx context.Context) context.Context {
+func (e *principalRouter) principalContext(ctx context.Context) context.Context {
 	return auth.WithCaller(ctx, &auth.Caller{Principal: auth.CallerOf(ctx).Principal})
 }
 
 // Unary implements [grpcapi.Router].
-func (e *elsewhere) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, _ grpc.UnaryHandler) (any, error) {
-	return e.home.Call(e.over(ctx), info.FullMethod, req)
+func (e *principalRouter) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, _ grpc.UnaryHandler) (any, error) {
+	return e.services.Call(e.principalContext(ctx), info.FullMethod, req)
 }
 
 // Stream implements [grpcapi.Router].
-func (e *elsewhere) Stream(_ any, stream grpc.ServerStream, info *grpc.StreamServerInfo, _ grpc.StreamHandler) error {
-	return e.home.Stream(info.FullMethod, &moved{stream, e.over(stream.Context())})
+func (e *principalRouter) Stream(_ any, stream grpc.ServerStream, info *grpc.StreamServerInfo, _ grpc.StreamHandler) error {
+	return e.services.Stream(info.FullMethod, &moved{stream, e.principalContext(stream.Context())})
 }
 
 type moved struct {
@@ -54,50 +53,45 @@ type moved struct {
 func (m *moved) Context() context.Context { return m.ctx }
 
 // ServeHTTP implements [grpcapi.Router].
-func (e *elsewhere) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	in := r.Clone(e.over(r.Context()))
+func (e *principalRouter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	in := r.Clone(e.principalContext(r.Context()))
 	in.Header.Del("Authorization")
-	e.home.ServeHTTP(w, in)
+	e.services.ServeHTTP(w, in)
 }
 
-// housed is a house as A2A asks it.
-type housed struct{ *services.Runtime }
-
-func (h housed) IsTurnAssigned(s *machine.State) bool { return h.Work.IsTurnAssigned(s) }
-
-// edge is a server without a house, and the services of one that came later.
+// edge is a server without a runtime, and the services of a runtime that it received later.
 type edge struct {
-	server *grpcapi.Server
-	home   *grpcapi.Services
-	url    string
-	conn   *grpc.ClientConn
+	server   *grpcapi.Server
+	services *grpcapi.Services
+	url      string
+	conn     *grpc.ClientConn
 }
 
 func newEdge(t *testing.T) *edge { return newPatientEdge(t, 0) }
 
-// newPatientEdge has agents that wait so long for a message instead of a task.
+// newPatientEdge returns an edge whose agents wait at most for the time grace before they answer with a task.
 func newPatientEdge(t *testing.T, grace time.Duration) *edge {
 	t.Helper()
 	rooms, err := services.New(services.Config{Config: runtime.Config{Store: testkit.StoreFor(t), Clock: testkit.NewClock(), IDs: &testkit.IDs{}, AllowTools: []string{"*"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	router := &elsewhere{}
+	router := &principalRouter{}
 	conf := grpcapi.Config{Router: router, HTTP: "127.0.0.1:0", Plugin: func(s *grpcapi.Server) (grpcapi.Plugin, error) {
 		return grpcapi.Plugin{
 			Desc: &a2apb.A2AService_ServiceDesc, Impl: a2apb.UnimplementedA2AServiceServer{}, Matches: a2a.MatchesPath,
-			HTTP: a2a.Front(slog.New(slog.DiscardHandler), 4<<20, s.Known, s.Elsewhere()),
+			HTTP: a2a.Front(slog.New(slog.DiscardHandler), 4<<20, s.Known, s.ForwardingHandler()),
 		}, nil
 	}}
-	for name, scopes := range map[string]runtime.Scopes{alice: runtime.ScopeRunsWrite | runtime.ScopeRunsRead, hands: runtime.ScopeWork, boss: runtime.ScopeAdmin} {
+	for name, scopes := range map[string]runtime.Scopes{alice: runtime.ScopeRunsWrite | runtime.ScopeRunsRead, hands: runtime.ScopeWork, adminToken: runtime.ScopeAdmin} {
 		conf.Tokens = append(conf.Tokens, auth.Token{Principal: name, Secret: secretOf(name), Scopes: scopes})
 	}
 	e := &edge{}
 	if e.server, err = grpcapi.New(conf); err != nil {
 		t.Fatal(err)
 	}
-	e.home, err = e.server.Services(grpcapi.ServiceConfig{Runtime: rooms, Plugin: func(host *grpcapi.Services) (grpcapi.Plugin, error) {
-		service, err := a2a.New(a2a.Config{Engine: housed{rooms}, ReplyGrace: grace}, host)
+	e.services, err = e.server.Services(grpcapi.ServiceConfig{Runtime: rooms, Plugin: func(host *grpcapi.Services) (grpcapi.Plugin, error) {
+		service, err := a2a.New(a2a.Config{Engine: rooms, ReplyGrace: grace}, host)
 		if err != nil {
 			return grpcapi.Plugin{}, err
 		}
@@ -106,7 +100,7 @@ func newPatientEdge(t *testing.T, grace time.Duration) *edge {
 	if err != nil {
 		t.Fatal(err)
 	}
-	router.home, e.url = e.home, "http://"+e.server.HTTPAddr()
+	router.services, e.url = e.services, "http://"+e.server.HTTPAddr()
 	e.serve(t, rooms)
 	return e
 }
@@ -123,7 +117,7 @@ func (e *edge) serve(t *testing.T, rooms *services.Runtime) {
 		_ = e.conn.Close()
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		e.home.End()
+		e.services.End()
 		if err := e.server.Shutdown(ctx); err != nil {
 			t.Errorf("Shutdown: %v", err)
 		}
@@ -168,8 +162,8 @@ func (e *edge) open(t *testing.T, as, method, path, body string) *http.Response 
 
 const greeting = `{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hello"}]},"configuration":{"returnImmediately":true}}`
 
-// TestAgentsOfAHouseThatCame: cards, JSON-RPC, REST and gRPC of agents whose house is not the
-// server's, with tokens that the house never sees.
+// TestAgentsOfAHouseThatCame: the server answers with cards, JSON-RPC, REST and gRPC for agents of a
+// runtime that is not its own. That runtime never receives the tokens.
 func TestAgentsOfAHouseThatCame(t *testing.T) {
 	t.Parallel()
 	e := newEdge(t)
@@ -209,13 +203,13 @@ func TestAgentsOfAHouseThatCame(t *testing.T) {
 	}
 }
 
-// TestStreamsOfAgentsEnd: with the house, and with the right of who called.
+// TestStreamsOfAgentsEnd: a stream ends when its services end, and when the caller loses the right to it.
 func TestStreamsOfAgentsEnd(t *testing.T) {
 	t.Parallel()
 	for name, over := range map[string]func(*edge) error{
-		"DRAINING": func(e *edge) error { e.home.End(); return nil },
+		"DRAINING": func(e *edge) error { e.services.End(); return nil },
 		"TOKEN_REVOKED": func(e *edge) error {
-			return e.server.SetRights(grpcapi.Rights{Tokens: []auth.Token{{Principal: boss, Secret: secretOf(boss), Scopes: runtime.ScopeAdmin}}})
+			return e.server.SetRights(grpcapi.Rights{Tokens: []auth.Token{{Principal: adminToken, Secret: secretOf(adminToken), Scopes: runtime.ScopeAdmin}}})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -238,8 +232,9 @@ func TestStreamsOfAgentsEnd(t *testing.T) {
 	}
 }
 
-// TestAHouseThatEndsHasTakenTheMessage: its sender, for whom a repeat would be another message, gets the task
-// as it is by every binding; who gave an id hears that he may repeat it.
+// TestAHouseThatEndsHasTakenTheMessage: the services end while they hold a message. On every binding, a
+// sender without an id receives the current task, since a repeat would be another message. A sender with an
+// id receives an error that allows a repeat.
 func TestAHouseThatEndsHasTakenTheMessage(t *testing.T) {
 	t.Parallel()
 	blocking := `{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hello"}]}}`
@@ -276,18 +271,18 @@ func TestAHouseThatEndsHasTakenTheMessage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := newPatientEdge(t, time.Hour)
-			agent, said := e.register(t), make(chan string, 1)
+			agent, answers := e.register(t), make(chan string, 1)
 			go func() {
-				defer close(said)
-				said <- one.send(t, e, agent)
+				defer close(answers)
+				answers <- one.send(t, e, agent)
 			}()
 			for {
 				if _, body := e.ask(t, alice, "GET", agent+"/tasks", ""); strings.Contains(body, `"status"`) {
 					break
 				}
 			}
-			e.home.End()
-			for got := <-said; len(one.want) > 0; one.want = one.want[1:] {
+			e.services.End()
+			for got := <-answers; len(one.want) > 0; one.want = one.want[1:] {
 				if !strings.Contains(got, one.want[0]) {
 					t.Errorf("no %s: %s", one.want[0], got)
 				}
@@ -296,10 +291,10 @@ func TestAHouseThatEndsHasTakenTheMessage(t *testing.T) {
 	}
 }
 
-// register registers the agents of a pack and gives the path of one.
+// register registers the agents of a pack and returns the path of one of them.
 func (e *edge) register(t *testing.T) string {
 	t.Helper()
-	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+secretOf(boss))
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+secretOf(adminToken))
 	content, err := os.ReadFile("testdata/agents.yaml")
 	if err != nil {
 		t.Fatal(err)

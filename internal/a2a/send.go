@@ -39,8 +39,8 @@ type inbound struct {
 	id string
 }
 
-// accept checks a message and passes it to its run: a new run, or the run of its task. It returns the run after the
-// message.
+// accept checks a message and passes it to its run: a new run, or the run of its task. It returns the
+// run after the message was applied.
 func (s *Service) accept(ctx context.Context, req *a2apb.SendMessageRequest) (runtime.Answer, *inbound, error) {
 	c, err := s.negotiate(ctx)
 	if err != nil {
@@ -139,7 +139,7 @@ func modeOf(p *machine.Part) string {
 }
 
 // givesVariables reports whether the part sets variables of an agent that has variables.
-func givesVariables(p *machine.Part, declared []pack.Declared) bool {
+func givesVariables(p *machine.Part, declared []pack.DeclaredVariable) bool {
 	return p.Kind == machine.PartJSON && len(declared) > 0 && len(p.Data) > 0 && p.Data[0] == '{'
 }
 
@@ -155,10 +155,10 @@ func modeIn(kind string, patterns []string) bool {
 }
 
 // idempotency returns the id by which a repeat of the message is recognized, or "" if every message is a new one. The id
-// consists of the agent and the caller's key, or the message's id if there is no key. The engine refuses a different
-// message with the same id.
+// consists of the agent, the task and the caller's key, or the message's id if there is no key. The engine refuses a
+// different message with the same id.
 func (m *inbound) idempotency() string {
-	if !m.wants(protocol.DelegationURI) && !m.wants(protocol.IdempotentURI) && m.idempotencyKey == "" {
+	if !m.requestsExtension(protocol.DelegationURI) && !m.requestsExtension(protocol.IdempotentURI) && m.idempotencyKey == "" {
 		return ""
 	}
 	msg := m.req.GetMessage()
@@ -190,7 +190,7 @@ func (s *Service) begin(ctx context.Context, m *inbound) (runtime.Answer, error)
 	if values := metadata.ValueFromIncomingContext(ctx, "traceparent"); len(values) == 1 {
 		start.Traceparent = values[0]
 	}
-	if m.wants(protocol.DelegationURI) {
+	if m.requestsExtension(protocol.DelegationURI) {
 		if err := s.delegate(&start, msg); err != nil {
 			return runtime.Answer{}, err
 		}
@@ -218,8 +218,8 @@ func (m *inbound) contextID() string {
 }
 
 // variables returns the variables of the new run: `variables` in the metadata, then the data parts that are objects, in
-// order, then the text, if exactly one required string is missing (semantics §8). For an agent without variables, data is
-// only content.
+// order, then the text, if exactly one required string is missing (docs/reference/semantics.md, section 8). For an
+// agent without variables, data is only content.
 func (m *inbound) variables() ([]byte, error) {
 	declared, err := m.agent.pack.Variables(pack.Entry{Agent: m.agent.member})
 	if err != nil {
@@ -250,8 +250,8 @@ func (m *inbound) variables() ([]byte, error) {
 }
 
 // fill sets the one required string variable without a value to the message's text.
-func (m *inbound) fill(declared []pack.Declared, values map[string]json.RawMessage) {
-	unset := slices.DeleteFunc(slices.Clone(declared), func(d pack.Declared) bool {
+func (m *inbound) fill(declared []pack.DeclaredVariable, values map[string]json.RawMessage) {
+	unset := slices.DeleteFunc(slices.Clone(declared), func(d pack.DeclaredVariable) bool {
 		_, given := values[d.Name]
 		return given || !d.Required || d.Type != "string"
 	})
@@ -269,7 +269,8 @@ func (m *inbound) fill(declared []pack.Declared, values map[string]json.RawMessa
 	}
 }
 
-// eventKey is the metadata key of a message that names the event of a state with external orchestration.
+// eventKey is the metadata key of a message that chooses the next event of a run. It is used in states whose event
+// the caller chooses (external orchestration).
 const eventKey = "pawl.dev/event"
 
 // resume passes a message to the run of its task.
@@ -329,7 +330,8 @@ func (s *Service) input(ctx context.Context, m *inbound, state *machine.State) (
 	})
 }
 
-// askingStep returns the step of the delegation whose agent waits for the message, or 0.
+// askingStep returns the number of the first step that delegates to an agent which asked a question and waits for a
+// message. It returns 0 if there is none.
 func askingStep(state *machine.State) uint32 {
 	for i := range state.Steps {
 		p := &state.Steps[i]
@@ -340,9 +342,10 @@ func askingStep(state *machine.State) uint32 {
 	return 0
 }
 
-// eventOf returns the event that a message means in a state with external orchestration: the one that its metadata names,
-// otherwise the only one of the state, otherwise "". The engine checks the right to send the event before the message is
-// accepted.
+// eventOf returns the event that a message sends to a run whose current state accepts events from the caller (external
+// or hybrid orchestration). It is the event that the metadata name. Without a name it is the only event of a state with
+// external orchestration, else "". eventOf checks the caller's right to send the event, so that a message without this
+// right is not accepted.
 func (s *Service) eventOf(ctx context.Context, m *inbound, state *machine.State) (string, error) {
 	named := m.req.GetMessage().GetMetadata().GetFields()[eventKey].GetStringValue()
 	graph, err := s.graph(ctx, state)

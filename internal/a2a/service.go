@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/query"
 	"github.com/pawl-dev/pawl/internal/runtime/streams"
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
+	"github.com/pawl-dev/pawl/internal/runtime/waiting"
 )
 
 // Engine is the part of the runtime that the service uses.
@@ -26,6 +27,8 @@ type Engine interface {
 	CancelRun(ctx context.Context, req runtime.ControlRequest) (runtime.Answer, error)
 	Apply(ctx context.Context, req runtime.Request) (runtime.Answer, error)
 	IsTurnAssigned(s *machine.State) bool
+	// WaitingFor returns what a run waits for now. g is the graph of its pack.
+	WaitingFor(ctx context.Context, s *machine.State, g *machine.Graph) *waiting.Reason
 	StateAt(ctx context.Context, ref runtime.RunRef, seq uint64) (*machine.State, error)
 	ListTasks(ctx context.Context, req query.ListTasksRequest) (query.TaskPage, error)
 	Watch(ctx context.Context, req streams.Request) (*streams.Watch, error)
@@ -72,13 +75,14 @@ type Config struct {
 	Root string
 	// URL is the public base URL of the HTTP bindings in cards. Default: the bound address.
 	URL string
-	// GRPCAddr is the public HOST:PORT of the gRPC port in cards. Default: the bound address.
+	// GRPCAddr is the public HOST:PORT of the gRPC port in cards. Default: the bound port at the host of URL,
+	// or without URL the bound address.
 	GRPCAddr string
 	// Execution returns how new tasks are executed. Default: by workers. Tasks of a delegation within the
 	// sidecar are executed like the delegating run.
 	Execution func() machine.Execution
-	// InProcess means that the only caller is this sidecar's own outbox. The journal then has the
-	// principals for which it answers.
+	// InProcess means that the only caller is this sidecar itself, which sends the delegations of its
+	// runs. The principals for which it answers then come from the journal.
 	InProcess bool
 	// LenientVersion accepts calls without the header A2A-Version as version 1.0.
 	LenientVersion bool
@@ -86,7 +90,7 @@ type Config struct {
 	RequiredExtensions []string
 	// CardKey signs the cards. If it is nil, they are not signed.
 	CardKey *CardKey
-	// NoStreams refuses streams. The cards say so.
+	// NoStreams refuses streams. The agent cards then declare that there are none.
 	NoStreams bool
 	// Push stores the push configurations. If it is nil, the four methods about them return
 	// PushNotificationNotSupported.
@@ -140,8 +144,8 @@ func (s *Service) problem(ctx context.Context, method string, err error) *Error 
 	return e
 }
 
-// caller returns the caller of an agent in the engine's form. Its namespace is the one that the tenant
-// names. Without a tenant it is the caller's own namespace.
+// caller returns the call's principal and namespace in the engine's form. The namespace is the one in the tenant,
+// else the principal's default namespace.
 func (s *Service) caller(ctx context.Context, tenant string) runtime.Call {
 	call := runtime.Call{Principal: s.host.Principal(ctx)}
 	if call.Namespace, _ = validate.SplitTenant(tenant); call.Namespace == "" {
@@ -155,8 +159,8 @@ func (s *Service) graph(ctx context.Context, state *machine.State) (*machine.Gra
 	return s.cfg.Engine.Graph(ctx, s.cfg.Engine.NamespaceName(state.Namespace), state)
 }
 
-// redactionFor returns what is hidden of held calls from a caller. Between members of this
-// sidecar it hides them from the delegating run as well, because that run has other readers.
+// redactionFor returns which values of tool calls that wait for approval are hidden from a caller. Within one sidecar
+// they are also hidden from the delegating run, because that run has other readers.
 func (s *Service) redactionFor(ctx context.Context, caller runtime.Call, state *machine.State, g *machine.Graph) (*redaction, error) {
 	asks := false
 	for _, tool := range g.Tools {
@@ -169,5 +173,5 @@ func (s *Service) redactionFor(ctx context.Context, caller runtime.Call, state *
 	if err != nil {
 		return nil, err
 	}
-	return &redaction{hidden: p.XPawl().Hidden().In(state)}, nil
+	return &redaction{hidden: p.XPawl().SensitiveNames().InRun(state)}, nil
 }

@@ -23,7 +23,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/secretfile"
 )
 
-// CardKey signs agent cards (S§8.4), with JWS over the RFC 8785 form of the card without its signatures.
+// CardKey signs agent cards (A2A specification §8.4), with JWS over the RFC 8785 form of the card
+// without its signatures.
 type CardKey struct {
 	signer jose.Signer
 	// ID is the RFC 7638 thumbprint of the public key. It is the kid of the signatures.

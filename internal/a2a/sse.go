@@ -21,7 +21,7 @@ type events struct {
 
 // send implements [sendFunc]. It writes the id of the item as the event's `id:` field. A client that
 // reconnects sends this id in the header Last-Event-ID. An item without a response becomes a comment
-// that keeps the connection alive.
+// that keeps the connection alive. Before the HTTP header was sent, it is dropped.
 func (e *events) send(it item) error {
 	if it.StreamResponse == nil {
 		if !e.headerSent {
@@ -75,7 +75,7 @@ func (e *events) write(b []byte) error {
 // writeActivatedExtensions writes a header with the A2A extensions that are active for the call.
 func writeActivatedExtensions(ctx context.Context, w http.ResponseWriter) {
 	c := callOf(ctx)
-	if uris := c.activated(); uris != "" {
+	if uris := c.activatedExtensions(); uris != "" {
 		w.Header().Set(extensionsHeader, uris)
 	}
 }

@@ -35,8 +35,8 @@ func taskState(s *machine.State) a2apb.TaskState {
 	return a2apb.TaskState_TASK_STATE_WORKING
 }
 
-// stateOf is taskState, with what this process knows beyond the journal: a worker may execute a turn before there is a
-// record of that.
+// stateOf returns the same as taskState, with one exception: if this process knows that a worker
+// executes the first turn, the task is working. The journal has a record of that only later.
 func (s *Service) stateOf(state *machine.State) a2apb.TaskState {
 	told := taskState(state)
 	if told == a2apb.TaskState_TASK_STATE_SUBMITTED && s.cfg.Engine.IsTurnAssigned(state) {
@@ -75,5 +75,5 @@ func interrupted(state a2apb.TaskState) bool {
 	return state == a2apb.TaskState_TASK_STATE_INPUT_REQUIRED || state == a2apb.TaskState_TASK_STATE_AUTH_REQUIRED
 }
 
-// settled reports whether a blocking SendMessage returns in this state.
-func settled(state a2apb.TaskState) bool { return ended(state) || interrupted(state) }
+// endsBlockingSend reports whether a blocking SendMessage returns in this state.
+func endsBlockingSend(state a2apb.TaskState) bool { return ended(state) || interrupted(state) }

@@ -21,8 +21,8 @@ type item struct {
 	id uint64
 }
 
-// drains is the reason in the error of a host that drains. lookFor limits the last read of a task in
-// this case, because a draining host does not wait for HTTP responses.
+// drains is the error reason with which a draining host ends the waits of its callers. lookFor limits
+// the last read of a task in this case, because a draining host does not wait for HTTP responses.
 const (
 	drains  = "DRAINING"
 	lookFor = 200 * time.Millisecond
@@ -31,7 +31,8 @@ const (
 // sendFunc sends one item of a stream.
 type sendFunc func(item) error
 
-// sendMessage executes SendMessage. It returns at once, or when the task has ended or needs its sender.
+// sendMessage executes SendMessage. It returns at once, or when the task has ended or needs an input of
+// its sender.
 func (s *Service) sendMessage(ctx context.Context, req *a2apb.SendMessageRequest) (*a2apb.SendMessageResponse, error) {
 	stay, leave, err := s.host.AcquireWaitSlot(ctx, a2apb.A2AService_SendMessage_FullMethodName, s.caller(ctx, req.GetTenant()).Namespace)
 	if err != nil {
@@ -74,14 +75,15 @@ func taskAnswer(task *a2apb.Task) *a2apb.SendMessageResponse {
 	return &a2apb.SendMessageResponse{Payload: &a2apb.SendMessageResponse_Task{Task: task}}
 }
 
-// settle waits until the task of a message has ended or needs its sender, after the message.
-func (s *Service) settle(ctx context.Context, m *inbound, answer runtime.Answer) (*tail, *fold, error) {
+// settle waits until the task of a message has ended or needs an input of its sender. It ignores the task's states
+// from before the message was applied.
+func (s *Service) settle(ctx context.Context, m *inbound, answer runtime.Answer) (*tail, *taskBuilder, error) {
 	t, f, err := s.follow(ctx, m.caller, answer)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer t.close()
-	for t.seq < answer.State.Seq || !settled(t.state) {
+	for t.seq < answer.State.Seq || !endsBlockingSend(t.state) {
 		events, err := t.next(ctx)
 		if errors.Is(err, streams.ErrEnded) {
 			break
@@ -94,9 +96,9 @@ func (s *Service) settle(ctx context.Context, m *inbound, answer runtime.Answer)
 	return t, f, nil
 }
 
-// follow opens a tail of the records of a run and processes all records that exist now. If the answer
-// started the run, its first state is taken from the answer.
-func (s *Service) follow(ctx context.Context, caller runtime.Call, answer runtime.Answer) (*tail, *fold, error) {
+// follow opens a tail of the records of a run. If the answer started the run, follow processes the records
+// in the answer, and the tail begins after them. Otherwise the tail begins with the first record.
+func (s *Service) follow(ctx context.Context, caller runtime.Call, answer runtime.Answer) (*tail, *taskBuilder, error) {
 	graph, err := s.graph(ctx, answer.State)
 	if err != nil {
 		return nil, nil, err
@@ -108,7 +110,7 @@ func (s *Service) follow(ctx context.Context, caller runtime.Call, answer runtim
 	f := newFold(t.projector)
 	after := uint64(0)
 	if answer.Entry.First == 1 && len(answer.Entry.Records) > 0 {
-		f.apply(t.commit(answer.Entry.Records))
+		f.apply(t.commit(answer.Entry.Input.Semantics, answer.Entry.Records))
 		after = t.seq
 	}
 	return t, f, t.open(ctx, s.cfg.Engine, caller, after, readLive)
@@ -124,8 +126,9 @@ func (p *projector) answer() *a2apb.Message {
 	}
 }
 
-// streamMessage executes SendStreamingMessage. It sends the task, then its events, until the task has ended or needs an
-// input. A wait for an authorization, which comes from elsewhere, keeps the stream open.
+// streamMessage executes SendStreamingMessage. It sends the task, then its events, until the task has ended or needs
+// an input. If the executor answers with a message instead of a task, it sends only that message. If the task needs an
+// authorization (AUTH_REQUIRED), the stream stays open, because the authorization does not come from this client.
 func (s *Service) streamMessage(ctx context.Context, req *a2apb.SendMessageRequest, to sendFunc) error {
 	if s.cfg.NoStreams {
 		return noStreams()
@@ -146,10 +149,10 @@ func (s *Service) streamMessage(ctx context.Context, req *a2apb.SendMessageReque
 	if err == nil || st.taskSent {
 		return cause(stay, err)
 	}
-	if st.fold != nil {
-		st.fold.apply(st.held)
+	if st.builder != nil {
+		st.builder.apply(st.heldEvents)
 	}
-	task, err := s.currentTask(ctx, stay, m, taskView{st.tail, st.fold, answer.State}, err)
+	task, err := s.currentTask(ctx, stay, m, taskView{st.tail, st.builder, answer.State}, err)
 	if err != nil {
 		return err
 	}
@@ -159,14 +162,14 @@ func (s *Service) streamMessage(ctx context.Context, req *a2apb.SendMessageReque
 	return context.Cause(stay)
 }
 
-// streamTask sends the events of the task of a message to the sender.
+// streamTask sends the task of a message, and then its events, to the client that sent the message.
 func (s *Service) streamTask(stay context.Context, m *inbound, answer runtime.Answer, to sendFunc) (st *stream, err error) {
 	t, f, err := s.follow(stay, m.caller, answer)
 	if err != nil {
 		return &stream{}, err
 	}
 	defer t.close()
-	st = &stream{tail: t, fold: f, history: historyOf(m.req.GetConfiguration()), to: to, past: answer.State.Seq}
+	st = &stream{tail: t, builder: f, history: historyOf(m.req.GetConfiguration()), to: to, lastRecord: answer.State.Seq}
 	st.done = func(state a2apb.TaskState) bool {
 		return ended(state) || state == a2apb.TaskState_TASK_STATE_INPUT_REQUIRED
 	}
@@ -178,10 +181,11 @@ func (s *Service) streamTask(stay context.Context, m *inbound, answer runtime.An
 	return st, st.run(stay)
 }
 
-// taskView is a task as far as it was read, and the run after its message.
+// taskView is a task as computed from the records that were read so far. left is the state of the run directly after
+// the call's message was applied.
 type taskView struct {
 	*tail
-	*fold
+	*taskBuilder
 	left *machine.State
 }
 
@@ -198,10 +202,10 @@ func (s *Service) currentTask(ctx, stay context.Context, m *inbound, k taskView,
 		e.domain, e.reason = engineDomain, "COMMIT_UNKNOWN"
 		return nil, e
 	}
-	if k.fold == nil || k.seq < k.left.Seq {
+	if k.taskBuilder == nil || k.seq < k.left.Seq {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookFor)
 		defer cancel()
-		if k.fold, err = s.read(ctx, m.caller, k.left); err != nil {
+		if k.taskBuilder, err = s.read(ctx, m.caller, k.left); err != nil {
 			return nil, err
 		}
 	}
@@ -241,37 +245,37 @@ func (s *Service) subscribe(ctx context.Context, req *a2apb.SubscribeToTaskReque
 		return err
 	}
 	defer t.close()
-	st := &stream{tail: t, fold: newFold(t.projector), to: to, past: seen, done: ended}
+	st := &stream{tail: t, builder: newFold(t.projector), to: to, lastRecord: seen, done: ended}
 	return cause(stay, st.run(stay))
 }
 
 // stream sends one task and its events to one reader.
 type stream struct {
 	*tail
-	fold    *fold
+	builder *taskBuilder
 	history *int32
 	to      sendFunc
-	// past is the last record that the sent task contains.
-	past uint64
+	// lastRecord is the last record that the sent task contains.
+	lastRecord uint64
 	// taskSent reports whether the task was sent. From then on each event is sent when it occurs.
 	taskSent bool
-	// held are the events to send after the task.
-	held []event
-	done func(a2apb.TaskState) bool
+	// heldEvents are the events that wait until the task is sent. They are sent after it.
+	heldEvents []event
+	done       func(a2apb.TaskState) bool
 }
 
 // grace delays the first message of the stream by at most the given time, because the executor may
 // answer with a message instead of a task. The first record ends the delay.
 func (st *stream) grace(ctx context.Context, most time.Duration) (done bool, err error) {
-	if st.seq != st.past || settled(st.state) {
+	if st.seq != st.lastRecord || endsBlockingSend(st.state) {
 		return false, nil
 	}
 	short, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	events, err := st.next(short)
-	for err == nil && st.seq == st.past {
-		// A worker has the turn and may still answer with a message.
-		st.held = append(st.held, events...)
+	for err == nil && st.seq == st.lastRecord {
+		// A worker has the turn and may still answer with a message, so the events wait.
+		st.heldEvents = append(st.heldEvents, events...)
 		events, err = st.next(short)
 	}
 	switch {
@@ -295,20 +299,20 @@ func (st *stream) grace(ctx context.Context, most time.Duration) (done bool, err
 // begin sends the task.
 func (st *stream) begin() error {
 	st.taskSent = true
-	task := st.fold.view(st.history, true)
+	task := st.builder.view(st.history, true)
 	id := uint64(task.GetMetadata().GetFields()[generationKey].GetNumberValue())
 	// Events that were sent need not be kept.
-	st.fold = nil
+	st.builder = nil
 	if err := st.to(item{StreamResponse: &a2apb.StreamResponse{Payload: &a2apb.StreamResponse_Task{Task: task}}, id: id}); err != nil {
 		return err
 	}
-	_, err := st.sendEvents(st.held)
-	st.held = nil
+	_, err := st.sendEvents(st.heldEvents)
+	st.heldEvents = nil
 	return err
 }
 
 func (st *stream) run(ctx context.Context) error {
-	if !st.taskSent && st.seq >= st.past && st.seq > 0 {
+	if !st.taskSent && st.seq >= st.lastRecord && st.seq > 0 {
 		if err := st.begin(); err != nil || st.done(st.state) {
 			return err
 		}
@@ -327,7 +331,7 @@ func (st *stream) run(ctx context.Context) error {
 	}
 }
 
-// last ends a stream whose journal ended before the task was sent.
+// last sends the task if the journal ended before the task was sent.
 func (st *stream) last() error {
 	if st.taskSent {
 		return nil
@@ -335,19 +339,21 @@ func (st *stream) last() error {
 	return st.begin()
 }
 
-// sendEvents sends events. Before the task is sent, sendEvents keeps the events until it is.
+// sendEvents sends events. Before the task is sent, events up to lastRecord become part of the task. Then
+// sendEvents sends the task and the later events. Without events it sends an item that keeps the connection
+// alive.
 func (st *stream) sendEvents(events []event) (done bool, err error) {
 	if len(events) == 0 && st.taskSent {
 		return false, st.to(item{})
 	}
 	for i := range events {
-		if !st.taskSent && events[i].seq > st.past {
+		if !st.taskSent && events[i].seq > st.lastRecord {
 			if err := st.begin(); err != nil {
 				return false, err
 			}
 		}
 		if !st.taskSent {
-			st.fold.apply(events[i : i+1])
+			st.builder.apply(events[i : i+1])
 			continue
 		}
 		if events[i].update == nil {
@@ -361,7 +367,7 @@ func (st *stream) sendEvents(events []event) (done bool, err error) {
 			return false, err
 		}
 	}
-	if !st.taskSent && st.seq >= st.past {
+	if !st.taskSent && st.seq >= st.lastRecord {
 		if err := st.begin(); err != nil {
 			return false, err
 		}
@@ -378,7 +384,7 @@ func indeterminate(ctx context.Context, err error) error {
 	return err
 }
 
-// cause returns the error with which the host ended a wait. It returns nil if the host did not end it.
+// cause returns the error with which the host ended a wait. If the host did not end it, cause returns err.
 func cause(stay context.Context, err error) error {
 	var refusal *machine.Error
 	if err != nil && errors.As(context.Cause(stay), &refusal) {

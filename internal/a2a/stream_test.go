@@ -32,7 +32,7 @@ func generationOf(e *a2apb.StreamResponse) int {
 	return int(meta.GetFields()["pawl.dev/generation"].GetNumberValue())
 }
 
-// stateOf is the state that an event tells, 0 = none.
+// stateOf returns the state in an event, or 0 if there is none.
 func stateOf(e *a2apb.StreamResponse) a2apb.TaskState {
 	if e.GetTask() != nil {
 		return e.GetTask().GetStatus().GetState()
@@ -40,7 +40,7 @@ func stateOf(e *a2apb.StreamResponse) a2apb.TaskState {
 	return e.GetStatusUpdate().GetStatus().GetState()
 }
 
-// until reads a stream up to an event that is wanted.
+// until reads a stream up to the first event that matches.
 func until(t *testing.T, stream grpc.ServerStreamingClient[a2apb.StreamResponse], want func(*a2apb.StreamResponse) bool) []*a2apb.StreamResponse {
 	t.Helper()
 	var got []*a2apb.StreamResponse
@@ -59,17 +59,17 @@ func isState(want a2apb.TaskState) func(*a2apb.StreamResponse) bool {
 	return func(e *a2apb.StreamResponse) bool { return stateOf(e) == want }
 }
 
-// push hands one piece to a turn that holds.
+// push sends one piece of output to a turn that waits for it.
 func (r *rig) push(piece string) {
 	r.t.Helper()
 	select {
-	case r.hands.push <- piece:
+	case r.workers.push <- piece:
 	case <-time.After(patience):
 		r.t.Fatal("nobody holds")
 	}
 }
 
-// immediate sends and returns at once.
+// immediate sends a message and returns the task at once.
 func (r *rig) immediate(tenant, words string) *a2apb.Task {
 	r.t.Helper()
 	req := message(tenant, words)
@@ -77,8 +77,8 @@ func (r *rig) immediate(tenant, words string) *a2apb.Task {
 	return r.send(r.context(""), req)
 }
 
-// TestSubscribe: a subscriber gets the task as it is and then everything, over its
-// waits, until its end; and leaving changes nothing for the task or for others.
+// TestSubscribe: a subscriber receives the current task and then every event until the end of the task,
+// also after waits. A subscriber that leaves changes nothing for the task or for other subscribers.
 func TestSubscribe(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -112,7 +112,7 @@ func TestSubscribe(t *testing.T) {
 	if parts := first.GetTask().GetArtifacts()[0].GetParts(); len(parts) != 2 || stateOf(first) != a2apb.TaskState_TASK_STATE_WORKING {
 		t.Errorf("a late subscriber begins with %v", first)
 	}
-	r.hands.letGo()
+	r.workers.letGo()
 	for _, stream := range []grpc.ServerStreamingClient[a2apb.StreamResponse]{stayer, late} {
 		until(t, stream, isState(a2apb.TaskState_TASK_STATE_COMPLETED))
 		if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
@@ -121,8 +121,8 @@ func TestSubscribe(t *testing.T) {
 	}
 }
 
-// TestSubscribeOverWaits: a subscription to a task that needs its sender stays
-// open, and sees what the answer brings; a streamed send ends at the question.
+// TestSubscribeOverWaits: a subscription to a task that waits for its sender stays open and receives the
+// events after the answer. A streamed send ends at the question.
 func TestSubscribeOverWaits(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -220,9 +220,8 @@ func (r *rig) events(verb, id, last string, want func(frame) bool) []frame {
 	return frames(t, res.Body, want)
 }
 
-// TestLastEventID: a reader that comes back with what it saw last gets the task as
-// it knew it and everything behind it, whatever has happened meanwhile, the end of
-// the task included.
+// TestLastEventID: a reader that comes back with the id of its last event receives the task as of that
+// event and all later events, including the end of the task.
 func TestLastEventID(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -232,20 +231,20 @@ func TestLastEventID(t *testing.T) {
 	r.push("b")
 	r.push("c")
 	all := r.events(http.MethodGet, task.GetId(), "1", func(f frame) bool { return strings.Contains(f.data, `"c"`) })
-	r.hands.letGo()
+	r.workers.letGo()
 	r.send(r.context(""), message("crew/writer", "behind"))
-	whole := r.events(http.MethodGet, task.GetId(), "1", func(frame) bool { return false })
-	if len(whole) != len(all)+2 || !slices.Equal(whole[1:len(all)], all[1:]) {
-		t.Fatalf("read in two goes:\n%v\nin one:\n%v", all, whole)
+	frames := r.events(http.MethodGet, task.GetId(), "1", func(frame) bool { return false })
+	if len(frames) != len(all)+2 || !slices.Equal(frames[1:len(all)], all[1:]) {
+		t.Fatalf("read in two goes:\n%v\nin one:\n%v", all, frames)
 	}
-	for i := range whole[1:] {
-		last := whole[i+1]
+	for i := range frames[1:] {
+		last := frames[i+1]
 		if last.id == "" {
 			t.Fatalf("event %d has no id: %v", i+1, last)
 		}
 		rest := r.events(http.MethodPost, task.GetId(), last.id, func(frame) bool { return false })
-		if !slices.Equal(rest[1:], whole[i+2:]) {
-			t.Errorf("behind %s:\n%v\nwant\n%v", last.id, rest[1:], whole[i+2:])
+		if !slices.Equal(rest[1:], frames[i+2:]) {
+			t.Errorf("behind %s:\n%v\nwant\n%v", last.id, rest[1:], frames[i+2:])
 		}
 		var first a2apb.StreamResponse
 		if err := protojson.Unmarshal([]byte(rest[0].data), &first); err != nil || first.GetTask() == nil {
@@ -263,8 +262,8 @@ func TestLastEventID(t *testing.T) {
 	}
 }
 
-// TestSlowSubscribers: two readers that do not read do not slow the run or the one
-// that does, and get the same events in the same order in the end.
+// TestSlowSubscribers: two readers that do not read do not slow down the run or another reader. In the end
+// they receive the same events in the same order.
 func TestSlowSubscribers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -280,7 +279,7 @@ func TestSlowSubscribers(t *testing.T) {
 		}
 		streams = append(streams, stream)
 	}
-	// More than the windows of a connection hold.
+	// This is more than the windows of a connection hold.
 	piece := strings.Repeat("x", 32<<10)
 	told := make(chan []*a2apb.StreamResponse, 1)
 	go func() {
@@ -297,7 +296,7 @@ func TestSlowSubscribers(t *testing.T) {
 	for range 64 {
 		r.push(piece)
 	}
-	r.hands.letGo()
+	r.workers.letGo()
 	var fast []*a2apb.StreamResponse
 	select {
 	case fast = <-told:
@@ -319,7 +318,7 @@ func TestSlowSubscribers(t *testing.T) {
 	}
 }
 
-// tailOf are the events behind the first one.
+// tailOf returns the events after the first one.
 func tailOf(t *testing.T, events []*a2apb.StreamResponse) []string {
 	t.Helper()
 	var out []string
@@ -335,8 +334,8 @@ func tailOf(t *testing.T, events []*a2apb.StreamResponse) []string {
 	return out
 }
 
-// TestReplyStream: an executor that answers with a message makes a stream of one
-// message; one that does not makes a stream that begins with the task.
+// TestReplyStream: if an executor answers with a message, the stream consists of that message. Otherwise
+// the stream begins with the task.
 func TestReplyStream(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -344,17 +343,17 @@ func TestReplyStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Nothing happens, and the task is told all the same.
+	// The stream sends the task although nothing happens.
 	first := until(t, stream, func(*a2apb.StreamResponse) bool { return true })[0]
 	if first.GetTask() == nil {
 		t.Errorf("the first event is %v", first)
 	}
-	r.hands.letGo()
+	r.workers.letGo()
 	until(t, stream, isState(a2apb.TaskState_TASK_STATE_COMPLETED))
 }
 
-// TestHandedOut: a task is WORKING to everybody who asks as soon as a worker has its
-// turn, before any record of its execution.
+// TestHandedOut: a task is WORKING for every reader as soon as a worker has its turn, before any record of
+// its execution.
 func TestHandedOut(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -376,7 +375,7 @@ func TestHandedOut(t *testing.T) {
 		}
 	}
 	r.push("a")
-	r.hands.letGo()
+	r.workers.letGo()
 	for _, e := range until(t, stream, isState(a2apb.TaskState_TASK_STATE_COMPLETED)) {
 		if working(e) {
 			t.Errorf("WORKING is told again: %v", e)
@@ -384,8 +383,8 @@ func TestHandedOut(t *testing.T) {
 	}
 }
 
-// TestSlowReply: an executor may take its time to answer with a message. A blocking send
-// gets it whenever it comes; a stream that could not wait for it ends with it.
+// TestSlowReply: an executor may answer with a message after a long time. A blocking send returns it
+// whenever it comes. A stream that has already begun with the task ends with it.
 func TestSlowReply(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -402,11 +401,11 @@ func TestSlowReply(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// That the stream begins says that the time for a reply in its place is over.
+	// The stream begins only after the time for a reply instead of the task is over.
 	if first := until(t, stream, func(*a2apb.StreamResponse) bool { return true })[0]; first.GetTask() == nil {
 		t.Errorf("the first event is %v", first)
 	}
-	r.hands.letGo()
+	r.workers.letGo()
 	got := <-blocked
 	if got.error != nil || len(got.GetMessage().GetParts()) != 1 || got.GetMessage().GetParts()[0].GetText() != "blocking" {
 		t.Errorf("the blocking send is answered %v", got)
@@ -417,7 +416,7 @@ func TestSlowReply(t *testing.T) {
 	}
 }
 
-// TestDisconnect: a caller that goes away does not take the task along.
+// TestDisconnect: a task continues after its caller has disconnected.
 func TestDisconnect(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -442,11 +441,11 @@ func TestDisconnect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Behind its header the stream follows the task.
+	// After its header, the stream follows the task.
 	if _, err := stream.Header(); err != nil {
 		t.Fatal(err)
 	}
-	r.hands.letGo()
+	r.workers.letGo()
 	until(t, stream, isState(a2apb.TaskState_TASK_STATE_COMPLETED))
 }
 

@@ -20,15 +20,15 @@ var everyKind = []machine.RecordKind{
 
 // reading says which events a tail reads.
 type reading struct {
-	// follow means that it waits for future records. assignments means that it also reports the start of
-	// work on the task before a record shows it.
+	// follow means that the reader waits for future records. assignments means that it also reports that a worker has
+	// started on the task, before a record shows it.
 	follow, assignments bool
 }
 
 var (
 	readNow  = reading{assignments: true}
 	readLive = reading{follow: true, assignments: true}
-	// readJournal reads the same events whenever it is used.
+	// readJournal reads only recorded events, so that each reader gets the same ones.
 	readJournal = reading{follow: true}
 )
 
@@ -85,7 +85,7 @@ func (t *tail) next(ctx context.Context) ([]event, error) {
 		records = append(records, page.Records[i].Record)
 		// A page contains only complete commits.
 		if i+1 == len(page.Records) || page.Records[i+1].Cursor.Position != page.Records[i].Cursor.Position {
-			events = append(events, t.commit(records)...)
+			events = append(events, t.commit(page.Records[i].Semantics, records)...)
 			records = nil
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/streams"
 )
 
-// Page sizes of ListTasks (S§3.1.4).
+// Page sizes of ListTasks (A2A specification §3.1.4).
 const (
 	defaultTasks = 50
 	maxTasks     = 100
@@ -33,19 +33,19 @@ func (s *Service) task(ctx context.Context, caller runtime.Call, a *agent, id st
 	if err != nil {
 		return nil, err
 	}
-	if state.Task == nil || state.Task.Tenant != a.route() || !owns(caller.Principal, state) {
+	if state.Task == nil || state.Task.Tenant != a.route() || !ownsTask(caller.Principal, state) {
 		return nil, noTask()
 	}
 	// An erased run is an error, not an empty task.
 	return state, state.CheckNotErased()
 }
 
-// owns reports whether the task belongs to the principal, or the principal has the scope admin.
-func owns(p runtime.Principal, state *machine.State) bool {
+// ownsTask reports whether the task belongs to the principal, or the principal has the scope admin.
+func ownsTask(p runtime.Principal, state *machine.State) bool {
 	return p.Owns(state.Task.Owner) || p.Scopes.Has(runtime.ScopeAdmin)
 }
 
-// find negotiates a call and returns its service parameters and its task.
+// find checks the version and the extensions of a call, and returns its service parameters and its task.
 func (s *Service) find(ctx context.Context, tenant, id string) (call, *machine.State, error) {
 	c, err := s.negotiate(ctx)
 	if err != nil {
@@ -73,11 +73,33 @@ func (s *Service) getTask(ctx context.Context, req *a2apb.GetTaskRequest) (*a2ap
 	if err != nil {
 		return nil, err
 	}
-	return f.view(req.HistoryLength, true), nil
+	task := f.view(req.HistoryLength, true)
+	return task, s.explain(ctx, state, task)
+}
+
+// explain adds a message to the status of a task that works: what it waits for. Only GetTask returns it, because it changes without a
+// record, so streams and notifications cannot have it.
+func (s *Service) explain(ctx context.Context, state *machine.State, task *a2apb.Task) error {
+	status := task.GetStatus()
+	working := status.GetState() == a2apb.TaskState_TASK_STATE_SUBMITTED || status.GetState() == a2apb.TaskState_TASK_STATE_WORKING
+	if !working || status.GetMessage() != nil {
+		return nil
+	}
+	g, err := s.graph(ctx, state)
+	if err != nil {
+		return err
+	}
+	if text := s.cfg.Engine.WaitingFor(ctx, state, g).Brief(); text != "" {
+		task.Status = &a2apb.TaskStatus{State: status.GetState(), Timestamp: status.GetTimestamp(), Message: &a2apb.Message{
+			MessageId: task.GetId() + "-waiting", TaskId: task.GetId(), ContextId: task.GetContextId(),
+			Role: a2apb.Role_ROLE_AGENT, Parts: []*a2apb.Part{textPart(text)},
+		}}
+	}
+	return nil
 }
 
 // read folds all present records of a run.
-func (s *Service) read(ctx context.Context, caller runtime.Call, state *machine.State) (*fold, error) {
+func (s *Service) read(ctx context.Context, caller runtime.Call, state *machine.State) (*taskBuilder, error) {
 	t, err := s.tail(ctx, caller, state, readNow)
 	if err != nil {
 		return nil, err
@@ -122,7 +144,7 @@ func (s *Service) listTasks(ctx context.Context, req *a2apb.ListTasksRequest) (*
 	for _, state := range page.Runs {
 		f, err := s.read(ctx, list.Call, state)
 		if machine.IsDeleted(err) || machine.IsErased(err) {
-			// The run was deleted since the page was read.
+			// The run was deleted or erased since the page was read.
 			out.TotalSize--
 			continue
 		}
@@ -163,7 +185,8 @@ func (s *Service) listOf(ctx context.Context, a *agent, req *a2apb.ListTasksRequ
 	return list, nil
 }
 
-// nanosOf converts a time to Unix nanoseconds. A time outside their range becomes the last or the first one.
+// nanosOf converts a time to Unix nanoseconds. A time outside the range becomes the nearest time in the
+// range.
 func nanosOf(at time.Time) int64 {
 	switch {
 	case at.After(time.Unix(0, math.MaxInt64)):
@@ -195,7 +218,8 @@ func (s *Service) cancelTask(ctx context.Context, req *a2apb.CancelTaskRequest) 
 			return nil, err
 		}
 	}
-	// Effects are undone first. The task is reported as cancelled after that.
+	// A cancelled run first compensates the effects of its tools. Until that is done, its status is not Cancelled,
+	// but state.Undo already says so.
 	cancelling := state.Undo != nil && state.Undo.Status == machine.Cancelled
 	if state.Status != machine.Cancelled && !cancelling {
 		return nil, failAt(taskNotCancelable, "id", "task %s %s", state.RunID, endOf(state))
@@ -207,7 +231,7 @@ func (s *Service) cancelTask(ctx context.Context, req *a2apb.CancelTaskRequest) 
 	return f.view(nil, true), nil
 }
 
-// endOf returns a text that says why a run has ended, or will end when its effects are undone.
+// endOf returns a text that says why a run has ended, or why it will end when its effects are compensated.
 func endOf(state *machine.State) string {
 	if state.Undo != nil {
 		return "ends as soon as its effects are undone (" + state.Undo.Reason + ")"

@@ -16,32 +16,34 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/streams"
 )
 
-// vanishing is an engine with one page of tasks, whose first reader comes too late.
-type vanishing struct {
+// expiredEngine is an engine with one page of tasks, whose first reader comes too late.
+type expiredEngine struct {
 	Engine
 	err error
 }
 
-func (vanishing) PackNamed(context.Context, runtime.Call, string) (*pack.Pack, error) {
+func (expiredEngine) PackNamed(context.Context, runtime.Call, string) (*pack.Pack, error) {
 	return &pack.Pack{ID: "crew", Doc: &pack.Document{Agents: &pack.Agents{Entry: "writer"}}}, nil
 }
 
-func (vanishing) ListTasks(context.Context, query.ListTasksRequest) (query.TaskPage, error) {
+func (expiredEngine) ListTasks(context.Context, query.ListTasksRequest) (query.TaskPage, error) {
 	return query.TaskPage{Runs: []*machine.State{{RunID: "a"}}, Total: 1}, nil
 }
 
-func (vanishing) Graph(context.Context, string, *machine.State) (*machine.Graph, error) {
+func (expiredEngine) Graph(context.Context, string, *machine.State) (*machine.Graph, error) {
 	return &machine.Graph{}, nil
 }
 
-func (vanishing) NamespaceName(uint32) string { return "default" }
+func (expiredEngine) NamespaceName(uint32) string { return "default" }
 
-func (v vanishing) Watch(context.Context, streams.Request) (*streams.Watch, error) { return nil, v.err }
+func (v expiredEngine) Watch(context.Context, streams.Request) (*streams.Watch, error) {
+	return nil, v.err
+}
 
-// nobodys is a host of callers without a name.
-type nobodys struct{ Host }
+// anonymousHost is a host of callers without a name.
+type anonymousHost struct{ Host }
 
-func (nobodys) Principal(context.Context) runtime.Principal { return runtime.Principal{} }
+func (anonymousHost) Principal(context.Context) runtime.Principal { return runtime.Principal{} }
 
 // TestTasksThatVanishFromAPage: a task that is deleted or erased between the page of a list and
 // its records is left out of the list; another fault is one.
@@ -50,7 +52,7 @@ func TestTasksThatVanishFromAPage(t *testing.T) {
 	deleted, erased := machine.Deleted{RunID: "a"}, machine.Erased{}
 	broken := errors.New("the disk is gone")
 	for _, err := range []error{deleted.Err(), erased.Err(), broken} {
-		s := &Service{cfg: Config{Engine: vanishing{err: err}}, host: nobodys{}}
+		s := &Service{cfg: Config{Engine: expiredEngine{err: err}}, host: anonymousHost{}}
 		ctx := metadata.NewIncomingContext(t.Context(), metadata.Pairs("a2a-version", "1.0"))
 		list, got := s.listTasks(ctx, &a2apb.ListTasksRequest{Tenant: "crew/writer"})
 		switch {

@@ -33,7 +33,7 @@ func TenantOf(r *http.Request, body []byte) string {
 	return in.GetTenant()
 }
 
-// tenantIn returns the tenant in the JSON of a request. Its field has the same name in both spellings.
+// tenantIn returns the tenant in the JSON of a request. The field has the same name in camelCase and in snake_case.
 func tenantIn(raw []byte) string {
 	var fields struct {
 		Tenant string `json:"tenant"`

@@ -17,51 +17,54 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// empties is the house of agents that there are none of: it remembers of which namespaces somebody
-// wanted one. It lets in everybody, who is at home in blue.
-type empties struct {
+// emptyBackend is a backend without agents. It records the namespaces in which a caller looked for an
+// agent. It accepts every caller, with the default namespace blue.
+type emptyBackend struct {
 	Engine
 	Host
 	PushConfigs
-	asked []string
+	namespaces []string
 }
 
 var errEmpty = errors.New("there is no agent")
 
-func (e *empties) PackNamed(_ context.Context, call runtime.Call, _ string) (*pack.Pack, error) {
-	e.asked = append(e.asked, call.Namespace)
+func (e *emptyBackend) PackNamed(_ context.Context, call runtime.Call, _ string) (*pack.Pack, error) {
+	e.namespaces = append(e.namespaces, call.Namespace)
 	return nil, errEmpty
 }
 
-func (e *empties) ListPacks(_ context.Context, call runtime.Call, _ string, _ int) (packs.PackPage, error) {
-	e.asked = append(e.asked, call.Namespace)
+func (e *emptyBackend) ListPacks(_ context.Context, call runtime.Call, _ string, _ int) (packs.PackPage, error) {
+	e.namespaces = append(e.namespaces, call.Namespace)
 	return packs.PackPage{}, errEmpty
 }
 
-func (e *empties) Principal(context.Context) runtime.Principal {
+func (e *emptyBackend) Principal(context.Context) runtime.Principal {
 	return runtime.Principal{Namespaces: []string{"blue"}}
 }
 
-func (e *empties) Admit(r *http.Request, _ string) (context.Context, error) { return r.Context(), nil }
-func (e *empties) CheckNamespace(context.Context, string, any) error        { return nil }
-func (e *empties) Completed(context.Context, string, any, error)            {}
-func (e *empties) AcquireWaitSlot(ctx context.Context, _, _ string) (context.Context, func(), error) {
+func (e *emptyBackend) Admit(r *http.Request, _ string) (context.Context, error) {
+	return r.Context(), nil
+}
+func (e *emptyBackend) CheckNamespace(context.Context, string, any) error { return nil }
+func (e *emptyBackend) Completed(context.Context, string, any, error)     {}
+func (e *emptyBackend) AcquireWaitSlot(ctx context.Context, _, _ string) (context.Context, func(), error) {
 	return ctx, func() {}, nil
 }
 
-// asks makes a request of every house, and returns the namespaces in which that one looked for an agent.
-func (e *empties) asks(t testing.TB, r *http.Request) []string {
+// requestAll sends a request to a new server, and returns the namespaces in which the server looked for an
+// agent.
+func (e *emptyBackend) requestAll(t testing.TB, r *http.Request) []string {
 	t.Helper()
 	s, err := New(Config{Engine: e, Push: e, LenientVersion: true, MaxMessageBytes: 1 << 16}, e)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.asked = nil
+	e.namespaces = nil
 	s.Handler().ServeHTTP(httptest.NewRecorder(), r)
-	return e.asked
+	return e.namespaces
 }
 
-func asking(verb, target, body string) *http.Request {
+func postRequest(verb, target, body string) *http.Request {
 	r := httptest.NewRequest(verb, "/", strings.NewReader(body))
 	r.Header.Set("Content-Type", mediaJSON)
 	if u, err := r.URL.Parse(target); err == nil {
@@ -70,19 +73,21 @@ func asking(verb, target, body string) *http.Request {
 	return r
 }
 
-// agrees: who sends a request to its house means the namespace in which that looks for the agent.
-func agrees(t testing.TB, verb, target, body string) (namespace string, served bool) {
+// checkSameNamespace checks that TenantOf returns the namespace in which a server looks for the agent of a
+// request.
+func checkSameNamespace(t testing.TB, verb, target, body string) (namespace string, served bool) {
 	t.Helper()
-	namespace, _ = validate.SplitTenant(TenantOf(asking(verb, target, body), []byte(body)))
+	namespace, _ = validate.SplitTenant(TenantOf(postRequest(verb, target, body), []byte(body)))
 	namespace = cmp.Or(namespace, "blue")
-	asked := (&empties{}).asks(t, asking(verb, target, body))
-	if slices.ContainsFunc(asked, func(in string) bool { return in != namespace }) {
-		t.Errorf("%s %s %s is of %q, its house looks in %q", verb, target, body, namespace, asked)
+	namespaces := (&emptyBackend{}).requestAll(t, postRequest(verb, target, body))
+	if slices.ContainsFunc(namespaces, func(in string) bool { return in != namespace }) {
+		t.Errorf("%s %s %s is of %q, its house looks in %q", verb, target, body, namespace, namespaces)
 	}
-	return namespace, len(asked) > 0
+	return namespace, len(namespaces) > 0
 }
 
-// TestATenantIsReadAsItsHouseDoes, for every method of each binding, wherever the tenant is.
+// TestATenantIsReadAsItsHouseDoes: TenantOf and the server read the same tenant for every method of each
+// binding, wherever the request has the tenant.
 func TestATenantIsReadAsItsHouseDoes(t *testing.T) {
 	t.Parallel()
 	rest := map[string]string{
@@ -94,19 +99,19 @@ func TestATenantIsReadAsItsHouseDoes(t *testing.T) {
 		if tenant != "" {
 			paths = []string{"/a2a/" + tenant, "/" + tenant, "/" + strings.ReplaceAll(tenant, "/", "%2F")}
 		}
-		says := func(field, verb, target, body string) {
+		check := func(field, verb, target, body string) {
 			t.Helper()
-			if got, served := agrees(t, verb, target, body); got != want || !served {
+			if got, served := checkSameNamespace(t, verb, target, body); got != want || !served {
 				t.Errorf("%s, the tenant %q %s: of %q, served: %t", verb+" "+target+" "+body, tenant, field, got, served)
 			}
 		}
 		field := `"tenant":"` + tenant + `"`
 		for name := range methods {
 			frame := `{"jsonrpc":"2.0","id":1,"method":"` + name + `"`
-			says("in the parameters", "POST", "/", frame+`,"params":{`+field+`}}`)
+			check("in the parameters", "POST", "/", frame+`,"params":{`+field+`}}`)
 			if tenant != "" {
-				says("in the path", "POST", "/a2a/"+tenant, frame+`}`)
-				says("in both", "POST", "/a2a/"+tenant, frame+`,"PARAMS":{`+field+`}}`)
+				check("in the path", "POST", "/a2a/"+tenant, frame+`}`)
+				check("in both", "POST", "/a2a/"+tenant, frame+`,"PARAMS":{`+field+`}}`)
 			}
 		}
 		for path, verbs := range rest {
@@ -115,23 +120,23 @@ func TestATenantIsReadAsItsHouseDoes(t *testing.T) {
 				if verb == "POST" {
 					body, query = "{"+field+"}", ""
 				}
-				says("in what is asked", verb, path+query, body)
+				check("in what is asked", verb, path+query, body)
 				for _, agent := range paths {
-					says("in the path", verb, strings.TrimSuffix(agent, "/")+path, strings.Replace(body, field, "", 1))
+					check("in the path", verb, strings.TrimSuffix(agent, "/")+path, strings.Replace(body, field, "", 1))
 				}
 			}
 		}
 		for _, agent := range paths {
-			says("of a card", "GET", agent+cardPath, "")
+			check("of a card", "GET", agent+cardPath, "")
 		}
 	}
 }
 
-// TestATenantOfWhatIsRefused is told without a fault.
+// TestATenantOfWhatIsRefused: a request that will be refused has no tenant, and TenantOf does not fail.
 func TestATenantOfWhatIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{"", "{", "[]", `{"params":[]}`, `{"params":{"tenant":1}}`, `{"params":null}`, `{"params":{"tenant":null}}`, "\xff"} {
-		r := asking("POST", "/", body)
+		r := postRequest("POST", "/", body)
 		_, _ = io.Copy(io.Discard, r.Body)
 		if got := TenantOf(r, []byte(body)); got != "" {
 			t.Errorf("%q names %q", body, got)

@@ -202,9 +202,9 @@ func TestAgentCertificates(t *testing.T) {
 	a := newAuthority(t)
 	a.issue(alice, a.cert)
 	a.issue(bob, a.cert)
-	far := newRig(t, a.withCertificates(alice))
+	remote := newRig(t, a.withCertificates(alice))
 	for i, binding := range []string{"GRPC", "JSONRPC", "HTTP+JSON"} {
-		card := a.cardOver(far, "crew/painter", binding)
+		card := a.cardOver(remote, "crew/painter", binding)
 		near := newRig(t, func(r *rig) {
 			r.config.AllowTools = []string{"*"}
 			r.config.Agents = map[string]config.Agent{"crew/painter": {
@@ -216,8 +216,8 @@ func TestAgentCertificates(t *testing.T) {
 			t.Errorf("%s: the lead says %v", binding, task)
 		}
 		for name, want := range map[string]int{bob: i + 1, alice: 0} {
-			a.call(far, name)
-			list, err := a2apb.NewA2AServiceClient(far.dial()).ListTasks(far.context(""), &a2apb.ListTasksRequest{Tenant: "crew/painter"})
+			a.call(remote, name)
+			list, err := a2apb.NewA2AServiceClient(remote.dial()).ListTasks(remote.context(""), &a2apb.ListTasksRequest{Tenant: "crew/painter"})
 			if err != nil || len(list.GetTasks()) != want {
 				t.Errorf("%s: %s has the tasks %v, %v", binding, name, list, err)
 			}

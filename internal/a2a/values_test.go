@@ -18,7 +18,7 @@ import (
 )
 
 // withLook gives the till a tool that is always approved and answers with what it was given.
-func withLook(c *till) func(*rig) {
+func withLook(c *payments) func(*rig) {
 	return func(r *rig) {
 		withTill(c)(r)
 		r.tools["look"] = func(ctx context.Context, step *pawl.Step) (json.RawMessage, error) {
@@ -40,12 +40,12 @@ func TestValuesOfHeldCalls(t *testing.T) {
 	for _, v := range jsonvalues.All {
 		t.Run(v.Name, func(t *testing.T) {
 			t.Parallel()
-			c := &till{}
+			c := &payments{}
 			r := newRig(t, withLook(c))
 			task := r.send(r.context(""), message("till/clerk", "call look "+v.Text))
 			if v.Refused != "" {
-				if said := outputOf(task) + task.GetStatus().String(); c.did() != "" || !strings.Contains(said, v.Refused) {
-					t.Errorf("called with %q: %s, want %q", c.did(), said, v.Refused)
+				if said := outputOf(task) + task.GetStatus().String(); c.report() != "" || !strings.Contains(said, v.Refused) {
+					t.Errorf("called with %q: %s, want %q", c.report(), said, v.Refused)
 				}
 				return
 			}
@@ -53,12 +53,12 @@ func TestValuesOfHeldCalls(t *testing.T) {
 			if (q.Text == "") != v.Double || q.Text != "" && q.Payload != nil {
 				t.Errorf("it asks %+v", q)
 			}
-			if shown := q.Text + string(q.Payload); !jsonvalues.Same(shown, v.Text) {
+			if shown := q.Text + string(q.Payload); !jsonvalues.Equal(shown, v.Text) {
 				t.Errorf("the approver is shown %s", shown)
 			}
-			got := r.send(r.context(""), answering(t, task, "till/clerk", "", map[string]any{"step": q.Step, "digest": q.Digest, "decision": "approve"}))
-			if !jsonvalues.Same(c.did(), v.Text) || !jsonvalues.Same(outputOf(got), v.Text) {
-				t.Errorf("the tool got %s and said %s", c.did(), outputOf(got))
+			got := r.send(r.context(""), decisionMessage(t, task, "till/clerk", "", map[string]any{"step": q.Step, "digest": q.Digest, "decision": "approve"}))
+			if !jsonvalues.Equal(c.report(), v.Text) || !jsonvalues.Equal(outputOf(got), v.Text) {
+				t.Errorf("the tool got %s and said %s", c.report(), outputOf(got))
 			}
 		})
 	}
@@ -67,7 +67,7 @@ func TestValuesOfHeldCalls(t *testing.T) {
 // TestValuesOfEdits: an edit is the value that the approver gives, as text where A2A has doubles.
 func TestValuesOfEdits(t *testing.T) {
 	t.Parallel()
-	c := &till{}
+	c := &payments{}
 	r := newRig(t, withLook(c))
 	for _, v := range jsonvalues.All {
 		if v.Refused != "" {
@@ -77,11 +77,11 @@ func TestValuesOfEdits(t *testing.T) {
 		task := r.send(r.context(""), message("till/clerk", `call look {"for":"`+v.Name+`"}`))
 		q := question(t, task.GetStatus().GetMessage().GetParts())
 		decision := fmt.Sprintf(`{%q:{"step":%d,"digest":%q,"decision":"edit","payload":%s}}`, protocol.ApprovalURI, q.Step, q.Digest, v.Text)
-		req := answering(t, task, "till/clerk", "", map[string]any{})
+		req := decisionMessage(t, task, "till/clerk", "", map[string]any{})
 		req.Message.Parts = []*a2apb.Part{asText(decision)}
 		r.send(r.context(""), req)
-		if !jsonvalues.Same(c.did(), v.Text) {
-			t.Errorf("%s: the tool got %s", v.Name, c.did())
+		if !jsonvalues.Equal(c.report(), v.Text) {
+			t.Errorf("%s: the tool got %s", v.Name, c.report())
 		}
 	}
 }
@@ -111,10 +111,10 @@ func TestValuesOfTasks(t *testing.T) {
 			for _, artifact := range seen.GetArtifacts() {
 				part := artifact.GetParts()[0]
 				read, err := protocol.PartsFromProto("parts", artifact.GetParts())
-				if err != nil || read[0].Kind != machine.PartJSON || !jsonvalues.Same(string(read[0].Data), v.Text) {
+				if err != nil || read[0].Kind != machine.PartJSON || !jsonvalues.Equal(string(read[0].Data), v.Text) {
 					t.Errorf("%s over %s: %s says %v, %v", v.Name, binding, artifact.GetName(), artifact.GetParts(), err)
 				}
-				if isText := part.GetText() != ""; isText == v.Double || isText && (part.GetMediaType() != "application/json" || !jsonvalues.Same(part.GetText(), v.Text)) {
+				if isText := part.GetText() != ""; isText == v.Double || isText && (part.GetMediaType() != "application/json" || !jsonvalues.Equal(part.GetText(), v.Text)) {
 					t.Errorf("%s over %s: %v", v.Name, binding, part)
 				}
 			}
@@ -150,7 +150,7 @@ func TestValuesOfMessages(t *testing.T) {
 		req.Message.Parts = []*a2apb.Part{asText(v.Text)}
 		task := r.send(r.context(""), req)
 		read, err := protocol.PartsFromProto("parts", task.GetArtifacts()[0].GetParts())
-		if err != nil || read[0].Kind != machine.PartJSON || !jsonvalues.Same(string(read[0].Data), v.Text) {
+		if err != nil || read[0].Kind != machine.PartJSON || !jsonvalues.Equal(string(read[0].Data), v.Text) {
 			t.Errorf("%s as text: %v, %v", v.Name, task, err)
 		}
 	}
@@ -169,9 +169,9 @@ func TestValuesOfDelegations(t *testing.T) {
 	for _, binding := range []string{"", "GRPC", "JSONRPC", "HTTP+JSON"} {
 		t.Run("over "+binding, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, withTokens, withTill(&till{}))
+			r := newRig(t, withTokens, withTill(&payments{}))
 			if binding != "" {
-				r = r.through(t, binding)
+				r = r.bridged(t, binding)
 			}
 			for _, v := range jsonvalues.All {
 				if v.Refused != "" {
@@ -179,7 +179,7 @@ func TestValuesOfDelegations(t *testing.T) {
 				}
 				task := r.send(r.context(carol), message("till/desk", "pass data "+v.Text))
 				var result struct{ Output json.RawMessage }
-				if err := json.Unmarshal([]byte(outputOf(task)), &result); err != nil || !jsonvalues.Same(string(result.Output), v.Text) {
+				if err := json.Unmarshal([]byte(outputOf(task)), &result); err != nil || !jsonvalues.Equal(string(result.Output), v.Text) {
 					t.Errorf("%s: the result is %s, %v", v.Name, outputOf(task), err)
 				}
 			}

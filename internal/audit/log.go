@@ -42,9 +42,9 @@ type Log struct {
 	// seq and sum are the number and the hash of the last line.
 	seq uint64
 	sum string
-	// fault is the error of the last line that could not be written, or nil.
-	fault error
-	dirty bool
+	// fault is the error of the last write or sync if it failed. The next written line sets it to nil.
+	fault    error
+	unsynced bool
 }
 
 // Open continues the audit log of a directory. It verifies the last file. It removes a line that a crash left incomplete, and the first
@@ -133,7 +133,7 @@ func (l *Log) add(e *Entry) error {
 		return l.fault
 	}
 	l.size += int64(len(line))
-	l.seq, l.sum, l.fault, l.dirty = e.Seq, sum, nil, true
+	l.seq, l.sum, l.fault, l.unsynced = e.Seq, sum, nil, true
 	return nil
 }
 
@@ -173,8 +173,8 @@ func (l *Log) syncs() {
 		select {
 		case <-tick.C:
 			l.mu.Lock()
-			if l.dirty && l.file != nil {
-				l.dirty = false
+			if l.unsynced && l.file != nil {
+				l.unsynced = false
 				if err := l.file.Sync(); err != nil {
 					l.fault = fmt.Errorf("audit: %w", err)
 				}

@@ -36,7 +36,7 @@ func closeLog(t testing.TB, l *Log) {
 	}
 }
 
-// TestChain: lines of many callers over many files and starts are one chain.
+// TestChain: the lines of many callers, over many files and starts, form one chain.
 func TestChain(t *testing.T) {
 	t.Parallel()
 	for _, key := range [][]byte{nil, []byte("key of the audit")} {
@@ -71,8 +71,8 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// TestTampering: every byte of a file that is changed, every line that is taken out,
-// moved or repeated, and every file that is taken out of the middle is found.
+// TestTampering: the check finds every changed byte, every line that was removed, moved or repeated, and
+// every file that was removed from the middle.
 func TestTampering(t *testing.T) {
 	t.Parallel()
 	o := Options{Dir: t.TempDir(), MaxBytes: 900}
@@ -117,8 +117,8 @@ func TestTampering(t *testing.T) {
 	}
 }
 
-// TestCrash: cut off anywhere, the audit goes on behind its last whole line and says so;
-// what was changed is not written behind.
+// TestCrash: after a cut at any byte, the log continues after its last whole line and records the cut. It
+// does not continue after a changed line.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	o := Options{Dir: t.TempDir()}
@@ -130,10 +130,10 @@ func TestCrash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole := 0
+	complete := 0
 	for cut := range raw {
 		if cut > 0 && raw[cut-1] == '\n' {
-			whole++
+			complete++
 		}
 		if cut%7 != 0 && raw[max(cut-1, 0)] != '\n' {
 			continue
@@ -148,8 +148,8 @@ func TestCrash(t *testing.T) {
 		if cut > 0 && raw[cut-1] != '\n' {
 			torn = 1
 		}
-		if end, err := Verify(o.Dir, nil, nil); err != nil || end.Lines != uint64(whole)+torn+1 {
-			t.Fatalf("cut at %d: %+v, %v; want %d lines", cut, end, err, uint64(whole)+torn+1)
+		if end, err := Verify(o.Dir, nil, nil); err != nil || end.Lines != uint64(complete)+torn+1 {
+			t.Fatalf("cut at %d: %+v, %v; want %d lines", cut, end, err, uint64(complete)+torn+1)
 		}
 	}
 	changed := bytes.Replace(raw, []byte(`"principal":"p"`), []byte(`"principal":"q"`), 1)
@@ -161,7 +161,7 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// TestFault: what could not be written is told by the next line that can.
+// TestFault: after a line could not be written, the next line that is written reports that.
 func TestFault(t *testing.T) {
 	t.Parallel()
 	o := Options{Dir: t.TempDir()}
@@ -192,7 +192,7 @@ func TestFault(t *testing.T) {
 	}
 }
 
-// FuzzParse: what is read as a line is one whose hash is that of what it says.
+// FuzzParse: a line that is accepted has the hash of its content.
 func FuzzParse(f *testing.F) {
 	e := Entry{Seq: 1, Method: "m", Outcome: "OK", Prev: zero}
 	line, _, err := e.line(nil)

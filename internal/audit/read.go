@@ -38,7 +38,8 @@ func filesOf(dir string) ([]string, error) {
 }
 
 // Verify verifies an audit log from its first file to its last. If see is not nil, Verify calls it with each line and its bytes, and an
-// error from see stops Verify. The oldest files may have been removed, so the previous hash in the first line is not checked.
+// error from see stops Verify. The oldest files may have been removed, so the previous hash in the first line is checked only if the
+// line has the number 1.
 func Verify(dir string, key []byte, see func(e *Entry, hash string, line []byte) error) (End, error) {
 	files, err := filesOf(dir)
 	if err != nil {

@@ -59,7 +59,7 @@ func (c *LRU[K, V]) Remove(key K) {
 	c.weight -= found.weight
 }
 
-// RemoveEach drops the values of all keys for which such returns true. It visits every key.
+// RemoveEach drops the values of all keys for which the function such returns true. It visits every key.
 func (c *LRU[K, V]) RemoveEach(such func(key K) bool) {
 	for _, key := range c.held.Keys() {
 		if such(key) {

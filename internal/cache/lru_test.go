@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// model is the plainest form of the same: a list, the value used last at the end.
+// model is the simplest form of a cache: a list, with the value used last at the end.
 type model []struct {
 	key    int
 	weight int
@@ -43,8 +43,8 @@ func (m model) put(key, weight, limit int) model {
 	return m
 }
 
-// TestLRUIsItsModel: whatever is put, asked for and removed, the same values are held
-// and weigh the same, at most the limit but for one value.
+// TestLRUIsItsModel: after any sequence of calls, the cache holds the same values as the model, with the
+// same weight. The weight is at most the limit, unless there is only one value.
 func TestLRUIsItsModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -27,7 +27,8 @@ func Generate(p *pack.Pack, lang string) ([]byte, error) {
 	return []byte(write(m)), nil
 }
 
-// eachTurn calls do for each turn, with the words that the names of its types contain. For the turn of any prompt there are no words.
+// eachTurn calls do for the turn types of each prompt, with the words from which the names of these types are made.
+// It begins with m.all, the types for a turn of any prompt, which get no words.
 func (m *module) eachTurn(do func(words []string, t *turn)) {
 	do(nil, &m.all)
 	for i := range m.prompts {
@@ -35,7 +36,7 @@ func (m *module) eachTurn(do func(words []string, t *turn)) {
 	}
 }
 
-// toolNamed returns the tool with a name.
+// toolNamed returns the tool with the given name.
 func (m *module) toolNamed(name string) *tool {
 	i := slices.IndexFunc(m.tools, func(t tool) bool { return t.name == name })
 	return &m.tools[i]

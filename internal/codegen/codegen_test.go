@@ -13,7 +13,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "accept what is written as golden")
 
-// endings are those of the modules of each language.
+// endings are the file endings of the modules of each language.
 var endings = map[string]string{"python": ".py", "typescript": ".ts"}
 
 func load(t testing.TB, path string) *pack.Pack {
@@ -38,7 +38,7 @@ func generate(t testing.TB, p *pack.Pack, lang string) []byte {
 	return made
 }
 
-// packs are those of the examples, of this directory and of testdata.
+// packs returns the packs of the examples, of this directory and of testdata.
 func packs(t testing.TB) []string {
 	t.Helper()
 	var out []string
@@ -52,8 +52,8 @@ func packs(t testing.TB) []string {
 	return out
 }
 
-// goldenOf is the module of a pack: that of the example itself where it has one, which is
-// told by the first line.
+// goldenOf returns the path of the golden module of a pack. It is the module of the example itself if there
+// is one with the same first line.
 func goldenOf(path, name, lang string, made []byte) string {
 	module := strings.ReplaceAll(name, "-", "_") + endings[lang]
 	beside := filepath.Join(filepath.Dir(path), module)
@@ -64,8 +64,8 @@ func goldenOf(path, name, lang string, made []byte) string {
 	return filepath.Join("testdata", module)
 }
 
-// TestGolden compares what is written for the packs of the examples and for the awkward one.
-// The clients' tests have these files checked by mypy and tsc.
+// TestGolden compares the modules of the examples' packs and of the awkward one with golden files. The
+// tests of the clients check these files with mypy and tsc.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	for _, path := range packs(t) {
@@ -89,7 +89,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestSameAgain: the same content is the same module, whatever its form.
+// TestSameAgain: packs with the same content in different forms lead to the same module.
 func TestSameAgain(t *testing.T) {
 	t.Parallel()
 	for _, path := range packs(t) {
@@ -114,15 +114,15 @@ func TestUnknownLanguage(t *testing.T) {
 	}
 }
 
-// withParameters is a pack with one tool of these parameters.
+// withParameters returns a pack with one tool that has these parameters.
 func withParameters(parameters string) []byte {
 	return []byte(`{"id":"one","name":"One","version":"1.0.0","template_engine":{"version":"v1","syntax":"{{variable}}"},
 "prompts":{"p":{"id":"p","name":"P","version":"1.0.0","system_template":"x","tools":["t"]}},
 "tools":{"t":{"name":"t","description":"T","parameters":` + parameters + `}}}`)
 }
 
-// TestSchemas: what a property's schema says in both languages. What cannot be said is any
-// value, never a type that refuses what the schema admits.
+// TestSchemas: the types that the schema of a property becomes in both languages. A schema that a language
+// cannot express becomes any value, never a type that refuses what the schema allows.
 func TestSchemas(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ schema, python, typescript string }{
@@ -167,7 +167,7 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
-// TestBounds: a schema that would be written without end is any value in the end.
+// TestBounds: a schema that would be written without end becomes any value at some depth.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	wide := strings.Repeat(`{"type":"object","properties":{"a":{},"b":{}},"required":["a"]},`, 30)
@@ -184,8 +184,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// FuzzParameters: whatever parameters a pack may have are written in both languages, the
-// same each time, with no name twice.
+// FuzzParameters: any parameters that a pack may have are written in both languages. Each time the result
+// is the same, and no name appears twice.
 func FuzzParameters(f *testing.F) {
 	f.Add(`{"type":"object","properties":{"a":{"$ref":"#/$defs/n"}},"$defs":{"n":{"type":"array","items":{"$ref":"#/$defs/n"}}}}`)
 	f.Add(`{"type":"object","properties":{"class":{"enum":["a",1,null,"\u2028*/"]},"a b":{"oneOf":[{"type":"object","properties":{"x":{}}},{"type":"string"}]}}}`)
@@ -212,7 +212,7 @@ func FuzzParameters(f *testing.F) {
 	})
 }
 
-// FuzzPack: whatever is a pack is written in both languages.
+// FuzzPack: every valid pack is written in both languages.
 func FuzzPack(f *testing.F) {
 	for _, path := range packs(f) {
 		src, err := os.ReadFile(path)

@@ -22,7 +22,8 @@ type module struct {
 	agents    []agent
 	tools     []tool
 	prompts   []turn
-	// all describes a turn of any prompt.
+	// all describes a turn of any prompt. It has the events and tools of all prompts. A variable is always present
+	// in it only if it is in the turns of all prompts.
 	all turn
 }
 
@@ -48,7 +49,8 @@ type tool struct {
 	agent bool
 }
 
-// turn is what a handler can read in the turns of one prompt, and what it may answer.
+// turn is what a handler (the application's function for a turn) can read in the turns of one prompt, and what it may
+// answer.
 type turn struct {
 	prompt    string
 	events    []string
@@ -90,7 +92,7 @@ func (m *module) entries() error {
 	switch {
 	case err == nil:
 		m.variables = started(own)
-	case !errors.As(err, &none):
+	case !errors.As(err, &none): // an EntryError means that the pack has no entry of its own
 		return err
 	}
 	for _, name := range m.pack.Agents() {
@@ -127,10 +129,10 @@ func (m *module) turns() error {
 	return nil
 }
 
-// entriesOf returns, for each prompt, the variables of the most specific entries that lead to it: the entries at its own states, and the
-// entry as an agent.
-func entriesOf(p *pack.Pack) (map[string][][]pack.Declared, error) {
-	out := map[string][][]pack.Declared{}
+// entriesOf returns, for each prompt, the variables that each way into the prompt declares. The ways are the states
+// that execute the prompt, and the start of the prompt as an agent.
+func entriesOf(p *pack.Pack) (map[string][][]pack.DeclaredVariable, error) {
+	out := map[string][][]pack.DeclaredVariable{}
 	add := func(prompt string, entry pack.Entry) error {
 		declared, err := p.Variables(entry)
 		out[prompt] = append(out[prompt], declared)
@@ -217,7 +219,7 @@ func agentPayload() *typ {
 }
 
 // started returns the type of the variables with which a run is started.
-func started(declared []pack.Declared) *typ {
+func started(declared []pack.DeclaredVariable) *typ {
 	out := &typ{kind: object, fields: map[string]*field{}, required: map[string]bool{}}
 	for i := range declared {
 		d := &declared[i]
@@ -228,8 +230,8 @@ func started(declared []pack.Declared) *typ {
 }
 
 // variablesOf returns all variables of a pack as a turn can read them. A variable has a type if all prompts agree on it and every entry
-// declares it.
-func variablesOf(p *pack.Pack, entered map[string][][]pack.Declared) map[string]*field {
+// that has the variable declares a type.
+func variablesOf(p *pack.Pack, entered map[string][][]pack.DeclaredVariable) map[string]*field {
 	out := map[string]*field{}
 	for _, key := range slices.Sorted(maps.Keys(p.Doc.Prompts)) {
 		for _, v := range p.Doc.Prompts[key].Variables {
@@ -250,9 +252,9 @@ func variablesOf(p *pack.Pack, entered map[string][][]pack.Declared) map[string]
 	return out
 }
 
-// seen returns the type of the variables that a turn can read. A variable is always present if every entry that leads to the prompt has
-// it.
-func seen(names map[string]*field, entries [][]pack.Declared) *typ {
+// seen returns the type of the variables that a turn of a prompt can read. entries are the variables that each way
+// into the prompt declares. A variable is always present if every way requires it or has a default for it.
+func seen(names map[string]*field, entries [][]pack.DeclaredVariable) *typ {
 	out := &typ{kind: object, fields: map[string]*field{}, required: map[string]bool{}}
 	maps.Copy(out.fields, names)
 	for i, declared := range entries {
@@ -265,7 +267,8 @@ func seen(names map[string]*field, entries [][]pack.Declared) *typ {
 	return out
 }
 
-// common returns the type of the variables that a turn of any prompt can read.
+// common returns the type of the variables that a turn of any prompt can read. A variable is always present if it is
+// in the turns of all prompts.
 func common(names map[string]*field, turns []*typ) *typ {
 	out := &typ{kind: object, fields: maps.Clone(names), required: map[string]bool{}}
 	for name := range out.fields {
@@ -275,7 +278,7 @@ func common(names map[string]*field, turns []*typ) *typ {
 }
 
 // declaredType returns the type of a variable with which a run is started.
-func declaredType(d *pack.Declared) *typ {
+func declaredType(d *pack.DeclaredVariable) *typ {
 	values := d.Enum()
 	if d.Type != "string" || len(values) == 0 {
 		return basic(d.Type)
@@ -291,7 +294,8 @@ func declaredType(d *pack.Declared) *typ {
 	return unite(types)
 }
 
-// basic returns the type for a type name of RFC 0003. Values of any other type name are not checked, so their type is any value.
+// basic returns the type for a type name of PromptPack RFC 0003. Values of any other type name are not checked, so
+// their type is any value.
 func basic(name string) *typ {
 	switch name {
 	case "string":

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack"
 )
 
-// namer makes unique names of types. The names also differ if upper and lower case are not distinguished.
+// namer makes unique names of types. Two names never differ only in upper and lower case.
 type namer struct{ taken map[string]bool }
 
 func newNamer(taken ...string) *namer {
@@ -43,7 +43,7 @@ func (n *namer) name(words ...string) string {
 	}
 }
 
-// longest bounds a word in a name, in characters.
+// longest limits a word in a name, in characters.
 const longest = 60
 
 // pascal returns a word with only ASCII letters and digits, in which each part is capitalised.
@@ -69,7 +69,8 @@ func pascal(word string) string {
 func isAlpha(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' }
 func isDigit(r rune) bool { return r >= '0' && r <= '9' }
 
-// isPlain reports whether a name needs no quotes as a property in TypeScript and as a field in Python.
+// isPlain reports whether a name needs no quotes as a property in TypeScript and, apart from keywords, as a field in
+// Python.
 func isPlain(name string) bool {
 	for i, r := range name {
 		if !isAlpha(r) && r != '_' && (i == 0 || !isDigit(r)) {
@@ -79,7 +80,7 @@ func isPlain(name string) bool {
 	return name != ""
 }
 
-// pythonWords are the keywords of Python, which cannot be names of fields.
+// pythonWords are the keywords of Python. They cannot be names of fields.
 var pythonWords = strings.Fields(`False None True and as assert async await break class continue
 	def del elif else except finally for from global if import in is lambda nonlocal not or pass
 	raise return try while with yield`)
@@ -90,8 +91,8 @@ func isPythonField(name string) bool {
 	return isPlain(name) && !strings.HasPrefix(name, "__") && !slices.Contains(pythonWords, name)
 }
 
-// quote returns a text as a string literal that Python and TypeScript both accept, without invisible characters. wide is the format of
-// the escape for characters beyond 16 bits.
+// quote returns a text as a string literal that is valid in Python and in TypeScript. It escapes invisible characters. wide is the
+// format of the escape for characters beyond 16 bits.
 func quote(s, wide string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -114,7 +115,7 @@ func quote(s, wide string) string {
 	return b.String()
 }
 
-// remark returns a text as one line of a comment.
+// remark returns a text as one line of a comment. It cuts a long text after 300 characters.
 func remark(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || !unicode.IsPrint(r) {

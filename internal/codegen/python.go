@@ -21,11 +21,12 @@ from typing_extensions import NotRequired, TypedDict
 
 `
 
-// pythonTaken are the names that the module or Python itself uses.
+// pythonTaken are names that the generated module or Python itself uses, so that types cannot have them.
 var pythonTaken = strings.Fields(`Coroutine Mapping Any Final Literal NoReturn Protocol TypeAlias
 	overload pawl_client NotRequired TypedDict PACK annotations str int float bool dict list bytes`)
 
-// pythonModule is a Python module that is being written. classes is written before the code that uses the classes.
+// pythonModule is a Python module that is being written. The text in classes comes before the text in rest, which
+// uses the classes.
 type pythonModule struct {
 	*module
 	names   *namer
@@ -34,7 +35,7 @@ type pythonModule struct {
 	defs    map[*definition]string
 }
 
-// python returns a module of Python. It contains TypedDicts, literals, and the client's own classes with these types as parameters.
+// python writes a Python module. The module contains TypedDicts, literals, and the client's classes with these types as parameters.
 func python(m *module) string {
 	w := &pythonModule{module: m, names: newNamer(pythonTaken...), defs: map[*definition]string{}}
 	for _, fixed := range []string{"Event", "Artifacts", "Variables", "Run", "AsyncRun", "Result", "Steps", "AsyncSteps", "Turn", "AsyncTurn", "Reply"} {
@@ -50,7 +51,7 @@ func python(m *module) string {
 
 func pythonText(s string) string { return quote(s, `\U%08x`) }
 
-// values writes the types that belong to the whole pack.
+// values writes the types that are the same for the whole pack.
 func (w *pythonModule) values() {
 	fmt.Fprintf(&w.classes, "\nEvent: TypeAlias = %s\n", pythonWordsOf(w.events))
 	forms := map[machine.Form]*typ{machine.FormText: {kind: text}, machine.FormJSON: anyType, machine.FormBytes: {kind: octets}}
@@ -69,7 +70,8 @@ func (w *pythonModule) values() {
 		"Result: TypeAlias = pawl_client.RunResult[Artifacts]\n")
 }
 
-// pythonWordsOf returns the literal type of a list of words.
+// pythonWordsOf returns the literal type of a list of words. Without words it is the type of the empty text, because a
+// Literal needs a value.
 func pythonWordsOf(words []string) string {
 	if len(words) == 0 {
 		return `Literal[""]`
@@ -97,7 +99,8 @@ func (w *pythonModule) arguments() map[string]string {
 	return out
 }
 
-// argument returns the type of the arguments of one tool. If any names are allowed, the type need not be a dict.
+// argument returns the Python type of the arguments of one tool. If the arguments may have any names, the type is a
+// Mapping, so that the caller need not pass a dict.
 func (w *pythonModule) argument(t *tool) string {
 	if t.arguments == nil {
 		return "Mapping[str, Any]"
@@ -164,7 +167,7 @@ func about(mark string, f *field) string {
 	return ""
 }
 
-// show returns the text of a type. An object gets a name from its path.
+// show returns the Python text of a type. An object that is not open gets a name that is made from its path.
 func (w *pythonModule) show(t *typ, path []string) string {
 	switch t.kind {
 	case null:

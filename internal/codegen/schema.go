@@ -8,7 +8,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// size bounds the types and intersections that are made for the schema of one tool. Beyond this bound the type is any JSON value.
+// size limits the number of types and intersections that are made from the schema of one tool. Beyond this limit the type is any
+// JSON value.
 const size = 4000
 
 // reader makes types from one compiled schema.
@@ -18,7 +19,8 @@ type reader struct {
 	order []*definition
 	// nesting is the number of objects and lists around the schema that is being read.
 	nesting int
-	left    int
+	// left is the number of types and intersections that may still be made, see size.
+	left int
 }
 
 func newReader() *reader {
@@ -28,7 +30,7 @@ func newReader() *reader {
 func (r *reader) spend()          { r.left-- }
 func (r *reader) exhausted() bool { return r.left <= 0 }
 
-// payload returns the type of a tool's arguments. It is an object for every schema.
+// payload returns the type of a tool's arguments. They are always an object, even if the schema does not say so.
 func (r *reader) payload(s *jsonschema.Schema, path []string) *typ {
 	t := r.read(s, path)
 	if whole := t.resolved(); whole != nil && whole.kind == object && whole.implied {
@@ -68,8 +70,8 @@ func (r *reader) read(s *jsonschema.Schema, path []string) *typ {
 	return t
 }
 
-// refer returns the type that a reference leads to. If a reference leads back to itself without an object or list in between, its
-// type is unknown.
+// refer returns the type to which a reference in a schema leads. If a reference leads back to itself without an
+// object or list in between, its type is unknown.
 func (r *reader) refer(s *jsonschema.Schema, path []string) *typ {
 	def := r.defs[s]
 	if def == nil {
@@ -85,7 +87,8 @@ func (r *reader) refer(s *jsonschema.Schema, path []string) *typ {
 	return &typ{kind: named, def: def}
 }
 
-// own returns the type that the schema's own keywords describe, without references: its values or their types.
+// own returns the type that follows from the schema's own keywords, without its references: the type of its listed
+// values (const, enum), else its JSON types.
 func (r *reader) own(s *jsonschema.Schema, path []string) *typ {
 	if s.Const != nil {
 		return valueType(*s.Const)
@@ -105,7 +108,8 @@ func (r *reader) own(s *jsonschema.Schema, path []string) *typ {
 		if t.kind == dict {
 			return anyType
 		}
-		// If the schema names no property, it says nothing about other names.
+		// The schema names no JSON type. If it also names no property, the object must not become open (allow other
+		// names), because another schema of an intersection may list the properties.
 		t.implied, t.open = true, t.open && (len(s.Properties) > 0 || isCurious(s))
 		return t
 	}
@@ -116,7 +120,7 @@ func (r *reader) own(s *jsonschema.Schema, path []string) *typ {
 	return unite(types)
 }
 
-// typed returns the type of the values of one JSON type.
+// typed returns the type for one of the JSON types that a schema allows.
 func (r *reader) typed(name string, s *jsonschema.Schema, path []string) *typ {
 	switch name {
 	case "null":
@@ -168,12 +172,12 @@ func (r *reader) object(s *jsonschema.Schema, path []string) *typ {
 	for _, name := range s.Required {
 		t.required[name] = true
 	}
-	// If only required names are known, the object can have any other names.
+	// A schema that only lists required names allows an object with any other names.
 	t.open = t.open || len(s.Properties) == 0 && !said
 	return t
 }
 
-// isCurious reports whether a schema says something about names that it does not list.
+// isCurious reports whether a schema restricts names that it does not list.
 func isCurious(s *jsonschema.Schema) bool {
 	if len(s.PatternProperties) > 0 || s.UnevaluatedProperties != nil || len(s.DependentSchemas) > 0 {
 		return true
@@ -186,7 +190,7 @@ func isCurious(s *jsonschema.Schema) bool {
 	return false
 }
 
-// inside reads a schema within an object or a list.
+// inside reads the schema of a value that is inside an object or a list.
 func (r *reader) inside(s *jsonschema.Schema, path []string) *typ {
 	if s == nil {
 		return anyType
@@ -197,7 +201,8 @@ func (r *reader) inside(s *jsonschema.Schema, path []string) *typ {
 	return t
 }
 
-// settled returns a type to which nothing will be added. What was only implied is removed.
+// settled returns a type to which no further constraint of a schema will be added. A type that the
+// schema only implied becomes any JSON value.
 func settled(t *typ) *typ {
 	switch {
 	case t.implied, t.kind == unknown:
@@ -212,7 +217,8 @@ func settled(t *typ) *typ {
 	return t
 }
 
-// valueType returns the type of one value. If the value has no literal type, it returns the general type of such values.
+// valueType returns the literal type of one value. If there is no literal type for it, it returns the general type of such
+// values.
 func valueType(value any) *typ {
 	switch v := value.(type) {
 	case nil:

@@ -2,24 +2,25 @@ package codegen
 
 import "cmp"
 
-// kind is the kind of a [typ].
+// kind selects which fields of a [typ] are used.
 type kind int
 
 const (
-	// anything means that there is no constraint.
+	// anything means any JSON value.
 	anything kind = iota
-	// unknown means a constraint that no type can express. It is written as anything.
+	// unknown means that the schema has a constraint that no type can express. It is written as the type for any JSON
+	// value.
 	unknown
 	null
 	boolean
 	integer
 	number
 	text
-	// octets means bytes, which are not JSON. The value of an artifact can be bytes.
+	// octets means bytes. A value of an artifact can be bytes instead of JSON.
 	octets
 	literal
 	list
-	// dict means an object with any names whose values all have the same type.
+	// dict means an object with any names, whose values all have the same type.
 	dict
 	object
 	union
@@ -29,7 +30,7 @@ const (
 // typ is a set of JSON values. It contains at least the values of the schema from which it was made.
 type typ struct {
 	kind kind
-	// value is the value of a literal: a string, bool, int64 or nil.
+	// value is the value of a literal: a string, bool or int64.
 	value any
 	// elem is the type of the elements of a list or dict.
 	elem *typ
@@ -37,11 +38,12 @@ type typ struct {
 	fields map[string]*field
 	// required are the required names of an object. A name without a field has no effect.
 	required map[string]bool
-	// open means that the object may have other names, too. implied means that the schema does not require that the value is an object.
+	// open means that the object may have other names, too. implied means that the schema has keywords for objects
+	// but does not require that the value is an object.
 	open, implied bool
-	// of are the members of a union. None of them is a union.
+	// of are the alternatives of a union. None of them is itself a union.
 	of []*typ
-	// def is the definition that a named type stands for.
+	// def is the definition to which a named type refers.
 	def *definition
 }
 
@@ -53,7 +55,7 @@ type field struct {
 
 // definition is a type that a schema refers to. The definition may refer to itself.
 type definition struct {
-	// path is the position of the definition in the tool's schema, from which its name is made.
+	// path is the position of the definition in the tool's schema. The name of the type is made from it.
 	path []string
 	typ  *typ
 	// nesting is the number of objects and lists around the definition when it was begun. open means that it is not complete yet.
@@ -81,7 +83,7 @@ func (t *typ) resolved() *typ {
 	return t
 }
 
-// most bounds the members of one union. A union with more members becomes anything.
+// most limits the alternatives of one union. A union with more of them becomes unknown.
 const most = 64
 
 // unite returns the union of types.
@@ -112,7 +114,8 @@ func unite(types []*typ) *typ {
 	return &typ{kind: union, of: out}
 }
 
-// among reports whether a list of types contains a simple type. Objects are never compared.
+// among reports whether a list of types contains a simple type. The contents of objects, lists and unions are never
+// compared.
 func among(types []*typ, t *typ) bool {
 	for _, other := range types {
 		switch {
@@ -127,7 +130,8 @@ func among(types []*typ, t *typ) bool {
 	return false
 }
 
-// meet returns the intersection of two types, or a larger type. The budget bounds the work.
+// meet returns a type that contains all values that have both types. It is the intersection or a larger type, for example if a type is
+// unknown, or if the budget of work does not suffice.
 func (r *reader) meet(a, b *typ) *typ {
 	if r.spend(); r.exhausted() {
 		return unknownType
@@ -187,7 +191,8 @@ func (r *reader) meetObjects(a, b *typ) *typ {
 		a, b = b, a
 	}
 	if b.kind == dict {
-		// The constraints of other names are lost, but not the fact that there may be other names.
+		// An object that also matches the dict loses the dict's constraint on other names. It keeps the fact that
+		// other names are allowed.
 		out := *a
 		out.open, out.implied = a.open || b.open || b.elem.kind != anything, false
 		return &out
@@ -208,7 +213,7 @@ func (r *reader) meetObjects(a, b *typ) *typ {
 	return out
 }
 
-// opened returns a type for a schema with constraints that cannot be written. Its objects may have any other names.
+// opened returns a type for a schema with constraints that a type cannot express. Its objects may have any other names.
 func opened(t *typ) *typ {
 	switch t.kind {
 	case object:
@@ -229,7 +234,7 @@ func opened(t *typ) *typ {
 	return t
 }
 
-// narrower returns the type that says more. If neither does, it returns the first.
+// narrower returns the type with more constraints. If neither has more, it returns the first.
 func narrower(a, b *typ) *typ {
 	if b.kind == literal || b.kind == integer && a.kind == number || b.kind == list && a.kind == list && a.elem.kind == anything {
 		return b

@@ -9,10 +9,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// exact is the largest integer up to which a JavaScript number represents every integer exactly.
+// exact is the largest integer up to which a JavaScript number represents all integers exactly.
 const exact = 1<<53 - 1
 
-// typescriptTaken are the names that the module or TypeScript itself uses.
+// typescriptTaken are names that the generated module or TypeScript itself uses, so that types cannot have them.
 var typescriptTaken = strings.Fields("Json PackName AgentResult Pick Uint8Array Array Promise Record string number boolean")
 
 // typescriptModule is a TypeScript module that is being written.
@@ -25,8 +25,8 @@ type typescriptModule struct {
 	defs  map[*definition]string
 }
 
-// typescript returns a module of TypeScript. It contains one interface with all types of a pack, and a constant with the name of the pack
-// that has this interface in its type.
+// typescript writes a TypeScript module. The module contains one interface with all types of the pack, and a constant with the name of
+// the pack. The type of the constant contains the interface.
 func typescript(m *module) string {
 	w := &typescriptModule{module: m, names: newNamer(typescriptTaken...), defs: map[*definition]string{}}
 	w.pack = w.names.name(m.pack.ID, "Pack")
@@ -50,7 +50,7 @@ func typescript(m *module) string {
 	w.entries(&b)
 	w.tools(&b, arguments)
 	w.turns(&b)
-	// Some packs do not use these names, and a linter may report unused names. So the module exports them.
+	// The module exports these names, because a linter reports unused names and some packs do not use them.
 	b.WriteString("}\n" + w.types.String() + "\nexport type { AgentResult, Json };\n")
 	return b.String()
 }
@@ -68,7 +68,7 @@ func typescriptWordsOf(words []string) string {
 	return strings.Join(quoted, " | ")
 }
 
-// property returns a name in the form of a property name.
+// property returns a name as it is written before the colon of a property, in quotes if necessary.
 func property(name string) string {
 	if isPlain(name) {
 		return name

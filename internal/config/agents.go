@@ -8,14 +8,15 @@ import (
 	"strings"
 )
 
-// Agent is the address of an agent to which runs delegate. Only the configuration can name one.
+// Agent is the address and the credentials of an A2A agent to which runs delegate work. Only the operator's
+// configuration can set an address.
 type Agent struct {
-	// Card is the URL of its A2A card. Required.
+	// Card is the URL of the agent's A2A card. Required.
 	Card string `yaml:"card" json:"card"`
-	// TokenFile holds the bearer token that is sent to it; "" = none.
+	// TokenFile is a file with the bearer token that is sent to the agent; "" = no token is sent.
 	TokenFile string `yaml:"token_file" json:"token_file,omitempty"`
-	// Allow are hosts (HOST or HOST:PORT) that its card's interfaces may be on,
-	// besides the card's own.
+	// Allow are additional hosts (HOST or HOST:PORT) on which the interfaces in the agent's card may
+	// be. The host of the card is always allowed.
 	Allow []string `yaml:"allow" json:"allow,omitempty"`
 	// CA is a PEM file of the authorities that sign the agent's certificate; "" = the system's.
 	CA string `yaml:"ca" json:"ca,omitempty"`
@@ -24,7 +25,7 @@ type Agent struct {
 	Key  string `yaml:"key" json:"key,omitempty"`
 }
 
-// Remotes returns the agents of the file and of --agent together; --agent takes precedence.
+// Remotes returns the agents of the configuration file and of the flag --agent together; --agent takes precedence.
 func (c *Config) Remotes() map[string]Agent {
 	out := maps.Clone(c.Agents)
 	if out == nil {

@@ -1,6 +1,7 @@
 package config
 
-// Budgets are the contents of [Config.Budgets]: accounts over runs. Package budget checks the contents.
+// Budgets are the contents of the file [Config.Budgets]: accounts, which limit what many runs together may spend.
+// Package budget checks the contents.
 type Budgets struct {
 	Accounts []Budget `yaml:"accounts"`
 }
@@ -16,9 +17,9 @@ type Budget struct {
 	MaxTokens  int64   `yaml:"max_tokens"`
 }
 
-// ReadBudgets reads the file, YAML or JSON. It does not check labels, windows and figures. place returns the
-// position of a field, for example "accounts[2].window", for errors of later checks. Faults are an [*Error]
-// with all of them; an empty file is refused.
+// ReadBudgets reads the file of [Config.Budgets], YAML or JSON. It does not check labels, windows and
+// figures. place returns the position of a field, for example "accounts[2].window", for errors of later
+// checks. An empty file is an error. An [*Error] has all faults of the content.
 func ReadBudgets(path string) (b Budgets, place func(field string) string, err error) {
 	d, err := readDocument("budgets file", path, &b)
 	if err == nil {

@@ -17,7 +17,8 @@ var units = []struct {
 	size int64
 }{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}}
 
-// ParseBytes reads "65536" or "64KiB". Negative sizes and other units are errors.
+// ParseBytes reads a size such as "65536" or "64KiB". Negative sizes and units other than KiB, MiB and GiB are
+// errors.
 func ParseBytes(text string) (Bytes, error) {
 	digits, factor := strings.TrimSpace(text), int64(1)
 	for _, u := range units {
@@ -33,7 +34,7 @@ func ParseBytes(text string) (Bytes, error) {
 	return Bytes(n * factor), nil
 }
 
-// String writes the largest unit that divides the size.
+// String writes the size in the largest unit of which it is a multiple.
 func (b Bytes) String() string {
 	for _, u := range units {
 		if b != 0 && int64(b)%u.size == 0 {
@@ -56,7 +57,7 @@ func (b *Bytes) Set(text string) error {
 // Type names the value in a flag's help.
 func (*Bytes) Type() string { return "size" }
 
-// UnmarshalYAML reads the scalar as it is written, quoted or not.
+// UnmarshalYAML reads a size as a number or as a text, quoted or not.
 func (b *Bytes) UnmarshalYAML(raw []byte) error {
 	return b.Set(strings.Trim(strings.TrimSpace(string(raw)), `"'`))
 }

@@ -205,9 +205,6 @@ func TestBadFilesAndVariables(t *testing.T) {
 			}
 		})
 	}
-	if _, err := Load(flagSet(t, "--config", "/does/not/exist"), noEnv); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("absent file: %v", err)
-	}
 	_, err := Load(flagSet(t), env(map[string]string{"PAWL_DRAIN_TIMEOUT": "x", "PAWL_LIMITS_LABELS": "y"}))
 	var e *Error
 	if !errors.As(err, &e) || len(e.Faults) != 3 || e.Faults[0].Field != "PAWL_DRAIN_TIMEOUT" {
@@ -267,6 +264,104 @@ func TestConfigAsJSON(t *testing.T) {
 	if b := c.Limits.PackBytes; b.Type() != "size" {
 		t.Errorf("the type of a size is %q", b.Type())
 	}
+}
+
+// TestFaultsOfAllSources: one start finds the faults of flags, environment, file and settings, each with its place.
+func TestFaultsOfAllSources(t *testing.T) {
+	t.Parallel()
+	path := writeFile(t, `listen: nonsense
+lisen: x
+drain_timeout: soon
+a2a: 7
+limits:
+  labels: 0
+  pack_bytes: 1MB
+agents:
+  eu: {card: x}
+`)
+	vars := env(map[string]string{"PAWL_LEASE": "5", "PAWL_LOG_LEVEL": "loud", "PAWL_LIMITS_STREAMS": "0"})
+	_, err := Load(flagSet(t, "--config", path, "--wall-time", "1 day", "--a2a-push=maybe", "--limits-workers", "many", "--log-format", "xml"), vars)
+	var e *Error
+	if !errors.As(err, &e) {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		path + `:2:1: lisen: is not known; 'pawl serve --print-config' shows the allowed keys`,
+		path + `:3:1: drain_timeout: "soon" is no duration: want a number with a unit, as 300ms, 20s, 5m or 24h`,
+		path + `:4:1: a2a: is 7, want true or false`,
+		path + `:7:3: limits.pack_bytes: "1MB" is no size: want a number of bytes or one with KiB, MiB or GiB`,
+		`PAWL_LEASE: "5" is no duration: want a number with a unit, as 300ms, 20s, 5m or 24h`,
+		`--a2a-push: "maybe" is not true or false`,
+		`--limits-workers: "many" is no whole number`,
+		`--wall-time: "1 day" is no duration: want a number with a unit, as 300ms, 20s, 5m or 24h`,
+		`data: is required: a directory for the store, or store: the URL of a PostgreSQL database`,
+		path + `:1:1: listen: "nonsense" is no HOST:PORT`,
+		path + `:9:8: agents[eu].card: "x" is no http(s) URL of a card`,
+		`PAWL_LOG_LEVEL: log_level: "loud" is none of debug, info, warn, error`,
+		`--log-format: log_format: "xml" is none of text, json`,
+		path + `:6:3: limits.labels: 0 is none of 1 to 1024`,
+		`PAWL_LIMITS_STREAMS: limits.streams: 0 is none of 1 to 1000000`,
+	} {
+		if !strings.Contains(err.Error()+"\n", "\n  "+want+"\n") {
+			t.Errorf("the fault %q is missing in:\n%v", want, err)
+		}
+	}
+	if len(e.Faults) != 15 {
+		t.Errorf("%d faults, want 15:\n%v", len(e.Faults), err)
+	}
+}
+
+// TestARefusedValueIsOneFault: the setting keeps another value, and nothing is said about that one.
+func TestARefusedValueIsOneFault(t *testing.T) {
+	t.Parallel()
+	for want, given := range map[string]struct {
+		args []string
+		env  map[string]string
+	}{
+		"PAWL_STORE":    {env: map[string]string{"PAWL_STORE": "x"}},
+		"--store":       {args: []string{"--store", "x"}},
+		"--lease":       {args: []string{"--data", "d", "--lease", "bad", "--lease", "20s"}},
+		"PAWL_A2A_PUSH": {args: []string{"--data", "d"}, env: map[string]string{"PAWL_A2A_PUSH": "maybe"}},
+	} {
+		_, err := Load(flagSet(t, given.args...), env(given.env))
+		var e *Error
+		if !errors.As(err, &e) || len(e.Faults) != 1 || !strings.HasPrefix(e.Faults[0].String(), want+": ") {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
+
+// TestUnreadableFile: what else it would say is unknown, but the faults of flags and environment are reported with it.
+func TestUnreadableFile(t *testing.T) {
+	t.Parallel()
+	_, err := Load(flagSet(t, "--config", "/does/not/exist", "--lease=x"), env(map[string]string{"PAWL_A2A": "x"}))
+	var e *Error
+	if !errors.As(err, &e) || len(e.Faults) != 3 || e.Faults[0].Field != "--config" || !strings.Contains(e.Faults[0].Message, "/does/not/exist") {
+		t.Errorf("absent file: %v", err)
+	}
+}
+
+// TestSettingsOfFlags: every flag has the name of a field of the file, which is how the origin of a value is found.
+func TestSettingsOfFlags(t *testing.T) {
+	t.Parallel()
+	var file map[string]any
+	text, err := yaml.Marshal(Default())
+	if err == nil {
+		err = yaml.Unmarshal(text, &file)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	flagSet(t).VisitAll(func(f *pflag.Flag) {
+		fields, name := file, settingOf(f.Name)
+		if limit, ok := strings.CutPrefix(name, "limits."); ok {
+			fields, _ = file["limits"].(map[string]any)
+			name = limit
+		}
+		if _, ok := fields[name]; !ok && f.Name != "config" {
+			t.Errorf("--%s has no field %s", f.Name, name)
+		}
+	})
 }
 
 // TestEdgesOfTheFile: an empty file says nothing, one over the bound is not read.

@@ -7,40 +7,50 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/pawl-dev/pawl/internal/pack/source"
+	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
 )
 
-// document is an operator's file of entries, YAML or JSON, that is read again while the sidecar runs: limits,
-// accounts, schedules. Every fault is reported with line and column, the path of the field
-// ("accounts[2].window") and the allowed values. A file with a fault is not applied at all.
+// document is a YAML or JSON file of the operator: the configuration file, or a file that is read again while the sidecar
+// runs, for example limits, accounts or schedules. Every fault is reported with line and column, the path of the field
+// ("accounts[2].window") and the allowed values. A faulty value is not stored, and the functions that read a file return
+// its faults as an error.
 type document struct {
 	placed
 	// positions are the positions of the file's fields, by their paths.
 	positions map[string][2]int
-	// faulty are the fields that have a fault.
+	// faulty are the fields whose faults were added by wrong.
 	faulty map[string]bool
 }
 
-// readDocument reads a file into the value that into points to: a struct with yaml tags, or a map of them.
-// The error is that of reading the file; faults of its content are collected in the document.
+// readDocument reads a file into a value: a struct with yaml tags, or a map of such structs. The parameter into is a
+// pointer to it. The returned error says that the file cannot be read, is empty or has wrong syntax. All other faults of
+// the content are collected in the document.
 func readDocument(what, path string, into any) (*document, error) {
 	raw, err := readTable(what, path)
 	if err != nil {
 		return nil, err
 	}
+	return parseDocument(path, raw, into)
+}
+
+// parseDocument reads the content of a file, as readDocument does.
+func parseDocument(path string, raw []byte, into any) (*document, error) {
 	d := &document{placed: placed{path: path}, positions: map[string][2]int{}, faulty: map[string]bool{}}
-	root, f := source.Read(raw, fileLimits, func(twice source.Twice) {
+	root, f := source.Read(raw, fileLimits, func(twice source.DuplicateName) {
 		d.at(twice.Line, twice.Col, pathOf(twice.Path), "is given twice")
 	})
 	if f != nil {
-		return nil, &Error{Faults: []Fault{{Field: path, Message: f.Error()}}}
+		return nil, &Error{Faults: []Fault{{Field: fmt.Sprintf("%s:%d:%d", path, f.Line, f.Col), Message: f.Msg}}}
 	}
 	d.fill(root, "", reflect.ValueOf(into).Elem())
 	return d, nil
 }
 
-// pathOf returns a path in the form in which fields are named.
+// pathOf returns a path of keys and indexes in the form that faults use, for example
+// "accounts[2].window".
 func pathOf(tokens []string) (path string) {
 	for _, token := range tokens {
 		if _, err := strconv.ParseUint(token, 10, 32); err == nil {
@@ -60,14 +70,14 @@ func (d *document) err() error {
 	return &Error{Faults: d.list}
 }
 
-// has reports whether the file has a field.
+// has reports whether the file sets a field.
 func (d *document) has(field string) bool {
 	_, ok := d.positions[field]
 	return ok
 }
 
-// wrong adds an error about a field. Its position is that of the field, or that of the parent if the
-// field is missing.
+// wrong adds a fault of a field. The fault gets the position of the field or, if the field is missing, the position
+// of the object that should contain it.
 func (d *document) wrong(field, format string, args ...any) {
 	d.faulty[field] = true
 	d.add(d.where(field), format, args...)
@@ -98,13 +108,17 @@ func (d *document) between(field string, n, least, most int64) {
 	}
 }
 
-// fill puts a value of the file into v; field is its path.
+// fill puts a value of the file into v, and adds faults of wrong types; field is the path of the value in the file.
 func (d *document) fill(n *source.Node, field string, v reflect.Value) {
 	if !d.has(field) {
 		d.positions[field] = [2]int{n.Line, n.Col}
 	}
 	if n.Kind == source.Null {
-		return // as if the field were missing
+		return // v keeps its value, but has reports the field
+	}
+	if set := textForm(v); set != nil {
+		d.text(n, field, set)
+		return
 	}
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -123,11 +137,16 @@ func (d *document) fill(n *source.Node, field string, v reflect.Value) {
 	}
 }
 
-// object fills a struct by its yaml tags; other members are faults.
+// mostNames is the largest number of allowed names that a message lists. If there are more, it refers to a command that
+// shows them.
+const mostNames = 30
+
+// object fills a struct by its yaml tags; a member without such a tag is a fault.
 func (d *document) object(n *source.Node, field string, v reflect.Value) {
 	byTag, names := map[string]reflect.Value{}, []string{}
 	for i := range v.NumField() {
-		if name := v.Type().Field(i).Tag.Get("yaml"); name != "" && name != "-" {
+		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("yaml"), ",")
+		if name != "" && name != "-" {
 			byTag[name], names = v.Field(i), append(names, name)
 		}
 	}
@@ -139,9 +158,12 @@ func (d *document) object(n *source.Node, field string, v reflect.Value) {
 	for i := range n.Members {
 		m := &n.Members[i]
 		into, ok := byTag[m.Name]
-		if at := d.member(m, field); ok {
+		switch at := d.member(m, field); {
+		case ok:
 			d.fill(m.Value, at, into)
-		} else {
+		case len(names) > mostNames:
+			d.wrong(at, "is not known; 'pawl serve --print-config' shows the allowed keys")
+		default:
 			d.wrong(at, "is not known; allowed: %s", strings.Join(names, ", "))
 		}
 	}
@@ -179,7 +201,49 @@ func (d *document) items(n *source.Node, field string, v reflect.Value) {
 	}
 }
 
-// maxWhole bounds whole numbers: above it, JSON numbers cannot represent each of them.
+// textForm returns the function that reads a text into v, if the values of its type are written as texts: durations,
+// sizes and addresses of databases. For other types it returns nil.
+func textForm(v reflect.Value) func(text string) error {
+	switch to := v.Addr().Interface().(type) {
+	case *time.Duration:
+		return func(text string) (err error) {
+			*to, err = parseDuration(text)
+			return err
+		}
+	case *Bytes:
+		return to.Set
+	case *dsn.URL:
+		return to.Set
+	}
+	return nil
+}
+
+// parseDuration reads a duration. Its error shows the allowed form.
+func parseDuration(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, fmt.Errorf("%q %s", text, forms["duration"])
+	}
+	return d, nil
+}
+
+// text reads a value that has a form of its own. A number is read like its text.
+func (d *document) text(n *source.Node, field string, set func(text string) error) {
+	text := n.Text
+	switch n.Kind {
+	case source.String:
+	case source.Number:
+		text = strconv.FormatFloat(n.Num, 'f', -1, 64)
+	default:
+		d.wrong(field, "is %s, want a text", shown(n))
+		return
+	}
+	if err := set(text); err != nil {
+		d.wrong(field, "%s", err)
+	}
+}
+
+// maxWhole limits whole numbers. Above it, a JSON number cannot represent every whole number.
 const maxWhole = 1 << 53
 
 func (d *document) scalar(n *source.Node, field string, v reflect.Value) {

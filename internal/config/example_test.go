@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/config"
 )
 
-// Flags overrule the environment, and that the defaults.
+// Flags override the environment, and the environment overrides the defaults.
 func ExampleLoad() {
 	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	config.Flags(flags)
@@ -23,7 +23,7 @@ func ExampleLoad() {
 	// Output: /var/lib/pawl 128KiB debug 127.0.0.1:7291 <nil>
 }
 
-// All faults are told at once, each with its field.
+// Validate reports all faults at once, each with its field.
 func ExampleConfig_Validate() {
 	c := config.Default()
 	c.LogLevel = "loud"

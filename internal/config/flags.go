@@ -6,21 +6,26 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack"
 )
 
-// Flags adds a flag for every setting to fs, with the defaults as their
-// defaults, plus --config for the file. The values are read by [Load].
+// Flags adds a flag for every setting to fs, except for the maps and lists that only the file can contain, and --config
+// for the path of the configuration file. The values of [Default] become the defaults of the flags. [Load] reads the
+// flags and reports the values that they refuse.
 func Flags(fs *pflag.FlagSet) {
 	fs.String("config", "", "YAML file with settings (environment and flags overrule it)")
 	c := Default()
-	bind(fs, &c)
+	settings := pflag.NewFlagSet("settings", pflag.ContinueOnError)
+	bind(settings, &c)
+	acceptAll(settings)
+	fs.AddFlagSet(settings)
 }
 
-// bind registers the settings with c as their storage and their default.
+// bind adds a flag for each setting that has one to fs. A flag stores its value in c, and its default is the value that c
+// has now.
 func bind(fs *pflag.FlagSet, c *Config) {
 	fs.StringVar(&c.Data, "data", c.Data, "directory of the store (required without --store)")
 	bindStore(fs, c)
 	fs.StringVar(&c.EncryptionKeyFile, "encryption-key-file", c.EncryptionKeyFile, "file of the key under which the store is encrypted: 16, 24 or 32 bytes, hex or base64")
 	fs.DurationVar(&c.DataKeyAge, "data-key-age", c.DataKeyAge, "how long one data key of an encrypted store is used for new files")
-	fs.StringVar(&c.Listen, "listen", c.Listen, "HOST:PORT of the gRPC port; port 0 takes a free one")
+	fs.StringVar(&c.Listen, "listen", c.Listen, "HOST:PORT of the gRPC port; port 0 selects a free port")
 	fs.StringVar(&c.Socket, "socket", c.Socket, "path of a Unix socket that serves the same")
 	fs.StringVar(&c.HTTP, "http", c.HTTP, "HOST:PORT of the JSON gateway (off by default)")
 	fs.StringArrayVar(&c.HTTPHosts, "http-host", c.HTTPHosts, "Host header that the gateway and the metrics accept besides loopback names (repeatable)")
@@ -30,7 +35,7 @@ func bind(fs *pflag.FlagSet, c *Config) {
 	fs.StringArrayVar(&c.PushAllow, "push-allow", c.PushAllow, "private address or CIDR that push notifications and webhooks may go to (repeatable)")
 	fs.StringArrayVar(&c.Packs, "pack", c.Packs, "pack file to register before serving (repeatable)")
 	fs.StringArrayVar(&c.Namespaces, "namespace", c.Namespaces, "namespace to serve besides default (repeatable)")
-	fs.StringVar(&c.Strict, "strict", c.Strict, "published version of the PromptPack format to validate packs against: 1.4.0 to 1.9.0; alone: 1.9.0")
+	fs.StringVar(&c.Strict, "strict", c.Strict, "published version of the PromptPack format to validate packs against: 1.4.0 to 1.9.0; without a value: 1.9.0")
 	fs.Lookup("strict").NoOptDefVal = pack.Newest
 	fs.BoolVar(&c.RequireBounded, "require-bounded", c.RequireBounded, "refuse packs with a loop that the pack does not bound")
 	fs.StringArrayVar(&c.AllowTools, "allow-tool", c.AllowTools, "tool that may be called, '*' for all (repeatable; none by default)")
@@ -59,7 +64,7 @@ func bind(fs *pflag.FlagSet, c *Config) {
 	fs.BoolVar(&c.Channelz, "channelz", c.Channelz, "serve gRPC channelz to principals with the scope admin")
 	fs.DurationVar(&c.DrainTimeout, "drain-timeout", c.DrainTimeout, "how long calls in flight have to finish after SIGTERM")
 	fs.DurationVar(&c.WallTime, "wall-time", c.WallTime, "duration of a run where neither the pack nor the start request sets one; 0 = no limit")
-	fs.DurationVar(&c.MaxWallTime, "max-wall-time", c.MaxWallTime, "longest duration of any run, over what its pack says; 0 = no limit")
+	fs.DurationVar(&c.MaxWallTime, "max-wall-time", c.MaxWallTime, "longest duration of any run, even if its pack allows more; 0 = no limit")
 	fs.DurationVar(&c.Lease, "lease", c.Lease, "lease of a turn: a worker that sends no heartbeat for so long loses the turn; the pack may set another")
 	fs.DurationVar(&c.StepGrace, "step-grace", c.StepGrace, "how long a step waits for its disconnected worker to reconnect")
 	fs.DurationVar(&c.RestartGrace, "restart-grace", c.RestartGrace, "how long after a start a step waits for the worker that had its lease before")
@@ -95,7 +100,7 @@ func bindStore(fs *pflag.FlagSet, c *Config) {
 	fs.StringVar(&c.StoreSchema, "store-schema", c.StoreSchema, "schema in the database of --store: one for each sidecar, or the same one for all with --peer-listen")
 	fs.BoolVar(&c.AcceptLossOnFailover, "accept-loss-on-failover", c.AcceptLossOnFailover, "serve on a database that can lose acknowledged commits, as one without a synchronous standby can on failover")
 	fs.BoolVar(&c.RequireSync, "require-sync", c.RequireSync, "refuse a database that has no connected synchronous standby")
-	fs.StringVar(&c.PeerListen, "peer-listen", c.PeerListen, "HOST:PORT at which the other sidecars on --store reach this one; turns on the cluster; port 0 takes a free one")
+	fs.StringVar(&c.PeerListen, "peer-listen", c.PeerListen, "HOST:PORT at which the other sidecars on --store connect to this one; turns on the cluster; port 0 selects a free port")
 	fs.StringVar(&c.PeerAddress, "peer-address", c.PeerAddress, "HOST:PORT at which the other sidecars reach --peer-listen (default: the bound one)")
 }
 
@@ -108,6 +113,7 @@ func bindLog(fs *pflag.FlagSet, c *Config) {
 func ModelFlags(fs *pflag.FlagSet, c *Config) {
 	fs.StringArrayVar(&c.Models, "model", c.Models, "model for runs that the sidecar executes: NAME=BASE_URL[#MODEL], anthropic+BASE_URL for Anthropic's form, responses+BASE_URL for OpenAI's Responses; its key is PAWL_MODEL_KEY_NAME (repeatable)")
 	fs.StringArrayVar(&c.ModelKeys, "model-key", c.ModelKeys, "file of a model's key: NAME=FILE (repeatable)")
+	fs.StringArrayVar(&c.Provider, "provider", c.Provider, "model for a provider key of packs (requires.providers): KEY=MODEL, where MODEL is the NAME of a --model (repeatable)")
 	fs.StringVar(&c.ModelsFile, "models", c.ModelsFile, "YAML file of further models: NAME: BASE_URL[#MODEL], or NAME: {url, key_file}; read again at SIGHUP")
 	fs.DurationVar(&c.ModelTimeout, "model-timeout", c.ModelTimeout, "how long one call of a model may take")
 }
@@ -120,7 +126,7 @@ func bindLimits(fs *pflag.FlagSet, l *Limits) {
 	fs.Var(&l.ConversationBytes, "limits-conversation-bytes", "size of a run's messages together")
 	fs.Var(&l.VariablesBytes, "limits-variables-bytes", "size of a run's variables together")
 	fs.Var(&l.CacheBytes, "limits-cache-bytes", "size of the run states held in memory")
-	fs.Var(&l.WatchBytes, "limits-watch-bytes", "size of the records that streams have buffered for readers that lag")
+	fs.Var(&l.WatchBytes, "limits-watch-bytes", "size of the records that all streams together have read and not yet sent; above it each reads one entry at a time")
 	fs.Var(&l.BlobBytes, "limits-blob-bytes", "size of one blob")
 	fs.IntVar(&l.Workers, "limits-workers", l.Workers, "connected workers of a namespace")
 	fs.IntVar(&l.WorkerTurns, "limits-worker-turns", l.WorkerTurns, "turns that one worker holds at once")

@@ -21,7 +21,7 @@ func FuzzFile(f *testing.F) {
 			t.Fatal(err)
 		}
 		c, begin := Default(), time.Now()
-		_ = readFile(path, &c)
+		_, _ = readFile(path, &c)
 		_, _ = ReadQuotas(path)
 		prices, err := ReadPrices(path)
 		for model, p := range prices {
@@ -61,14 +61,14 @@ func TestAliasBomb(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := Default()
-	if err := readFile(path, &c); err == nil || !strings.Contains(err.Error(), "10000 values") {
+	if _, err := readFile(path, &c); err == nil || !strings.Contains(err.Error(), "10000 values") {
 		t.Errorf("got %v", err)
 	}
 	few := "listen: &here 127.0.0.1:0\nhttp: *here\n"
 	if err := os.WriteFile(path, []byte(few), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := readFile(path, &c); err != nil || c.HTTP != "127.0.0.1:0" {
+	if _, err := readFile(path, &c); err != nil || c.HTTP != "127.0.0.1:0" {
 		t.Errorf("an alias: %v, %q", err, c.HTTP)
 	}
 }

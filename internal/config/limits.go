@@ -12,16 +12,18 @@ import (
 
 // CallLimits are the contents of [Config.CallLimits].
 type CallLimits struct {
-	// Tenant is the label that has a run's tenant as its value.
+	// Tenant is the key of the label that names a run's tenant, for example one of the operator's customers. Weights
+	// of a limit are by tenant.
 	Tenant string      `yaml:"tenant"`
 	List   []CallLimit `yaml:"limits"`
 }
 
-// CallLimit is one entry: a group of calls that are counted together, and their limits. 0 = no limit.
+// CallLimit is one entry of the file of call limits: a group of calls that are counted together, and their limits. 0
+// = no limit.
 type CallLimit struct {
 	ID string `yaml:"id"`
-	// Key is an expression that the rate limiter compiles. At is the position of the expression in the
-	// file.
+	// Key is a CEL expression; calls with the same result form one group. The rate limiter compiles it. At is the
+	// position of the expression in the file.
 	Key             string `yaml:"key"`
 	At              string `yaml:"-"`
 	Concurrent      int64  `yaml:"concurrent"`
@@ -29,7 +31,7 @@ type CallLimit struct {
 	TokensPerMinute int64  `yaml:"tokens_per_minute"`
 	// Weights are by tenant.
 	Weights map[string]int64 `yaml:"weights"`
-	// Provider reports whether the limits that providers report change the limits of this entry.
+	// Provider reports whether this entry's limits follow the rate limits that model providers report.
 	Provider bool `yaml:"provider"`
 }
 
@@ -42,8 +44,8 @@ const (
 
 var limitID = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
-// ReadCallLimits reads the file of [Config.CallLimits], YAML or JSON. Faults of the content are an [*Error]
-// with all of them; keys are not compiled.
+// ReadCallLimits reads the file of [Config.CallLimits], YAML or JSON. It does not compile the keys. An
+// [*Error] has all faults of the content.
 func ReadCallLimits(path string) (CallLimits, error) {
 	limits := CallLimits{Tenant: tenantsLabel}
 	d, err := readDocument("limits file", path, &limits)
@@ -97,7 +99,7 @@ func (d *document) limit(e *CallLimit, at string) {
 	}
 }
 
-// placed collects errors together with their positions in a file.
+// placed collects the faults of a file and adds the file's path, line and column to each of them.
 type placed struct {
 	list
 	path string

@@ -48,7 +48,7 @@ limits:
 	}
 }
 
-// TestBadCallLimits: each fault is told with its place, and nothing is taken.
+// TestBadCallLimits: each fault is reported with its place, and no limit is read.
 func TestBadCallLimits(t *testing.T) {
 	t.Parallel()
 	entry := func(rest string) string { return "limits:\n- {id: a, key: model" + rest + "}" }

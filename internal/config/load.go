@@ -4,55 +4,80 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 
-	"github.com/goccy/go-yaml"
 	"github.com/spf13/pflag"
 
 	"github.com/pawl-dev/pawl/internal/pack/source"
 	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
 )
 
-// maxFileBytes bounds a configuration file.
+// maxFileBytes bounds the configuration file, and each file of entries that a setting names.
 const maxFileBytes = 1 << 20
 
 // Lookup reads one environment variable; os.LookupEnv outside tests.
 type Lookup func(name string) (string, bool)
 
-// Load builds the configuration: defaults, then the file, then the environment,
-// then the flags that were given. The file is named by --config or PAWL_CONFIG.
-// The result is validated; the error is a [*Error] for every fault that is not
-// an unreadable file.
+// Load builds the configuration. It applies in order: defaults, file, environment, and the flags that were given; the
+// later one takes precedence. The flag --config or PAWL_CONFIG names the file. Load validates the result. An [*Error]
+// has all faults of the settings. If the file cannot be read, it has this fault and those of the environment and of the
+// flags: what the settings would be is then not known.
 func Load(flags *pflag.FlagSet, env Lookup) (Config, error) {
-	c := Default()
-	if path := fileName(flags, env); path != "" {
-		if err := readFile(path, &c); err != nil {
-			return Config{}, err
+	c, d, isRead := Default(), &document{}, true
+	var faults []Fault
+	if path, by := fileName(flags, env); path != "" {
+		read, err := readFile(path, &c)
+		if isRead = err == nil; isRead {
+			d, faults = read, read.list
+		} else if f, ok := errors.AsType[*Error](err); ok {
+			faults = f.Faults
+		} else {
+			faults = []Fault{{Field: by, Message: err.Error()}}
 		}
 	}
 	settings := pflag.NewFlagSet("settings", pflag.ContinueOnError)
 	bind(settings, &c)
-	faults := applyEnv(settings, env)
-	faults = append(faults, applyFlags(settings, flags)...)
-	faults = append(faults, c.faults()...)
+	// A value that was refused was not applied, so that the one in its place says nothing.
+	refused := make(map[string]bool)
+	maps.Copy(refused, d.faulty)
+	faults = append(faults, applyEnv(settings, env, refused)...)
+	faults = append(faults, applyFlags(settings, flags, refused)...)
+	c.origins = originsOf(d, settings, flags, env)
+	if isRead {
+		for _, f := range c.located(c.faults()) {
+			// If a store was refused, data seems to be missing.
+			if !refused[f.Field] && !(f.Field == "data" && refused["store"]) {
+				faults = append(faults, f)
+			}
+		}
+	}
 	if len(faults) > 0 {
 		return c, &Error{Faults: faults}
 	}
 	return c, nil
 }
 
-func fileName(flags *pflag.FlagSet, env Lookup) string {
+// fileName returns the path of the configuration file and the flag or variable that names it.
+func fileName(flags *pflag.FlagSet, env Lookup) (path, by string) {
 	if f := flags.Lookup("config"); f != nil && f.Changed {
-		return f.Value.String()
+		return f.Value.String(), "--config"
 	}
-	path, _ := env("PAWL_CONFIG")
-	return path
+	path, _ = env("PAWL_CONFIG")
+	return path, "PAWL_CONFIG"
 }
 
-func readFile(path string, c *Config) error { return readYAML("config file", path, c) }
+// readFile reads a configuration file into c. The document has the faults of its content.
+func readFile(path string, c *Config) (*document, error) {
+	raw, err := readBounded("config file", path)
+	if err != nil || len(bytes.TrimSpace(raw)) == 0 {
+		return &document{}, err
+	}
+	return parseDocument(path, raw, c)
+}
 
-// fileLimits bound the contents of a file, aliases expanded.
+// fileLimits bound the contents of each of these files after its YAML aliases are expanded.
 var fileLimits = source.Limits{Bytes: maxFileBytes, Depth: 32, Scalar: 64 << 10, Nodes: 10_000}
 
 // readBounded reads a file of settings.
@@ -71,8 +96,9 @@ func readBounded(what, path string) ([]byte, error) {
 	return raw, nil
 }
 
-// readTable is readBounded for a file that is read again while the sidecar runs. An empty file is an error:
-// it is probably about to be written, and would remove the current settings.
+// readTable reads a file within the size limit, as readBounded does, for files that are read again while the sidecar
+// runs. An empty file is an error: probably another program is still writing it, and it would remove the current
+// settings.
 func readTable(what, path string) ([]byte, error) {
 	raw, err := readBounded(what, path)
 	if err == nil && len(bytes.TrimSpace(raw)) == 0 {
@@ -81,40 +107,22 @@ func readTable(what, path string) ([]byte, error) {
 	return raw, err
 }
 
-// readYAML reads a file of settings into the value that into points to.
-func readYAML(what, path string, into any) error {
-	raw, err := readBounded(what, path)
-	if err != nil || len(bytes.TrimSpace(raw)) == 0 {
-		return err
-	}
-	return decodeYAML(path, raw, into)
-}
-
-func decodeYAML(path string, raw []byte, into any) error {
-	// The decoder expands aliases without a bound.
-	if f := source.BoundYAML(raw, fileLimits); f != nil {
-		return &Error{Faults: []Fault{{Field: path, Message: f.Error()}}}
-	}
-	if err := yaml.UnmarshalWithOptions(raw, into, yaml.DisallowUnknownField()); err != nil {
-		return &Error{Faults: []Fault{{Field: path, Message: dsn.Scrub(strings.TrimSpace(yaml.FormatError(err, false, true)))}}}
-	}
-	return nil
-}
-
 // EnvName returns the environment variable of a flag: "tls-cert" is PAWL_TLS_CERT.
 func EnvName(flag string) string {
 	return "PAWL_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// applyEnv applies the environment; a list is separated by commas.
-func applyEnv(settings *pflag.FlagSet, env Lookup) (faults []Fault) {
+// applyEnv sets the settings that environment variables contain; a list is separated by commas. It adds the settings
+// whose value is refused to refused.
+func applyEnv(settings *pflag.FlagSet, env Lookup, refused map[string]bool) (faults []Fault) {
 	settings.VisitAll(func(f *pflag.Flag) {
 		text, ok := env(EnvName(f.Name))
 		if !ok {
 			return
 		}
 		if err := setFromEnv(f, text); err != nil {
-			faults = append(faults, Fault{Field: EnvName(f.Name), Message: fmt.Sprintf("%q: %s", text, err)})
+			refused[settingOf(f.Name)] = true
+			faults = append(faults, Fault{Field: EnvName(f.Name), Message: refusal(f.Value, text, err)})
 		}
 	})
 	return faults
@@ -125,7 +133,8 @@ func setFromEnv(f *pflag.Flag, text string) error {
 	if !ok {
 		before := f.Value.String()
 		if err := f.Value.Set(text); err != nil {
-			// A failed Set may have cleared the setting, which would be a second fault.
+			// A Set that fails may have changed the setting to the zero value, which would be reported as a second
+			// fault. So the old value is restored.
 			_ = f.Value.Set(before)
 			return err
 		}
@@ -140,15 +149,25 @@ func setFromEnv(f *pflag.Flag, text string) error {
 	return list.Replace(items)
 }
 
-// applyFlags copies the given flags. They were parsed already, so a fault here is one of the setting itself.
-func applyFlags(settings, given *pflag.FlagSet) (faults []Fault) {
-	given.Visit(func(f *pflag.Flag) {
+// applyFlags copies the given flags into settings. It adds the settings whose value is refused to refused.
+func applyFlags(settings, flags *pflag.FlagSet, refused map[string]bool) (faults []Fault) {
+	flags.Visit(func(f *pflag.Flag) {
 		to := settings.Lookup(f.Name)
 		if to == nil {
 			return
 		}
-		if err := copyFlag(to.Value, f.Value); err != nil {
-			faults = append(faults, Fault{Field: "--" + f.Name, Message: err.Error()})
+		from, fault := f.Value, ""
+		if g, ok := from.(*given); ok {
+			from, fault = g.Value, g.fault
+		}
+		if fault == "" {
+			if err := copyFlag(to.Value, from); err != nil {
+				fault = err.Error()
+			}
+		}
+		if fault != "" {
+			refused[settingOf(f.Name)] = true
+			faults = append(faults, Fault{Field: "--" + f.Name, Message: fault})
 		}
 	})
 	return faults
@@ -156,7 +175,7 @@ func applyFlags(settings, given *pflag.FlagSet) (faults []Fault) {
 
 func copyFlag(to, from pflag.Value) error {
 	if url, ok := from.(*dsn.URL); ok {
-		// The text of the URL does not contain the password that was given.
+		// The String method of a URL hides its password, so the value is copied with Secret.
 		return to.Set(url.Secret())
 	}
 	list, ok := from.(pflag.SliceValue)

@@ -13,24 +13,24 @@ type Model struct {
 	Name string
 	// URL is BASE_URL[#MODEL], as in [Config.Models].
 	URL string
-	// KeyFile is the file with its key; "" = the key is in the environment, or there is none.
+	// KeyFile is the file with the model's key; "" = the key is in the environment, or there is none.
 	KeyFile string
-	// At is its position in the file, for faults.
+	// At is the position of the entry in the file, for messages about faults.
 	At string
 }
 
-// modelFields are the fields of an entry; url is required.
+// modelFields are the allowed fields of a model's entry in the file; url is required.
 var modelFields = []string{"key_file", "url"}
 
-// ReadModels reads the file of [Config.ModelsFile], YAML or JSON: NAME: BASE_URL[#MODEL], or
-// NAME: {url, key_file}, in order. Faults of the content are an [*Error] with all of them.
+// ReadModels reads the file of [Config.ModelsFile], YAML or JSON: NAME: BASE_URL[#MODEL], or NAME:
+// {url, key_file}. It keeps the order of the file. An [*Error] has all faults of the content.
 func ReadModels(path string) ([]Model, error) {
 	raw, err := readTable("models file", path)
 	if err != nil {
 		return nil, err
 	}
 	l := &modelList{priceList{placed{path: path}}}
-	root, f := source.Read(raw, fileLimits, func(twice source.Twice) {
+	root, f := source.Read(raw, fileLimits, func(twice source.DuplicateName) {
 		l.at(twice.Line, twice.Col, strings.Join(twice.Path, "."), "is given twice")
 	})
 	switch {

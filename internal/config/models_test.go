@@ -2,8 +2,10 @@ package config
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -17,7 +19,7 @@ func modelsFile(t *testing.T, text string) string {
 	return path
 }
 
-// TestReadModels: both forms, in the order of the file.
+// TestReadModels: both forms of an entry are read, in the order of the file.
 func TestReadModels(t *testing.T) {
 	t.Parallel()
 	got, err := ReadModels(modelsFile(t, "small: http://h/v1#s\nlarge: {url: https://h, key_file: /k}\na: http://h\n"))
@@ -30,7 +32,7 @@ func TestReadModels(t *testing.T) {
 	}
 }
 
-// TestBadModels: each fault is told with its place, and nothing is taken.
+// TestBadModels: each fault is reported with its place, and no model is read.
 func TestBadModels(t *testing.T) {
 	t.Parallel()
 	for text, says := range map[string]string{
@@ -47,5 +49,31 @@ func TestBadModels(t *testing.T) {
 		if _, ok := errors.AsType[*Error](err); !ok || got != nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v, %v", text, got, err)
 		}
+	}
+}
+
+// TestProviders: the bindings of the file and of the flags are combined, and each fault has its place.
+func TestProviders(t *testing.T) {
+	t.Parallel()
+	c := Default()
+	c.Providers, c.Provider = map[string]string{"a": "x", "b": "y"}, []string{"b=z", "c=w=1"}
+	if got := c.Bindings(); !maps.Equal(got, map[string]string{"a": "x", "b": "z", "c": "w=1"}) {
+		t.Errorf("got %v", got)
+	}
+	var l list
+	if c.providers(&l); len(l) != 0 {
+		t.Error(l)
+	}
+	c.Providers, c.Provider = map[string]string{"a b": "x", "c": ""}, []string{"k", "=m", "k=", "d d=m", "e=m", "e=n"}
+	c.providers(&l)
+	var fields []string
+	for _, f := range l {
+		fields = append(fields, f.Field)
+	}
+	if want := []string{"provider[0]", "provider[1]", "provider[2]", "provider[3]", "provider[5]", "providers[a b]", "providers[c]"}; !slices.Equal(fields, want) {
+		t.Errorf("faults %v", l)
+	}
+	if c := Default(); c.Bindings() != nil {
+		t.Error("without bindings there are some")
 	}
 }

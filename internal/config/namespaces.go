@@ -11,10 +11,12 @@ const maxNamespaces = 1000
 // defaultNamespace is always served.
 const defaultNamespace = "default"
 
-// namespaceName is the form of names in requests (see the contract).
+// namespaceName is the allowed form of the name of a namespace. The API (pawl.v1) has the same rule for names in
+// requests.
 var namespaceName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
 
-// digestName is the prefix of pack references by digest, so in NAMESPACE:PACK/AGENT it is not a namespace.
+// digestName is the text before the colon in a pack reference by digest ("sha256:..."). So in NAMESPACE:PACK/AGENT it
+// is not a namespace.
 const digestName = "sha256"
 
 // namespaces checks the names.

@@ -2,6 +2,8 @@ package config
 
 import (
 	"fmt"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -26,6 +28,24 @@ func TestConfigurationPage(t *testing.T) {
 	})
 	docpage.Check(t, "../../docs/reference/configuration.md", "settings", settings.String())
 	docpage.Check(t, "../../docs/reference/limits.md", "limits", limits.String())
+}
+
+// TestFilesPage: the table of files in docs/reference/configuration.md names every setting that names a file, so that it says whether SIGHUP
+// reads the file again.
+func TestFilesPage(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/reference/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, files, _ := strings.Cut(string(page), "\n## Files\n")
+	files, _, _ = strings.Cut(files, "\n## ")
+	named := regexp.MustCompile(`^(\S+ )?file `)
+	flagSet(t).VisitAll(func(f *pflag.Flag) {
+		if named.MatchString(f.Usage) && !strings.Contains(files, "`--"+f.Name+"`") {
+			t.Errorf("--%s (%s) is not in the table of files", f.Name, f.Usage)
+		}
+	})
 }
 
 func defaultOf(f *pflag.Flag) string {

@@ -6,31 +6,33 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl/internal/pack/source"
+	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
 )
 
 // Price is the price of a model's tokens, in US dollars per million tokens, with the same fields as in
 // x_pawl.prices of a pack.
 type Price struct {
 	Input, Output float64
-	// Cached and Reasoning are optional; nil = the same as Input and as Output.
+	// Cached and Reasoning are optional. nil means the price of Input for cached tokens, and of Output
+	// for reasoning tokens.
 	Cached, Reasoning *float64
 }
 
-// maxPrice bounds a price, as x_pawl.prices of a pack does.
+// maxPrice bounds a price, in US dollars per million tokens. Prices in packs (x_pawl.prices) have the same bound.
 const maxPrice = 1_000_000
 
-// priceFields are the names of the figures; input and output are required.
+// priceFields are the names of the fields of a price. input and output are required.
 var priceFields = []string{"cached", "input", "output", "reasoning"}
 
-// ReadPrices reads the file of [Config.Prices], YAML or JSON: prices by model. Faults of the
-// content are an [*Error] with all of them.
+// ReadPrices reads the file of [Config.Prices], YAML or JSON: prices by model. An [*Error] has all
+// faults of the content.
 func ReadPrices(path string) (map[string]Price, error) {
 	raw, err := readTable("prices file", path)
 	if err != nil {
 		return nil, err
 	}
 	l := &priceList{placed{path: path}}
-	root, f := source.Read(raw, fileLimits, func(twice source.Twice) {
+	root, f := source.Read(raw, fileLimits, func(twice source.DuplicateName) {
 		l.at(twice.Line, twice.Col, strings.Join(twice.Path, "."), "is given twice")
 	})
 	switch {
@@ -102,11 +104,12 @@ func (l *priceList) dollars(m *source.Member, field string) float64 {
 	return 0
 }
 
-// shown returns a value as a fault repeats it.
+// shown returns a value of the file as a text for a message about a fault, without the
+// passwords of addresses.
 func shown(v *source.Node) string {
 	text, err := json.Marshal(v.Plain())
 	if err != nil {
 		return "no value"
 	}
-	return source.Clip(string(text), 80)
+	return source.Clip(dsn.Scrub(string(text)), 80)
 }

@@ -37,13 +37,13 @@ func TestReadPrices(t *testing.T) {
 	if got, err := ReadPrices(pricesFile(t, "{}")); err != nil || len(got) != 0 {
 		t.Errorf("no prices: %v, %v", got, err)
 	}
-	// It is being written: nothing that holds is taken away by it.
+	// The file is still being written: the prices in force stay.
 	if got, err := ReadPrices(pricesFile(t, "\n")); err == nil {
 		t.Errorf("an empty file: %v", got)
 	}
 }
 
-// TestBadPrices: each fault is told with its place, and nothing is taken.
+// TestBadPrices: each fault is reported with its place, and no price is read.
 func TestBadPrices(t *testing.T) {
 	t.Parallel()
 	for text, says := range map[string][]string{

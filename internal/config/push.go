@@ -5,7 +5,8 @@ import (
 	"net/netip"
 )
 
-// PushPrefixes returns PushAllow as prefixes; the configuration must have been validated.
+// PushPrefixes returns the addresses and networks in PushAllow in parsed form; the configuration must have been
+// validated.
 func (c *Config) PushPrefixes() []netip.Prefix {
 	prefixes, _ := c.pushPrefixes()
 	return prefixes

@@ -3,8 +3,8 @@ package config
 // Quotas are the contents of [Config.QuotasFile]: limits by the names of the resources. Package quota checks
 // the names. 0 = no limit.
 type Quotas struct {
-	// Namespace and Principal are the default limits. They apply to each namespace and principal that
-	// is not named below, and to limits that the entry of a named one does not set.
+	// Namespace and Principal are the default limits. They apply to each namespace and principal
+	// without an entry in Namespaces and Principals, and to limits that such an entry does not set.
 	Namespace map[string]int64 `yaml:"namespace"`
 	Principal map[string]int64 `yaml:"principal"`
 	// Namespaces and Principals are by name.
@@ -12,12 +12,13 @@ type Quotas struct {
 	Principals map[string]map[string]int64 `yaml:"principals"`
 }
 
-// ReadQuotas reads the file. Its names and figures are not checked; an empty file is refused.
+// ReadQuotas reads the file of [Config.QuotasFile], YAML or JSON. It does not check names and figures.
+// An empty file is an error. An [*Error] has all faults of the content.
 func ReadQuotas(path string) (Quotas, error) {
 	var q Quotas
-	raw, err := readTable("quotas file", path)
+	d, err := readDocument("quotas file", path, &q)
 	if err == nil {
-		err = decodeYAML(path, raw, &q)
+		err = d.err()
 	}
 	return q, err
 }

@@ -21,17 +21,17 @@ type Retention struct {
 	Namespace string            `yaml:"namespace,omitempty" json:"namespace,omitempty"`
 	Status    []string          `yaml:"status,omitempty" json:"status,omitempty"`
 	Label     map[string]string `yaml:"label,omitempty" json:"label,omitempty"`
-	// Keep keeps the runs for ever. Otherwise at least one of the next three fields is set, and a run is
-	// deleted as soon as one of them does not keep it.
+	// Keep keeps the selected runs for ever. Without it, at least one of OlderThan, KeepNewest and MaxBytes is set. A
+	// run that exceeds any one of them is deleted.
 	Keep bool `yaml:"keep,omitempty" json:"keep,omitempty"`
 	// OlderThan is how long a run is kept after its end.
 	OlderThan time.Duration `yaml:"older_than,omitempty" json:"-"`
-	// KeepNewest is how many runs are kept in each namespace, those that began last.
+	// KeepNewest is how many runs the rule keeps in each namespace. It keeps those that began last.
 	KeepNewest int `yaml:"keep_newest,omitempty" json:"keep_newest,omitempty"`
-	// MaxBytes is the total size of the kept runs of a namespace, without their blobs; the runs that began
-	// first are deleted.
+	// MaxBytes is the total size of the kept runs of a namespace, without their blobs. If it is exceeded, the runs
+	// that began first are deleted.
 	MaxBytes Bytes `yaml:"max_bytes,omitempty" json:"max_bytes,omitempty"`
-	// Archive is the directory to which the run's file is written before it is deleted; "" = none.
+	// Archive is the directory into which a run is written as a file before it is deleted; "" = no file is written.
 	Archive string `yaml:"archive,omitempty" json:"archive,omitempty"`
 }
 
@@ -78,7 +78,8 @@ func (c *Config) rules() (rules []Retention, faults []Fault) {
 	return rules, faults
 }
 
-// ruleWords read the words of a rule in one line.
+// ruleWords are the names that a rule in one line (--retain) may contain, each with the function that reads its
+// value.
 var ruleWords = map[string]func(r *Retention, value string) error{
 	"name":      func(r *Retention, v string) error { r.Name = v; return nil },
 	"namespace": func(r *Retention, v string) error { r.Namespace = v; return nil },
@@ -110,7 +111,7 @@ var ruleWords = map[string]func(r *Retention, value string) error{
 	},
 }
 
-// readRule reads a rule in one line: words NAME=VALUE, separated by spaces.
+// readRule reads a rule in one line (--retain): NAME=VALUE, separated by spaces.
 func readRule(text string) (r Retention, err error) {
 	for word := range strings.FieldsSeq(text) {
 		name, value, ok := strings.Cut(word, "=")
@@ -125,7 +126,7 @@ func readRule(text string) (r Retention, err error) {
 	return r, nil
 }
 
-// retention checks the rules, and the ages of other data that is deleted.
+// retention checks the retention rules, and the settings that say how long other data is kept.
 func (c *Config) retention(l *list) {
 	rules, faults := c.rules()
 	*l = append(*l, faults...)
@@ -150,7 +151,7 @@ func (c *Config) retention(l *list) {
 	age(l, "retention_dead_letters", c.DeadLetterRetention)
 }
 
-// age checks how long data is kept, 0 = for ever.
+// age checks a setting that says how long data is kept; 0 = for ever.
 func age(l *list, field string, got time.Duration) {
 	if got != 0 {
 		between(l, field, got, time.Second, longestRun)

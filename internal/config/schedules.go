@@ -17,21 +17,22 @@ type Schedule struct {
 	// default UTC.
 	Cron     string `yaml:"cron"`
 	TimeZone string `yaml:"time_zone"`
-	// CatchUp selects the missed instants that are fired later: none (the default), last, all; CatchUpMost
-	// bounds all, default 100.
+	// CatchUp selects the missed times for which runs are started later: none (the default), last or
+	// all. CatchUpMost bounds their number if CatchUp is all, default 100.
 	CatchUp     string `yaml:"catch_up"`
 	CatchUpMost *int   `yaml:"catch_up_most"`
-	// MissedAfterSec is the delay after which an instant counts as missed, default 60; JitterSec is the
-	// longest random delay of an instant.
+	// MissedAfterSec is the delay in seconds after which a scheduled time counts as missed, default 60.
+	// JitterSec is the longest random delay of a start, in seconds.
 	MissedAfterSec *int `yaml:"late_sec"`
 	JitterSec      int  `yaml:"jitter_sec"`
 	// Paused means that no run is started.
 	Paused bool `yaml:"paused"`
-	// Overlap is allow (the default), or skip if the previous run has not ended.
+	// Overlap says whether a run starts while the schedule's previous run has not ended: allow (the default) starts
+	// it, skip does not.
 	Overlap string `yaml:"overlap"`
 
-	// Namespace, Pack, Agent, Entry, Variables, Input, Labels, Execution (WORKERS, the default, or SIDECAR)
-	// and MaxWallTimeSec are those of the run.
+	// Namespace, Pack, Agent, Entry, Variables, Input, Labels, Execution and MaxWallTimeSec describe the run that is
+	// started. Execution is WORKERS (the default) or SIDECAR.
 	Namespace string            `yaml:"namespace"`
 	Pack      string            `yaml:"pack"`
 	Agent     string            `yaml:"agent"`
@@ -40,14 +41,16 @@ type Schedule struct {
 	Input     string            `yaml:"input"`
 	Labels    map[string]string `yaml:"labels"`
 	Execution string            `yaml:"execution"`
-	// MaxWallTimeSec lowers the pack's wall time; 0 = the pack's.
+	// MaxWallTimeSec is the longest time between start and end of the run, if it is less than the pack's; 0 = the
+	// pack's.
 	MaxWallTimeSec int `yaml:"max_wall_time_sec"`
 
-	// Principal starts the run, default "schedule:ID"; with Scopes, default runs:write.
+	// Principal is the name of the principal that starts the run, default "schedule:ID". Scopes are its
+	// scopes, default runs:write.
 	Principal string   `yaml:"principal"`
 	Scopes    []string `yaml:"scopes"`
 
-	// Zone and JSON are TimeZone and Variables in parsed form.
+	// Zone and JSON are the parsed time zone TimeZone, and Variables as JSON.
 	Zone *time.Location `yaml:"-"`
 	JSON []byte         `yaml:"-"`
 }
@@ -59,10 +62,10 @@ const (
 	maxScheduleSec = 24 * 60 * 60
 )
 
-// ReadSchedules reads the file of [Config.Schedules], YAML or JSON. It returns the schedules in the order of
-// their ids, with defaults set. served are the existing namespaces. place returns the position of a field of
-// a schedule, for example "nightly.cron". Faults of the content are an [*Error] with all of them, each with
-// the name of its schedule.
+// ReadSchedules reads the file of [Config.Schedules], YAML or JSON. It returns the schedules in the order of their ids,
+// with defaults set. It does not check the cron expressions. served are the existing namespaces. place returns the
+// position of a field of a schedule, for example "nightly.cron". An [*Error] has all faults of the content, each with the
+// name of its schedule.
 func ReadSchedules(path string, served []string) (all []Schedule, place func(field string) string, err error) {
 	var file map[string]*Schedule
 	d, err := readDocument("schedules file", path, &file)
@@ -147,7 +150,8 @@ func (l *scheduleList) schedule(s *Schedule) {
 	}
 }
 
-// times checks cron, time zone, catch-up, delay and jitter.
+// times checks the time zone, the bounds of delay, catch-up, jitter and wall time, and sets their defaults. It does not
+// check cron.
 func (l *scheduleList) times(s *Schedule) {
 	if s.TimeZone == "" {
 		s.TimeZone = "UTC"
@@ -163,8 +167,7 @@ func (l *scheduleList) times(s *Schedule) {
 	l.number("max_wall_time_sec", &wall, 0, 0, int(longestRun/time.Second))
 }
 
-// word checks that a field has one of the allowed values. If the field is missing, word sets the first
-// allowed value.
+// word checks that a field has one of the allowed values. If the field is missing, it gets the first of them.
 func (l *scheduleList) word(field string, got *string, allowed ...string) {
 	if *got == "" {
 		*got = allowed[0]

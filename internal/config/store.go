@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
 )
 
-// schemaName is the allowed form of a schema name: one that never needs quotes.
+// schemaName is the allowed form of a schema name: one that needs no quotes, unless it is a keyword of SQL.
 var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 
 // SchemaFault returns the fault of a schema name; "" = it is valid.
@@ -26,7 +26,7 @@ func (c *Config) store(l *list) {
 	case !c.Store.IsZero() && c.Data != "":
 		l.add("store", "and data are set: the store is in a database or in a directory ('pawl migrate --from DIR --to URL' moves it)")
 	}
-	if dsn.Is(c.Data) {
+	if dsn.IsURL(c.Data) {
 		l.add("data", "is the URL of a database: give it as store")
 	}
 	if c.Store.IsZero() {
@@ -51,7 +51,7 @@ func (c *Config) store(l *list) {
 	c.peers(l)
 }
 
-// peers checks how other sidecars on the same database reach this one.
+// peers checks the addresses at which this sidecar is reached by the other sidecars that share its database.
 func (c *Config) peers(l *list) {
 	if c.PeerListen == "" {
 		if c.PeerAddress != "" {
@@ -68,7 +68,7 @@ func (c *Config) peers(l *list) {
 	}
 }
 
-// storeless refuses settings of a database if there is none.
+// storeless reports settings of a database as faults if no database is configured.
 func (c *Config) storeless(l *list) {
 	if c.StorePasswordFile != "" {
 		l.add("store_password_file", "needs store: the database that it is for")

@@ -102,10 +102,10 @@ func TestStoreFaults(t *testing.T) {
 		{args: []string{"--store", secretURL, "--peer-listen", ":7"}, want: "peer_address: is required where"},
 		{args: []string{"--store", secretURL, "--peer-listen", ":7", "--peer-address", "[::]:7"}, want: "peer_address: is required where"},
 		{args: []string{"--store", secretURL, "--peer-listen", ":7", "--peer-address", "a:0"}, want: `peer_address: port "0" is none of 1 to 65535`},
-		// The parser quotes the lines around what it does not know.
-		{file: "store: " + secretURL + "\nstor: 1\n", want: "unknown field"},
-		{file: "store: [" + secretURL + "]\n", want: "store: is no URL"},
-		{file: "store: {a: " + secretURL + "}\n", want: "store: is no URL"},
+		{file: "store: " + secretURL + "\nstor: 1\n", want: "c.yaml:2:1: stor: is not known"},
+		{file: "store: [" + secretURL + "]\n", want: "c.yaml:1:1: not valid YAML"},
+		{file: "store: ['" + secretURL + "']\n", want: "c.yaml:1:1: store: is [\"postgres://pawl@db.example"},
+		{file: "store: {a: '" + secretURL + "'}\n", want: "c.yaml:1:1: store: is {\"a\":\"postgres://pawl@db.example"},
 	} {
 		_, err := load(t, tt.file, tt.env, tt.args...)
 		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "s3cret") {
@@ -118,7 +118,7 @@ func TestStoreFaults(t *testing.T) {
 func TestAnAddressIsNoDirectory(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{secretURL: true, "postgresql://x/y": true, "./data": false, "postgres": false, "http://x": false} {
-		if dsn.Is(text) != want {
+		if dsn.IsURL(text) != want {
 			t.Errorf("%s is an address: %v", text, !want)
 		}
 	}

@@ -15,10 +15,22 @@ import (
 
 // Fault is one setting that cannot be used.
 type Fault struct {
-	// Field is the setting's name as in the file, or the origin of the value.
+	// Field is the name of the setting in the configuration file. It can also be where the value comes from: a file,
+	// with line and column, an environment variable or a flag.
 	Field string `json:"field"`
 	// Message says what is wrong and which values are allowed.
 	Message string `json:"message"`
+	// From is where the value of the setting comes from: a flag, an environment variable, or a file with line and
+	// column; "" = it is the default, or Field says it.
+	From string `json:"from,omitempty"`
+}
+
+// String returns the fault in one line.
+func (f Fault) String() string {
+	if f.From != "" {
+		return f.From + ": " + f.Field + ": " + f.Message
+	}
+	return f.Field + ": " + f.Message
 }
 
 // Error lists every fault of a configuration.
@@ -29,7 +41,7 @@ func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "configuration: %d fault(s)", len(e.Faults))
 	for _, f := range e.Faults {
-		fmt.Fprintf(&b, "\n  %s: %s", f.Field, f.Message)
+		fmt.Fprintf(&b, "\n  %s", f)
 	}
 	return b.String()
 }
@@ -66,6 +78,8 @@ func (c *Config) faults() []Fault {
 	c.gateway(&l)
 	c.agents(&l)
 	c.remotes(&l)
+	c.providers(&l)
+	c.mcp(&l)
 	_, faults := c.pushPrefixes()
 	l = append(l, faults...)
 	c.security(&l)
@@ -79,8 +93,8 @@ func (c *Config) faults() []Fault {
 	return l
 }
 
-// address checks HOST:PORT, in the same way for every listener, and that an address other than loopback is
-// allowed or authenticated.
+// address checks the HOST:PORT of a listener. An address other than loopback needs authentication of callers, or the
+// setting that allows it without.
 func (c *Config) address(l *list, field, addr string) {
 	host, ok := hostPort(l, field, addr, 0)
 	if ok && !loopback(host) && !c.Secured() && !c.InsecureBind {
@@ -88,7 +102,8 @@ func (c *Config) address(l *list, field, addr string) {
 	}
 }
 
-// hostPort checks HOST:PORT, with a port of at least `least`; false = it has no host.
+// hostPort checks HOST:PORT, and that the port is not below least. ok reports whether the address can be split into
+// host and port.
 func hostPort(l *list, field, addr string, least int) (host string, ok bool) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -101,7 +116,7 @@ func hostPort(l *list, field, addr string, least int) (host string, ok bool) {
 	return host, true
 }
 
-// telemetry checks the addresses for metrics and spans.
+// telemetry checks the addresses for metrics and spans, and the sampling rate.
 func (c *Config) telemetry(l *list) {
 	if c.Metrics != "" {
 		c.address(l, "metrics", c.Metrics)
@@ -226,7 +241,8 @@ func (c *Config) words(l *list) {
 	between(l, "blob_grace", c.BlobGrace, time.Minute, 10*365*24*time.Hour)
 }
 
-// longestRun bounds the wall times, with the same bound as in packs: 100 years.
+// longestRun bounds the settings of wall times (the time between start and end of a run), as in packs, and of retention
+// times: 100 years.
 const longestRun = 876_000 * time.Hour
 
 func oneOf(l *list, field, got string, allowed ...string) {

@@ -12,9 +12,9 @@ type special struct {
 	name   string
 }
 
-// specials are the ranges in IANA's special-purpose registries for IPv4 and IPv6, routed or not, and
-// ranges that RFCs have retired or reserved. IPv6 addresses outside of 2000::/3 are refused in any
-// case. The entries for them exist only so that the log contains a name.
+// specials are the address ranges that webhooks must not reach: the ranges in IANA's special-purpose
+// registries for IPv4 and IPv6, and ranges that RFCs have retired or reserved. All IPv6 addresses
+// outside of 2000::/3 are refused anyway; the list names some of them only for a clear error.
 var specials = []special{
 	{netip.MustParsePrefix("0.0.0.0/8"), "this network (RFC 791)"},
 	{netip.MustParsePrefix("10.0.0.0/8"), "private use (RFC 1918)"},
@@ -55,19 +55,19 @@ var specials = []special{
 // globalUnicast is the range of IPv6 addresses that are assigned for use on the Internet.
 var globalUnicast = netip.MustParsePrefix("2000::/3")
 
-// errNotPublic is wrapped by the errors of guard.
+// errNotPublic is the error that guard wraps when an address is not public.
 var errNotPublic = errors.New("is no public address; the operator can allow it (push_allow)")
 
-// guard returns an error for local addresses, because the URL of a caller must not reach services that
-// only this host can reach. It checks the address that is about to be dialed, so that a later change of
-// the address of a name has no effect.
+// guard returns an error for an address that is not public and not in allow. A URL that a caller
+// configures must not reach services that only this host can reach. guard checks the address that is
+// about to be dialed, so a later change of the DNS name has no effect.
 func guard(address string, allow []netip.Prefix) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return fmt.Errorf("address %q: %w", address, err)
 	}
-	// An IPv4 address in IPv6 form is treated as IPv4. The zone is removed, because no prefix contains
-	// an address with a zone.
+	// An IPv4 address in IPv6 form is treated as IPv4. The zone is removed, because netip.Prefix never
+	// contains an address with a zone.
 	ip := at.Addr().Unmap().WithZone("")
 	for _, prefix := range allow {
 		if prefix.Contains(ip) {

@@ -17,9 +17,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// TestSpecialAddresses: the first and the last address of every special range are
-// refused, with and without a zone or the clothes of IPv6; their neighbours outside
-// of every range are not.
+// TestSpecialAddresses: guard refuses the first and the last address of every special range, also with a zone
+// or as an IPv4-mapped IPv6 address. It allows the addresses beside a range that are in no other range.
 func TestSpecialAddresses(t *testing.T) {
 	t.Parallel()
 	judge := func(ip netip.Addr) error { return guard(netip.AddrPortFrom(ip, 443).String(), nil) }
@@ -65,7 +64,8 @@ func lastOf(p netip.Prefix) netip.Addr {
 	return ip
 }
 
-// TestAddressesThatWereDialed names what attackers asked for, and what everybody may.
+// TestAddressesThatWereDialed: guard refuses addresses that attackers have used. It allows public addresses,
+// and addresses in the list of allowed prefixes.
 func TestAddressesThatWereDialed(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{
@@ -94,8 +94,8 @@ func TestAddressesThatWereDialed(t *testing.T) {
 	}
 }
 
-// TestReceiversFaultsTellNothing: the owner of a webhook learns that its receiver does
-// not answer, not who resolves names here and what they resolve to.
+// TestReceiversFaultsTellNothing: the message for the owner of a webhook says that the receiver does not
+// answer. It contains no address of a resolver or a receiver, and not the path of the URL.
 func TestReceiversFaultsTellNothing(t *testing.T) {
 	t.Parallel()
 	missing := &net.DNSError{Err: "no such host", Name: "hook.example", Server: "10.96.0.10:53", IsNotFound: true}
@@ -130,8 +130,8 @@ func TestReceiversFaultsTellNothing(t *testing.T) {
 	}
 }
 
-// TestPosterJudgesWhatItDials: names are judged by what they resolve to, and a
-// redirection is not followed.
+// TestPosterJudgesWhatItDials: the poster checks the addresses that a name resolves to. It follows no
+// redirection.
 func TestPosterJudgesWhatItDials(t *testing.T) {
 	t.Parallel()
 	receiver := httptest.NewServer(http.RedirectHandler("http://169.254.169.254/", http.StatusTemporaryRedirect))
@@ -151,8 +151,8 @@ func TestPosterJudgesWhatItDials(t *testing.T) {
 	}
 }
 
-// TestRogueReceiver: an answer without end, in its headers or its body, costs what may be
-// read of it; where it answers 2xx it has taken the event.
+// TestRogueReceiver: the poster reads only a bounded part of an endless answer, in its headers or in its body.
+// If the status is 2xx, the receiver has taken the event.
 func TestRogueReceiver(t *testing.T) {
 	t.Parallel()
 	endless := func(head string, more string) string {
@@ -169,7 +169,7 @@ func TestRogueReceiver(t *testing.T) {
 				}
 				go func() {
 					defer conn.Close()
-					// An answer that comes before its request is none.
+					// Read the request first: the client ignores an answer that comes before its request.
 					if _, err := http.ReadRequest(bufio.NewReader(conn)); err != nil {
 						return
 					}

@@ -11,18 +11,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// agent is the other side: it keeps its tasks whatever happens to the sidecar,
-// and takes a message once.
+// agent is the agent of a delegation. It keeps its tasks when the sidecar stops. It executes a repeated
+// message once, unless repeats is set.
 type agent struct {
-	// play is what a task becomes when it gets its n-th message, from 1.
+	// play returns the task after the n-th message. n begins at 1.
 	play func(n int, message machine.AgentMessage) machine.AgentTask
-	// fault is met by a call before it has any effect, lost after it had.
-	fault, lost func(call string) error
-	// away: the agent cannot be found.
-	away func() error
-	// repeats: it does a message again that it gets again.
+	// fault returns the error of a call before the call has any effect, lostAnswer the error after it had its
+	// effect.
+	fault, lostAnswer func(call string) error
+	// unreachable returns an error if the agent cannot be found.
+	unreachable func() error
+	// repeats: the agent executes a repeated message again.
 	repeats bool
-	// unbound: it keeps to no lists of tools.
+	// unbound: the agent does not observe lists of tools.
 	unbound bool
 
 	mu      sync.Mutex
@@ -31,7 +32,7 @@ type agent struct {
 	taken   []machine.AgentMessage
 	changed chan struct{}
 	ended   []string
-	// walls are the wall times that came with each message, by its id.
+	// walls has the wall times that came with each message, by the id of the message.
 	walls map[string][]time.Duration
 }
 
@@ -39,7 +40,7 @@ func newAgent(play func(int, machine.AgentMessage) machine.AgentTask) *agent {
 	return &agent{
 		play: play, tasks: make(map[string]*machine.AgentTask), byID: make(map[string]string), changed: make(chan struct{}),
 		walls: make(map[string][]time.Duration),
-		fault: func(string) error { return nil }, lost: func(string) error { return nil }, away: func() error { return nil },
+		fault: func(string) error { return nil }, lostAnswer: func(string) error { return nil }, unreachable: func() error { return nil },
 	}
 }
 
@@ -47,7 +48,7 @@ var errUnreachable = &machine.AgentFault{Kind: machine.AgentUnreachable, Code: "
 
 // Peer implements delivery.Directory: every agent is this one.
 func (a *agent) Peer(context.Context, *machine.Delegation) (delivery.Peer, string, error) {
-	if err := a.away(); err != nil {
+	if err := a.unreachable(); err != nil {
 		return nil, "", err
 	}
 	return a, "https://agent/card", nil
@@ -65,7 +66,7 @@ func (a *agent) Send(_ context.Context, from *machine.Delegation, m machine.Agen
 		return machine.AgentTask{}, err
 	}
 	task := a.take(m)
-	return task, a.lost("send")
+	return task, a.lostAnswer("send")
 }
 
 func (a *agent) take(m machine.AgentMessage) machine.AgentTask {
@@ -148,14 +149,14 @@ func (a *agent) Cancel(_ context.Context, id string) error {
 	return nil
 }
 
-// messages are those that the agent took, in order.
+// messages returns the messages that the agent took, in order.
 func (a *agent) messages() []machine.AgentMessage {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return append([]machine.AgentMessage(nil), a.taken...)
 }
 
-// await returns once ok says so of the agent, whose lock it holds.
+// await returns once ok returns true. It calls ok with the agent's lock held.
 func (a *agent) await(ctx context.Context, ok func() bool) error {
 	for {
 		a.mu.Lock()
@@ -174,7 +175,7 @@ func (a *agent) await(ctx context.Context, ok func() bool) error {
 
 func text(s string) []machine.Part { return []machine.Part{{Kind: machine.PartText, Text: s}} }
 
-// done completes every task with its message as output.
-func done(_ int, m machine.AgentMessage) machine.AgentTask {
+// doneOutcome completes every task with its message as output.
+func doneOutcome(_ int, m machine.AgentMessage) machine.AgentTask {
 	return machine.AgentTask{State: machine.AgentCompleted, Status: "COMPLETED", Reason: "completed", Output: m.Parts}
 }

@@ -8,9 +8,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// callOff cancels the task of a delegation that is no longer needed. It removes the row when the agent
-// has confirmed the cancellation, or when the agent has been unreachable for too long. In the latter
-// case the agent's own limits end the task.
+// callOff cancels the task that an agent runs for a delegation, because the delegation is no longer needed. After the
+// agent has confirmed, callOff removes the cancellation from the outbox (the stored messages that still have to be sent).
+// callOff also removes it if there is no task to cancel, if the agent answers with an error, or if the agent is
+// unreachable for longer than GiveUp. In the last two cases the agent's own limits end the task.
 func (o *Outbox) callOff(ctx context.Context, row machine.OutboxRow) {
 	since, pause := time.Now(), time.Duration(0)
 	for ctx.Err() == nil {
@@ -18,7 +19,7 @@ func (o *Outbox) callOff(ctx context.Context, row machine.OutboxRow) {
 		fault, ok := errors.AsType[*machine.AgentFault](err)
 		done := err == nil || ok && (fault.Kind != machine.AgentUnreachable || time.Since(since) >= o.cfg.GiveUp)
 		if machine.IsDeleted(err) || machine.IsErased(err) {
-			// The row was removed together with the run or its values, so there is nothing to do.
+			// The outbox row was already removed when the run was deleted or its values were erased.
 			return
 		}
 		if errors.Is(err, machine.ErrNoStep) {
@@ -34,10 +35,9 @@ func (o *Outbox) callOff(ctx context.Context, row machine.OutboxRow) {
 	}
 }
 
-// cancel cancels the agent's task. If the message was never sent, there is no task
-// ([machine.ErrNoStep]). If the message may have arrived but the id of the task is unknown, cancel
-// sends the same message again in order to get the id. It does so only if a repeat is idempotent for
-// the agent and if the message may be sent now.
+// cancel cancels the agent's task of a delegation. If the delegation's message was never sent, there is
+// no task, and cancel returns [machine.ErrNoStep]. If the id of the task is unknown, cancel sends the
+// message again to get it. It does so only if the agent answers a repeated message with the same task.
 func (o *Outbox) cancel(ctx context.Context, row machine.OutboxRow) error {
 	del, err := o.cfg.Delegations.CalledOff(ctx, row)
 	if err != nil {
@@ -49,8 +49,8 @@ func (o *Outbox) cancel(ctx context.Context, row machine.OutboxRow) error {
 	}
 	task := del.Remote.TaskID
 	if task == "" && (del.Remote.Sent != machine.SentRepeatable || !peer.Idempotent()) {
-		// A message that is sent only to get the id could begin the task. The agent's own limits end
-		// the task.
+		// The id of the task is unknown. A repeated message would return it, but could also start the
+		// work a second time, so nothing is sent. The agent's own limits end the task.
 		return nil
 	}
 	if task == "" {

@@ -10,29 +10,31 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// delegation is one attempt of a step that an agent executes. It sends the message of the step and then
-// follows the agent's task until the task has ended. It continues after broken connections.
+// delegation is one attempt of a step that a remote agent executes over A2A. It sends the message of
+// the step and then follows the agent's task until the task has ended. It reconnects after broken
+// connections.
 type delegation struct {
-	o    *Outbox
-	row  machine.OutboxRow
-	news <-chan struct{}
-	// since is the time when the agent became unreachable. It is zero while the agent is reachable.
-	// pause is the length of the last pause. It grows until the task changes.
+	o       *Outbox
+	row     machine.OutboxRow
+	changed <-chan struct{}
+	// since is the time of the first of the failed attempts in a row. It is zero after an attempt without an error. pause
+	// is the length of the last pause between two attempts. It grows until the task changes, or until its stream has been
+	// open for its maximum time.
 	since time.Time
 	pause time.Duration
-	// hasTask means that the agent has a task for the delegation.
+	// hasTask means that the agent has already created a task for the delegation.
 	hasTask bool
-	// unsent means that this process announced the message in the journal and that the message
-	// certainly did not arrive. The journal does not contain the latter yet.
-	unsent bool
-	// doubt means that the message may have been sent but it is unknown whether it arrived.
-	doubt bool
+	// provenUnsent means that an error proved that the message did not arrive. The journal still says that
+	// the message is about to be sent, until withdraw records the correction.
+	provenUnsent bool
+	// mayBeSent means that the message may have been sent, but it is not known whether it arrived.
+	mayBeSent bool
 }
 
 var (
 	// errOver means that a delegation was answered or is no longer needed.
 	errOver = errors.New("the delegation is over")
-	// errLook means that the delegation may have changed and must be read again.
+	// errLook means that the delegation must be read from the store again, because it may have changed.
 	errLook = errors.New("look again")
 )
 
@@ -42,7 +44,7 @@ func (d *delegation) run(ctx context.Context) {
 		switch {
 		case errors.Is(err, errOver), errors.Is(err, machine.ErrNoStep):
 			return
-		case errors.Is(err, errLook):
+		case errors.Is(err, errLook): // neither a failure nor a success
 		case err != nil && ctx.Err() == nil:
 			if d.failed(ctx, err) {
 				return
@@ -53,14 +55,15 @@ func (d *delegation) run(ctx context.Context) {
 	}
 }
 
-// advance does the next action. It sends the message or the caller's answer, or it follows the task
-// until the task asks a question or ends.
+// advance does the next action of the delegation. It sends the step's message, sends the caller's answer to a question,
+// or follows the task until the task asks a question or ends. While the run is paused, it waits instead of sending. If
+// delegations are nested too deep, it makes the step fail.
 func (d *delegation) advance(ctx context.Context) error {
 	del, err := d.o.cfg.Delegations.Delegation(ctx, d.row)
 	if err != nil {
 		return err
 	}
-	d.hasTask, d.doubt = del.Remote.TaskID != "", del.Remote.MayBeSent() && !d.unsent
+	d.hasTask, d.mayBeSent = del.Remote.TaskID != "", del.Remote.MayBeSent() && !d.provenUnsent
 	if del.Depth >= machine.MaxDepth {
 		outcome := failure("MAX_DEPTH", fmt.Sprintf("delegations nest at most %d deep", machine.MaxDepth), true)
 		outcome.Metered = true
@@ -76,11 +79,11 @@ func (d *delegation) advance(ctx context.Context) error {
 	var task machine.AgentTask
 	switch {
 	case !d.hasTask:
-		task, err = d.ask(ctx, peer, &del, card)
+		task, err = d.sendMessage(ctx, peer, &del, card)
 	case del.Remote.Answer != 0:
 		task, err = d.answer(ctx, peer, &del)
 	default:
-		task, err = d.follow(ctx, peer, &del)
+		task, err = d.awaitTask(ctx, peer, &del)
 	}
 	if err != nil {
 		return err
@@ -88,35 +91,38 @@ func (d *delegation) advance(ctx context.Context) error {
 	return d.handleTask(ctx, &del, card, task)
 }
 
-// wait waits until the delegation may have changed. It is used while the run is paused.
+// wait blocks until the delegation may have changed in the store, and then returns errLook. It is
+// called while the run is paused.
 func (d *delegation) wait(ctx context.Context) error {
 	select {
-	case <-d.news:
+	case <-d.changed:
 	case <-ctx.Done():
 	}
 	return errLook
 }
 
-// ask sends the step's message to the agent. The journal first records that the message is about to be
-// sent. If a cancellation, a pause or the end of an approval was recorded before, the message is not
-// sent. If the agent's sends are not idempotent, the agent gets the message only once, unless the pack
-// permits a repeat: if it is unknown whether the message arrived, the pack's on_unknown decides. This
-// is also true if the agent's current configuration declares idempotent sends, because another agent
-// may have received the message.
-func (d *delegation) ask(ctx context.Context, peer Peer, del *machine.Delegation, card string) (machine.AgentTask, error) {
+// sendMessage sends the step's message to the agent. Before that, it records in the journal that the message is
+// about to be sent. If the run was paused, or the delegation was cancelled or its approval has expired,
+// sendMessage does not send the message.
+//
+// An agent that does not recognize repeated messages gets the message only once, unless the pack permits a repeat. If it
+// is then unknown whether the message arrived, the tool's on_unknown in the pack decides. The journal records before the
+// first send whether the agent recognizes repeats. The agent's current configuration alone is not enough, because another
+// agent may have received the message.
+func (d *delegation) sendMessage(ctx context.Context, peer Peer, del *machine.Delegation, card string) (machine.AgentTask, error) {
 	message, err := messageOf(peer, del)
 	if err != nil {
 		return machine.AgentTask{}, err
 	}
-	if d.unsent {
+	if d.provenUnsent {
 		return machine.AgentTask{}, cmp.Or(d.withdraw(ctx), errLook)
 	}
 	repeated := del.Remote.MayBeSent()
 	once := !mayRepeat(peer, del) || repeated && del.Remote.Sent != machine.SentRepeatable && del.OnUnknown != machine.Retry
-	lost := fmt.Sprintf("nobody knows whether the agent took message %s, and it would do the work again", message.ID)
+	lost := fmt.Sprintf("it is unknown whether the agent received message %s, and a second one would repeat the work", message.ID)
 	switch {
 	case repeated && once:
-		return machine.AgentTask{}, d.resolve(ctx, unknown("AGENT_UNREACHABLE", lost))
+		return machine.AgentTask{}, d.resolve(ctx, unknownOutcome("AGENT_UNREACHABLE", lost))
 	case !repeated:
 		if err := d.announce(ctx, del, machine.Remote{CardURL: card, Sent: sending(peer)}); err != nil {
 			return machine.AgentTask{}, err
@@ -128,19 +134,20 @@ func (d *delegation) ask(ctx context.Context, peer Peer, del *machine.Delegation
 	case err == nil || ctx.Err() != nil:
 		return task, err
 	case !repeated && !mayHaveArrived(err):
-		d.doubt = false
+		d.mayBeSent = false
 		if fault.Unsent {
-			d.unsent = true
+			d.provenUnsent = true
 			return task, errors.Join(err, d.withdraw(ctx))
 		}
 		return task, err
 	case !once || ok && fault.Kind != machine.AgentUnreachable:
 		return task, err
 	}
-	return task, d.resolve(ctx, unknown("AGENT_UNREACHABLE", lost+": "+err.Error()))
+	return task, d.resolve(ctx, unknownOutcome("AGENT_UNREACHABLE", lost+": "+err.Error()))
 }
 
-// sending returns the value that the journal records before a message is sent to this agent.
+// sending returns the value that the journal records before a message is sent: whether this agent
+// recognizes a repeated message.
 func sending(peer Peer) machine.Sending {
 	if peer.Idempotent() {
 		return machine.SentRepeatable
@@ -148,8 +155,8 @@ func sending(peer Peer) machine.Sending {
 	return machine.SentOnce
 }
 
-// announce records in the journal that the message is about to be sent. It returns errLook if the message may
-// not be sent.
+// announce records in the journal that the step's message is about to be sent. It returns errLook if
+// the message may not be sent.
 func (d *delegation) announce(ctx context.Context, del *machine.Delegation, remote machine.Remote) error {
 	ok, err := d.o.cfg.Delegations.Announce(ctx, d.row, remote)
 	if err != nil {
@@ -159,15 +166,16 @@ func (d *delegation) announce(ctx context.Context, del *machine.Delegation, remo
 		d.pause = d.o.sleep(ctx, d.pause)
 		return errLook
 	}
-	d.doubt, del.Remote = true, remote
+	d.mayBeSent, del.Remote = true, remote
 	return nil
 }
 
-// withdraw records that the announced message did not arrive.
+// withdraw records in the journal that the message did not arrive, although an earlier record says that
+// it is about to be sent.
 func (d *delegation) withdraw(ctx context.Context) error {
 	err := d.o.cfg.Delegations.NoteDelegation(ctx, d.row, machine.Remote{Sent: machine.SentNot}, nil)
 	if err == nil {
-		d.unsent = false
+		d.provenUnsent = false
 	}
 	return err
 }
@@ -186,19 +194,19 @@ func mayHaveArrived(err error) bool {
 	return fault.Code == resultTooLarge || fault.Code == brokeProtocol
 }
 
-// mayRepeat reports whether the message may be sent again, because a repeat does no harm or the pack
-// permits it.
+// mayRepeat reports whether a message may be sent to the agent twice. This is so if the agent
+// recognizes repeated messages or the pack permits repeats.
 func mayRepeat(peer Peer, del *machine.Delegation) bool {
 	return peer.Idempotent() || del.OnUnknown == machine.Retry
 }
 
-// answer sends the caller's answer to the agent's question. If the agent refuses the answer because its
-// author had no right to give it, the question stays open together with the refusal, and another
-// principal may answer it.
+// answer sends the caller's answer to the agent's question. If the author of the answer had no right to
+// give it, the agent refuses it. The question then stays open with the refusal, and another principal
+// may answer it.
 //
-// If the agent's sends are not idempotent, the agent gets the answer only once. For this purpose the
-// answer is first removed from the journal. If it does not arrive, the question is still open, and this
-// becomes known when the task is followed.
+// An agent that does not recognize repeated messages gets the answer only once, unless the pack permits a repeat. answer
+// then first records that no answer is left to send, and then sends it. If the answer does not arrive, the agent's task
+// still asks the question, and awaitTask reports the question again.
 func (d *delegation) answer(ctx context.Context, peer Peer, del *machine.Delegation) (machine.AgentTask, error) {
 	message := answerOf(del)
 	if !mayRepeat(peer, del) {
@@ -207,7 +215,7 @@ func (d *delegation) answer(ctx context.Context, peer Peer, del *machine.Delegat
 		}
 		taken := del.Remote
 		taken.Answer = 0
-		if err := d.note(ctx, taken, del.Remote, nil); err != nil {
+		if err := d.recordTask(ctx, taken, del.Remote, nil); err != nil {
 			return machine.AgentTask{}, err
 		}
 		del.Remote = taken
@@ -215,8 +223,8 @@ func (d *delegation) answer(ctx context.Context, peer Peer, del *machine.Delegat
 	task, err := peer.Send(ctx, del, message)
 	fault, ok := errors.AsType[*machine.AgentFault](err)
 	if ok && fault.Kind == machine.AgentRefuses {
-		// Another client may have answered, and the task may have ended. In this case the end of the
-		// task is used.
+		// An agent also refuses an answer if another client has already answered. If the task has ended
+		// because of that, this end is the result.
 		if now, gone := peer.Get(ctx, del.Remote.TaskID); gone == nil && now.State.Ended() {
 			return now, nil
 		}
@@ -233,10 +241,11 @@ func (d *delegation) answer(ctx context.Context, peer Peer, del *machine.Delegat
 	return task, err
 }
 
-// follow waits until the task asks a question, the task has ended, or the caller has answered
-// (errLook). If the stream breaks, it reads the task. If the agent no longer knows the task, the
-// outcome is unknown.
-func (d *delegation) follow(ctx context.Context, peer Peer, del *machine.Delegation) (machine.AgentTask, error) {
+// awaitTask waits until the task begins or ceases to ask a question, until it has ended, or until the delegation may have
+// changed in the store (errLook). If the stream of the task breaks or reaches its maximum time, awaitTask reads the task
+// with a unary call and returns it, even if it has not changed. If the agent no longer knows the task, the step's outcome
+// is unknown.
+func (d *delegation) awaitTask(ctx context.Context, peer Peer, del *machine.Delegation) (machine.AgentTask, error) {
 	listen, stop := context.WithTimeout(ctx, d.o.cfg.Follow)
 	defer stop()
 	stopped := d.stopOnNews(listen, stop)
@@ -255,7 +264,8 @@ func (d *delegation) follow(ctx context.Context, peer Peer, del *machine.Delegat
 	case moved != nil:
 		return *moved, nil
 	case errors.Is(interrupted, context.DeadlineExceeded):
-		// The stream reached its maximum time without an event, so the connection may be broken.
+		// The stream was open for its maximum time. The connection may be broken, so the task is read at once. The next
+		// pause is the shortest one.
 		d.pause = 0
 	case interrupted != nil:
 		return machine.AgentTask{}, errLook
@@ -264,22 +274,23 @@ func (d *delegation) follow(ctx context.Context, peer Peer, del *machine.Delegat
 	}
 	task, err := peer.Get(ctx, del.Remote.TaskID)
 	if isFault(err, machine.AgentNoTask) {
-		return task, d.resolve(ctx, unknown("AGENT_NO_TASK", "the agent no longer knows its task "+del.Remote.TaskID))
+		return task, d.resolve(ctx, unknownOutcome("AGENT_NO_TASK", "the agent no longer knows its task "+del.Remote.TaskID))
 	}
 	if err == nil && task.State.Asking() == del.Remote.Asking && !task.State.Ended() {
-		// There was no event, so the stream is opened again after a pause.
+		// The task has not changed, so its stream is opened again after a pause.
 		d.pause = d.o.sleep(ctx, d.pause)
 	}
 	return task, err
 }
 
-// stopOnNews ends a stream of the agent when the delegation changes in this sidecar.
+// stopOnNews starts a goroutine that calls stop, which ends the stream of the agent's task, when the delegation changes
+// in this sidecar. The returned channel is closed when the goroutine has ended.
 func (d *delegation) stopOnNews(listen context.Context, stop context.CancelFunc) <-chan struct{} {
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
 		select {
-		case <-d.news:
+		case <-d.changed:
 			stop()
 		case <-listen.Done():
 		}
@@ -287,33 +298,33 @@ func (d *delegation) stopOnNews(listen context.Context, stop context.CancelFunc)
 	return stopped
 }
 
-// handleTask records the agent's answer about the task. This is a new task, a question, or the end of
-// the task.
+// handleTask records in the journal what the agent reports about the task: its id, a question, or the
+// task's end.
 func (d *delegation) handleTask(ctx context.Context, del *machine.Delegation, card string, task machine.AgentTask) error {
 	known := del.Remote
-	task.Usage = assumed(&task, del.Lease)
+	task.Usage = assumedUsage(&task, del.Lease)
 	if task.ID == "" && task.State == machine.AgentCompleted {
-		// The agent has answered with a message instead of a task. If there is a task, this ends it.
+		// The agent has answered with a message instead of a task. The message ends the delegation, and
+		// its task if there is one.
 		task.ID = known.TaskID
 		return d.resolve(ctx, outcomeOf(task, card, del.Keyed))
 	}
 	if known.TaskID != "" && task.ID != known.TaskID {
-		return d.resolve(ctx, done(brokeProtocol, "the agent changed its task from "+known.TaskID+" to "+task.ID))
+		return d.resolve(ctx, doneOutcome(brokeProtocol, "the agent changed its task from "+known.TaskID+" to "+task.ID))
 	}
 	if task.State == machine.AgentCompleted || task.State.Ended() && known.TaskID != "" {
 		return d.resolve(ctx, outcomeOf(task, card, del.Keyed))
 	}
 	remote := machine.Remote{TaskID: task.ID, ContextID: task.ContextID, CardURL: card, Asking: task.State.Asking()}
-	if err := d.note(ctx, remote, known, task.Message); err != nil || !task.State.Ended() {
+	if err := d.recordTask(ctx, remote, known, task.Message); err != nil || !task.State.Ended() {
 		return err
 	}
 	return d.resolve(ctx, outcomeOf(task, card, del.Keyed))
 }
 
-// note records the id of the task and its question if they are new. It also does so if the task had
-// already failed when it was first read, for example after a crash, because a result contains the id of
-// its task.
-func (d *delegation) note(ctx context.Context, remote, known machine.Remote, said []machine.Part) error {
+// recordTask records the id of the task and its question in the journal if they have changed. It also records the id of a
+// task that has already failed. If the run refuses the record for good, the step fails.
+func (d *delegation) recordTask(ctx context.Context, remote, known machine.Remote, said []machine.Part) error {
 	if remote == known {
 		return nil
 	}
@@ -323,18 +334,18 @@ func (d *delegation) note(ctx context.Context, remote, known machine.Remote, sai
 	}
 	err := d.o.cfg.Delegations.NoteDelegation(ctx, d.row, remote, question)
 	if refusal := lasting(err); refusal != nil {
-		return d.resolve(ctx, done(refusal.Reason, refusal.Message))
+		return d.resolve(ctx, doneOutcome(refusal.Reason, refusal.Message))
 	}
 	d.pause = 0
 	return err
 }
 
-// resolve records the outcome of the step. If the run cannot accept the result, the step fails,
-// although the agent did the work.
+// resolve records the outcome of the step in the journal. If the run refuses the agent's result, for example because of
+// its size, resolve records that the step has failed. It returns errOver when an outcome is recorded.
 func (d *delegation) resolve(ctx context.Context, outcome machine.Outcome) error {
 	err := d.o.cfg.Delegations.ResolveDelegation(ctx, d.row, outcome)
 	if refusal := lasting(err); refusal != nil && outcome.OK {
-		err = d.o.cfg.Delegations.ResolveDelegation(ctx, d.row, done(refusal.Reason, refusal.Message))
+		err = d.o.cfg.Delegations.ResolveDelegation(ctx, d.row, doneOutcome(refusal.Reason, refusal.Message))
 	}
 	if err != nil {
 		return err
@@ -342,8 +353,8 @@ func (d *delegation) resolve(ctx context.Context, outcome machine.Outcome) error
 	return errOver
 }
 
-// lasting returns the error of the engine if the same input would cause the same error again. Otherwise
-// it returns nil.
+// lasting returns the runtime's error in err if the same input would fail again in the same way. For a
+// temporary error, for example a full queue, and for any other error it returns nil.
 func lasting(err error) *machine.Error {
 	refusal, ok := errors.AsType[*machine.Error](err)
 	if !ok || refusal.Code == machine.CodeUnavailable {
@@ -356,8 +367,9 @@ func lasting(err error) *machine.Error {
 	return refusal
 }
 
-// failed handles an error. If the error may be temporary, it waits. For any other error, or if errors
-// last too long, it makes the step fail. It reports whether the delegation is over.
+// failed handles an error of an attempt. After an error that may be temporary, it waits. After any
+// other error, or if the agent is unreachable for longer than GiveUp, it makes the step fail. over
+// reports whether the delegation is over.
 func (d *delegation) failed(ctx context.Context, cause error) (over bool) {
 	fault, ok := errors.AsType[*machine.AgentFault](cause)
 	if d.since.IsZero() {
@@ -369,9 +381,10 @@ func (d *delegation) failed(ctx context.Context, cause error) (over bool) {
 	}
 	if lasting {
 		outcome := failure(fault.Code, fault.Message, true)
-		outcome.Unknown = d.hasTask || d.doubt
-		// A message that the agent refused or did not receive consumes no budget.
-		outcome.Metered = !d.hasTask && (fault.Code == "AGENT_REFUSED" || !d.doubt)
+		outcome.Unknown = d.hasTask || d.mayBeSent
+		// A message that the agent refused or did not receive consumes no budget. Metered means that
+		// the usage, here zero, is complete.
+		outcome.Metered = !d.hasTask && (fault.Code == "AGENT_REFUSED" || !d.mayBeSent)
 		err := d.resolve(ctx, outcome)
 		if errors.Is(err, errOver) || errors.Is(err, machine.ErrNoStep) {
 			return true
@@ -383,7 +396,8 @@ func (d *delegation) failed(ctx context.Context, cause error) (over bool) {
 	return false
 }
 
-// sleep waits and returns the length of the pause. before is the length of the previous pause.
+// sleep waits twice as long as the previous pause (before), between Pause and MaxPause. It returns the
+// length of the pause.
 func (o *Outbox) sleep(ctx context.Context, before time.Duration) time.Duration {
 	pause := min(max(2*before, o.cfg.Pause), o.cfg.MaxPause)
 	timer := time.NewTimer(pause)

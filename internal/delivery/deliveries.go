@@ -20,34 +20,35 @@ type Poster interface {
 // Counts counts the outcomes of deliveries for metrics.
 type Counts interface {
 	// Delivery counts a try, with its outcome.
-	Delivery(kind machine.SubscriptionKind, became Became)
-	// DeliveryFault counts an internal error that blocks a delivery. doing is the action during which
-	// the error occurred.
-	DeliveryFault(kind machine.SubscriptionKind, doing Doing)
+	Delivery(kind machine.SubscriptionKind, became AttemptOutcome)
+	// DeliveryFault counts an internal error because of which events are not sent. doing is the action
+	// during which the error occurred.
+	DeliveryFault(kind machine.SubscriptionKind, doing Activity)
 }
 
-// Became is the outcome of one attempt of a delivery.
-type Became string
+// AttemptOutcome is the outcome of one attempt to send an event.
+type AttemptOutcome string
 
-// These are the outcomes of an attempt: the event arrived, the attempt failed, or the last attempt
-// failed.
+// These are the outcomes of an attempt to send an event: the event arrived, the attempt failed, or the
+// last attempt failed.
 const (
-	Delivered Became = "delivered"
-	Failed    Became = "failed"
-	Dead      Became = "dead"
+	Delivered AttemptOutcome = "delivered"
+	Failed    AttemptOutcome = "failed"
+	Dead      AttemptOutcome = "dead"
 )
 
-// Doing is the action of a delivery during which an internal error occurred.
-type Doing string
+// Activity is what a delivery was doing when an internal error occurred.
+type Activity string
 
-// These are the actions: reading from the store, and storing the position.
+// These are the actions in which an internal error may occur: reading from the store, and storing the
+// position of a subscription.
 const (
-	Reading Doing = "read"
-	Storing Doing = "store"
+	Reading Activity = "read"
+	Storing Activity = "store"
 )
 
-// Serve starts the deliveries of a new or changed subscription. It returns after the deliveries of the
-// earlier version of the subscription have ended.
+// Serve starts to send the events of a new or changed subscription. It returns after the sending for
+// the earlier version of the subscription has ended.
 func (o *Outbox) Serve(key machine.SubscriptionKey) {
 	feed := o.cfg.Feeds[key.Kind]
 	o.mu.Lock()
@@ -60,7 +61,7 @@ func (o *Outbox) Serve(key machine.SubscriptionKey) {
 	s := &sender{stop: stop, done: make(chan struct{})}
 	o.subs[key] = s
 	o.tasks.Go(func() {
-		defer o.unserve(key, s)
+		defer o.removeSender(key, s)
 		before.end()
 		(&delivery{o: o, key: key, feed: feed}).run(ctx)
 	})
@@ -68,8 +69,8 @@ func (o *Outbox) Serve(key machine.SubscriptionKey) {
 	before.end()
 }
 
-// unserve removes a sender that has ended.
-func (o *Outbox) unserve(key machine.SubscriptionKey, s *sender) {
+// removeSender removes a sender that has ended.
+func (o *Outbox) removeSender(key machine.SubscriptionKey, s *sender) {
 	s.stop()
 	close(s.done)
 	o.mu.Lock()
@@ -79,9 +80,9 @@ func (o *Outbox) unserve(key machine.SubscriptionKey, s *sender) {
 	}
 }
 
-// Stop ends the deliveries of a removed subscription. After it has returned, the receiver gets no more
-// messages. If Serve was already called for a new subscription with the same key, Stop starts the
-// deliveries of the new one again.
+// Stop ends the sending of events for a removed subscription. After Stop has returned, the receiver
+// gets no more messages. If a new subscription with the same key already exists, Stop starts the
+// sending for it.
 func (o *Outbox) Stop(key machine.SubscriptionKey) {
 	o.mu.Lock()
 	s := o.subs[key]
@@ -89,12 +90,13 @@ func (o *Outbox) Stop(key machine.SubscriptionKey) {
 	o.mu.Unlock()
 	s.end()
 	if s != nil {
-		// If there is no new subscription, these deliveries end immediately.
+		// If the store has a new subscription with this key, Serve starts to send its events. Otherwise
+		// the started goroutine ends immediately.
 		o.Serve(key)
 	}
 }
 
-// end stops the deliveries of a subscription and waits until they have ended. For a nil sender it does
+// end stops the goroutine of a subscription and waits until it has ended. For a nil sender it does
 // nothing.
 func (s *sender) end() {
 	if s != nil {
@@ -111,14 +113,16 @@ type delivery struct {
 	feed Feed
 	// sub is the subscription in the form in which it was last stored.
 	sub *machine.Subscription
-	// position stores the position of the subscription after the delivered events.
+	// position records how far the events of the subscription were delivered, and writes this to the
+	// store.
 	position position
-	// moved reports whether a delivery has succeeded since the last internal error.
+	// moved reports whether an event was delivered or became a dead letter since the last internal
+	// error.
 	moved bool
 }
 
-// run delivers until the subscription or ctx has ended. After an internal error it waits. The wait gets
-// longer with each error, until a delivery succeeds.
+// run sends events until the subscription or ctx has ended. After an internal error, run waits. Each
+// further error makes the wait longer, until an event was delivered.
 func (d *delivery) run(ctx context.Context) {
 	pause := time.Duration(0)
 	for ctx.Err() == nil {
@@ -143,7 +147,7 @@ func (d *delivery) run(ctx context.Context) {
 }
 
 // serve delivers events until the subscription has ended (io.EOF) or an internal error occurs.
-func (d *delivery) serve(ctx context.Context) (doing Doing, err error) {
+func (d *delivery) serve(ctx context.Context) (doing Activity, err error) {
 	if d.sub, err = d.o.cfg.Subscriptions.Subscription(ctx, d.key); err != nil {
 		return Reading, err
 	}
@@ -153,7 +157,7 @@ func (d *delivery) serve(ctx context.Context) (doing Doing, err error) {
 	if err := d.storePending(ctx); err != nil {
 		return Storing, err
 	}
-	if err := d.allowed(ctx); err != nil {
+	if err := d.checkAccess(ctx); err != nil {
 		return Reading, err
 	}
 	events, err := d.feed.Open(ctx, d.sub)
@@ -175,9 +179,10 @@ func (d *delivery) serve(ctx context.Context) (doing Doing, err error) {
 	}
 }
 
-// allowed returns an error if the owner may no longer read the records. A change of this right is
-// stored in the subscription's LastError, where the owner and the operator can see it.
-func (d *delivery) allowed(ctx context.Context) error {
+// checkAccess returns an error if the owner of the subscription may no longer read the records. When the
+// owner loses or regains this right, checkAccess stores it in the subscription's LastError, where the owner
+// and the operator can see it.
+func (d *delivery) checkAccess(ctx context.Context) error {
 	refused := d.feed.May(d.sub)
 	why := ""
 	if refused != nil {
@@ -191,15 +196,16 @@ func (d *delivery) allowed(ctx context.Context) error {
 	}
 	sub := *d.sub
 	sub.LastError = why
-	return errors.Join(refused, d.note(ctx, sub, nil))
+	return errors.Join(refused, d.storeSubscription(ctx, sub, nil))
 }
 
-// lostRight is the beginning of the error text for an owner that has lost its right.
+// lostRight is the beginning of the text that LastError has if the owner of a subscription may no
+// longer read the records.
 const lostRight = "OWNER_LOST_RIGHT"
 
 // storePending stores the position after the events that were delivered before an internal error, so
-// that these events are not sent again. If the subscription was replaced in the meantime, the position
-// is dropped.
+// that they are not sent again. If another caller has replaced the subscription in the meantime, the
+// position is dropped.
 func (d *delivery) storePending(ctx context.Context) error {
 	err := d.flush(ctx)
 	if errors.Is(err, machine.ErrSubscriptionChanged) {
@@ -209,18 +215,18 @@ func (d *delivery) storePending(ctx context.Context) error {
 	return err
 }
 
-// finish stores that the subscription has ended.
+// finish stores that the subscription has ended, and then returns io.EOF.
 func (d *delivery) finish(ctx context.Context) error {
 	sub := *d.sub
 	sub.Done = true
-	if err := d.note(ctx, sub, nil); err != nil {
+	if err := d.storeSubscription(ctx, sub, nil); err != nil {
 		return err
 	}
 	return io.EOF
 }
 
-// deliverAll delivers events in order. While it sends an event, the position after the previous event
-// is stored. When deliverAll returns, all positions are stored.
+// deliverAll delivers events in order. While it sends an event, it stores the position after the
+// previous events. When it returns without an error, the position after the last event is stored.
 func (d *delivery) deliverAll(ctx context.Context, events []machine.Delivery) error {
 	for i := range events {
 		if err := d.deliver(ctx, &events[i]); err != nil {
@@ -233,18 +239,19 @@ func (d *delivery) deliverAll(ctx context.Context, events []machine.Delivery) er
 // deliver tries to send one event until the event has arrived or becomes a dead letter.
 func (d *delivery) deliver(ctx context.Context, event *machine.Delivery) error {
 	for {
-		if err := d.due(ctx); err != nil {
+		if err := d.awaitNextAttempt(ctx); err != nil {
 			return err
 		}
 		if event.ID == "" {
 			return d.advance(ctx, event)
 		}
-		if err := d.allowed(ctx); err != nil {
+		if err := d.checkAccess(ctx); err != nil {
 			return err
 		}
 		cause := d.o.cfg.Post.Post(ctx, d.sub, *event)
 		if cause == nil {
-			// The answer of the receiver is used even if ctx has ended in the meantime.
+			// The receiver has the event, so it is recorded as delivered even if ctx has ended in the
+			// meantime.
 			d.moved = true
 			d.o.count(d.key.Kind, Delivered)
 			return d.advance(ctx, event)
@@ -261,8 +268,8 @@ func (d *delivery) deliver(ctx context.Context, event *machine.Delivery) error {
 	}
 }
 
-// retry records a failed attempt. If it was the last attempt, the event becomes a dead letter, given is
-// true, and the next event can be sent.
+// retry records a failed attempt to send an event. If it was the last attempt, the event becomes a dead
+// letter, and given is true. Then the next event can be sent.
 func (d *delivery) retry(ctx context.Context, event *machine.Delivery, cause error) (given bool, err error) {
 	now, sub := time.Now(), *d.sub
 	sub.Attempts++
@@ -272,7 +279,7 @@ func (d *delivery) retry(ctx context.Context, event *machine.Delivery, cause err
 		d.o.count(d.key.Kind, Failed)
 		pause := d.o.cfg.Pause << min(sub.Attempts, 20)
 		sub.NextAt = now.Add(min(pause, d.o.cfg.MaxRetry)).UnixNano()
-		return false, d.note(ctx, sub, nil)
+		return false, d.storeSubscription(ctx, sub, nil)
 	}
 	d.o.count(d.key.Kind, Dead)
 	sub.Dead++
@@ -282,12 +289,12 @@ func (d *delivery) retry(ctx context.Context, event *machine.Delivery, cause err
 	}
 	sub.After, sub.Index, sub.Attempts, sub.NextAt = event.After, event.Index, 0, 0
 	d.moved = true
-	return true, d.note(ctx, sub, letter)
+	return true, d.storeSubscription(ctx, sub, letter)
 }
 
-// note stores a changed subscription and, if there is one, a dead letter. It returns an error if
-// another caller has changed the subscription after it was read.
-func (d *delivery) note(ctx context.Context, sub machine.Subscription, letter *machine.DeadLetter) error {
+// storeSubscription stores a changed subscription, together with a dead letter if letter is not nil. It returns an
+// error if another caller has changed the subscription after it was read.
+func (d *delivery) storeSubscription(ctx context.Context, sub machine.Subscription, letter *machine.DeadLetter) error {
 	if err := d.o.cfg.Subscriptions.NoteTry(ctx, sub, d.sub, letter); err != nil {
 		return err
 	}
@@ -295,13 +302,13 @@ func (d *delivery) note(ctx context.Context, sub machine.Subscription, letter *m
 	return nil
 }
 
-// clockRecheck is the longest time that due sleeps before it reads the clock again. The operator may
-// set the clock in the meantime.
+// clockRecheck is the longest time that awaitNextAttempt sleeps before it reads the clock again, because the clock may
+// have been set.
 const clockRecheck = time.Second
 
-// due waits until the time of the next attempt, but not longer than MaxRetry, because the clock may
-// have been set back after the time was stored.
-func (d *delivery) due(ctx context.Context) error {
+// awaitNextAttempt waits until the time of the next attempt, which the subscription contains. It waits at most
+// MaxRetry, because the clock may have been set back after this time was stored.
+func (d *delivery) awaitNextAttempt(ctx context.Context) error {
 	begun := time.Now()
 	for {
 		wait := min(time.Until(time.Unix(0, d.sub.NextAt)), d.o.cfg.MaxRetry-time.Since(begun))
@@ -316,19 +323,19 @@ func (d *delivery) due(ctx context.Context) error {
 	}
 }
 
-func (o *Outbox) count(kind machine.SubscriptionKind, became Became) {
+func (o *Outbox) count(kind machine.SubscriptionKind, became AttemptOutcome) {
 	if o.cfg.Counts != nil {
 		o.cfg.Counts.Delivery(kind, became)
 	}
 }
 
-func (o *Outbox) fault(kind machine.SubscriptionKind, doing Doing) {
+func (o *Outbox) fault(kind machine.SubscriptionKind, doing Activity) {
 	if o.cfg.Counts != nil {
 		o.cfg.Counts.DeliveryFault(kind, doing)
 	}
 }
 
-// Resend sends a dead letter again. If the letter arrives, Resend removes it.
+// Resend makes one attempt to send a dead letter again. If the letter arrives, Resend removes it.
 func (o *Outbox) Resend(ctx context.Context, key machine.SubscriptionKey, n uint64) error {
 	sub, err := o.cfg.Subscriptions.Subscription(ctx, key)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/pawl-dev/pawl/test/testkit"
 )
 
-// many is a bound that no test meets.
+// many is a limit that no test reaches.
 const many = 1 << 20
 
 // numbers is a feed of the events 1 to last.
@@ -50,7 +50,7 @@ func (c *counter) Next(context.Context) ([]machine.Delivery, error) {
 
 func (c *counter) Close() {}
 
-// receiver takes deliveries; answer decides about each.
+// receiver takes deliveries. answer decides whether each one fails.
 type receiver struct {
 	mu     sync.Mutex
 	got    []string
@@ -94,12 +94,12 @@ func newPost(t *testing.T, store *testkit.Store, last uint64, to delivery.Poster
 	t.Helper()
 	p := &post{t: t, store: store, key: machine.SubscriptionKey{Kind: machine.SubscriptionWebhook, ID: "hook"}}
 	var err error
-	p.engine, err = services.New(services.Config{Config: runtime.Config{Store: store, Clock: services.SystemClock{}, IDs: &testkit.IDs{}}})
+	p.engine, err = services.New(services.Config{Config: runtime.Config{Store: store, Clock: runtime.SystemClock{}, IDs: &testkit.IDs{}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.box, err = delivery.New(delivery.Config{
-		Delegations: p.engine.Delegations, Subscriptions: p.engine.Subscriptions, Directory: newAgent(done), Post: to, Tries: 3, Pause: time.Microsecond, MaxRetry: time.Millisecond,
+		Delegations: p.engine.Delegations, Subscriptions: p.engine.Subscriptions, Directory: newAgent(doneOutcome), Post: to, Tries: 3, Pause: time.Microsecond, MaxRetry: time.Millisecond,
 		Feeds: map[machine.SubscriptionKind]delivery.Feed{machine.SubscriptionWebhook: numbers{last}},
 	})
 	if err != nil {
@@ -122,8 +122,8 @@ func (p *post) await(r *receiver) {
 	}
 }
 
-// TestDeliveries: each event arrives in order; one that never does becomes a dead
-// letter and holds up nobody; a restart goes on where it was.
+// TestDeliveries: the outbox delivers each event in order. An event that always fails becomes a dead letter
+// and does not delay the events after it. After a restart the outbox continues where it was.
 func TestDeliveries(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -150,7 +150,7 @@ func TestDeliveries(t *testing.T) {
 	}
 	second := newReceiver("8", func(string, int) error { return nil })
 	q := newPost(t, store, 8, second)
-	// What was stored last may be that the feed had ended then.
+	// The last stored change may be that the feed had ended.
 	sub, err := q.engine.Subscriptions.Subscription(ctx, q.key)
 	if err != nil || sub.After < 4 {
 		t.Fatalf("stored %+v, %v", sub, err)
@@ -179,7 +179,7 @@ func TestDeliveries(t *testing.T) {
 	}
 }
 
-// TestPost: what a receiver is shown, and what counts as taken.
+// TestPost: what the request to a receiver contains, and which answers mean that the receiver took the event.
 func TestPost(t *testing.T) {
 	t.Parallel()
 	var seen http.Header
@@ -249,7 +249,7 @@ func TestSignature(t *testing.T) {
 type slowFor struct {
 	id   string
 	free chan struct{}
-	// slow and fast take what arrives for that one and for all others.
+	// slow receives the deliveries of that subscription, fast those of all others.
 	slow, fast *receiver
 }
 
@@ -265,8 +265,8 @@ func (s *slowFor) Post(ctx context.Context, sub *machine.Subscription, event mac
 	return s.slow.Post(ctx, sub, event)
 }
 
-// TestSlowReceiver: a receiver that does not answer holds up its own events only,
-// and gets them in order once it does.
+// TestSlowReceiver: a receiver that does not answer delays only its own events. Once it answers, it gets them
+// in order.
 func TestSlowReceiver(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -296,7 +296,7 @@ func TestSlowReceiver(t *testing.T) {
 	}
 }
 
-// seen says of each delivery that it is on its way and holds it until it is free.
+// seen reports on underWay that a delivery has begun. Then it delivers as slowFor does.
 type seen struct {
 	*slowFor
 	underWay chan struct{}
@@ -310,8 +310,8 @@ func (h *seen) Post(ctx context.Context, sub *machine.Subscription, event machin
 	return h.slowFor.Post(ctx, sub, event)
 }
 
-// TestStopServesWhatWasMadeMeanwhile: a subscription that is made under the key of one
-// that is being removed is served, although the removal is told of last.
+// TestStopServesWhatWasMadeMeanwhile: a subscription is removed, and another one is made under the same key.
+// The outbox serves the new one, although Stop for the removed one comes last.
 func TestStopServesWhatWasMadeMeanwhile(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

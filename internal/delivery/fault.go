@@ -6,9 +6,9 @@ import (
 	"net/url"
 )
 
-// publicMessage returns the text of an error for the owner of a subscription. It may contain the host
-// name in the owner's URL, but not the address of this name, its resolver, or the addresses of this
-// host. The log contains more ([withoutURL]).
+// publicMessage returns the text of a delivery error for the owner of a subscription. The text may
+// contain the host name in the owner's URL. It does not contain the IP address of this name, the DNS
+// resolver, or addresses of this host. The log has the full error ([withoutURL]).
 func publicMessage(err error) string {
 	if err == nil {
 		return ""
@@ -37,7 +37,7 @@ func publicMessage(err error) string {
 	return err.Error()
 }
 
-// withoutURL returns the error for the log. It does not contain the receiver's URL, because the URL may
+// withoutURL removes the receiver's URL from an error before the error is logged, because the URL may
 // contain a secret.
 func withoutURL(err error) error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {

@@ -8,17 +8,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/packcache"
 )
 
-// messageOf returns the message that begins a delegation. It is also used when the message is sent
-// again in order to get the task's id. The message id consists of the run, the step and the attempt, so
-// it is always the same. messageOf returns an error if the agent would not apply the run's lists of
-// tools.
+// messageOf returns the message that begins a delegation. Its id consists of the run, the step and the attempt, so a
+// repeated message has the same id. messageOf returns an error if mayPass does not permit the message, or if the payload
+// cannot be read.
 func messageOf(peer Peer, d *machine.Delegation) (machine.AgentMessage, error) {
 	if !mayPass(peer, d) {
 		return machine.AgentMessage{}, &machine.AgentFault{Kind: machine.AgentRefuses, Code: "AGENT_UNBOUND", Unsent: true, Message: fmt.Sprintf(
 			"the run may not call every tool, and the agent %s does not declare that it keeps to the lists of others: "+
 				"name it in the sidecar's allowlist (--allow-tool %s) if it may work without them", d.Agent, d.Agent)}
 	}
-	p, err := packcache.ReadAgentPayload(d.Payload, true) // whether the payload is closed was decided at the request
+	p, err := packcache.ReadAgentPayload(d.Payload, true) // true: additional members were checked when the step was requested
 	var variables json.RawMessage
 	if err == nil && p.Variables != nil {
 		variables, err = json.Marshal(p.Variables)
@@ -41,14 +40,15 @@ func messageOf(peer Peer, d *machine.Delegation) (machine.AgentMessage, error) {
 	return m, nil
 }
 
-// mayPass reports whether the delegation may be sent to the agent with the run's lists of tools. This
-// is the case if the agent applies the lists, or if the operator's own list names the agent.
+// mayPass reports whether the message of the delegation may be sent to the agent. If the run may not
+// call every tool, the agent must apply the run's lists of tools, or the operator's allowlist must name
+// the agent.
 func mayPass(peer Peer, del *machine.Delegation) bool {
 	return peer.Bound() || !del.Policy.Binds() || del.Policy.Named
 }
 
-// answerOf returns the message with the caller's answer to a question. The message id contains the
-// record of the answer.
+// answerOf returns the message with the caller's answer to the agent's question. The message id ends
+// with the number of the answer's record, so a repeat has the same id.
 func answerOf(d *machine.Delegation) machine.AgentMessage {
 	return machine.AgentMessage{
 		ID:     fmt.Sprintf("%s/%d", messageID(&d.Row), d.Remote.Answer),

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -21,7 +22,7 @@ const (
 	DefaultMaxRetry = 10 * time.Minute
 )
 
-// scanPage is the maximum number of rows that are read when the outbox starts.
+// scanPage is the maximum number of outbox rows of one kind that are read when the outbox starts.
 const scanPage = 1 << 20
 
 // Config configures an [Outbox]. Delegations and Subscriptions are required. Zero values of the other fields
@@ -29,30 +30,31 @@ const scanPage = 1 << 20
 type Config struct {
 	Delegations   Delegations
 	Subscriptions Subscriptions
-	// Directory finds the agents. If it is nil, delegations wait.
+	// Directory finds the agents. If it is nil, delegations are not sent and stay in the store.
 	Directory Directory
-	// Feeds provide the events of subscriptions, by kind. A subscription whose kind has no feed gets no
-	// deliveries.
+	// Feeds provide the events of subscriptions, by the kind of the subscription. If a kind has no
+	// feed, the events of its subscriptions are not sent.
 	Feeds map[machine.SubscriptionKind]Feed
 	// Post delivers one event. Default: an HTTP POST that can reach only public addresses.
 	Post Poster
-	// Tries is the number of attempts after which a delivery becomes a dead letter. Default 12, which
+	// Tries is the number of attempts after which an event becomes a dead letter. Default 12, which
 	// takes 17 min.
 	Tries int
-	// MaxRetry is the longest pause between two attempts of a delivery. Default 10 min.
+	// MaxRetry is the longest pause between two attempts to send an event. Default 10 min.
 	MaxRetry time.Duration
 	// Counts counts the outcomes of deliveries. It may be nil.
 	Counts Counts
 	// Log receives errors that are not returned to a caller. Default: the log is discarded.
 	Log *slog.Logger
-	// Pause is the first pause and MaxPause the longest pause before an unreachable agent is tried
-	// again. Defaults 250 ms and 30 s.
+	// Pause is the first pause and MaxPause the longest pause before an unreachable agent is tried again. The pauses
+	// between two attempts to send an event begin with twice Pause. Defaults 250 ms and 30 s.
 	Pause    time.Duration
 	MaxPause time.Duration
-	// GiveUp is how long an agent may be unreachable before the step fails. Default 5 min.
+	// GiveUp is how long an agent may be unreachable before the step of the delegation fails. Default 5
+	// min.
 	GiveUp time.Duration
-	// Follow is the longest time for which one stream of a task stays open. After that the stream is
-	// opened again, so that a broken connection is noticed. Default 10 min.
+	// Follow is the longest time for which the stream of an agent's task stays open. After that the
+	// stream is opened again, so that a broken connection is noticed. Default 10 min.
 	Follow time.Duration
 }
 
@@ -79,7 +81,8 @@ func orDefault(d, def time.Duration) time.Duration {
 	return d
 }
 
-// Outbox sends the messages and events that are in the store. It is created with [New].
+// Outbox sends the delegations, cancellations and events that are in the store. It is created with
+// [New].
 type Outbox struct {
 	cfg Config
 
@@ -87,16 +90,16 @@ type Outbox struct {
 	// ctx is set while Run is running.
 	ctx  context.Context //nolint:containedctx // the life of the goroutines, not of a call
 	live map[machine.OutboxRow]*sender
-	// subs are the subscriptions whose events are currently delivered.
+	// subs contains the running goroutine of each subscription whose events are sent.
 	subs  map[machine.SubscriptionKey]*sender
 	tasks sync.WaitGroup
 }
 
-// sender is the running goroutine of one row or one subscription.
+// sender is a running goroutine, which sends one outbox row or the events of one subscription.
 type sender struct {
 	stop context.CancelFunc
-	// news contains at most one token. The token means that the delegation may have changed.
-	news chan struct{}
+	// changed is a channel of capacity 1. A value in it means that the delegation may have changed.
+	changed chan struct{}
 	// done is closed when the goroutine of a subscription has ended.
 	done chan struct{}
 }
@@ -109,13 +112,13 @@ func New(cfg Config) (*Outbox, error) {
 	return &Outbox{cfg: cfg.withDefaults(), live: make(map[machine.OutboxRow]*sender), subs: make(map[machine.SubscriptionKey]*sender)}, nil
 }
 
-// Run sends until ctx ends. It first sends the stored items, and then the items that are passed to
-// [Outbox.Observe].
+// Run sends messages until ctx ends: those that are in the store when it starts, and those of new commits
+// ([Outbox.OnCommit]).
 func (o *Outbox) Run(ctx context.Context) error {
 	o.mu.Lock()
 	o.ctx = ctx
 	o.mu.Unlock()
-	if err := errors.Join(o.stored(ctx), o.subscribed(ctx)); err != nil {
+	if err := errors.Join(o.serveStoredRows(ctx), o.serveStoredSubscriptions(ctx)); err != nil {
 		return err
 	}
 	<-ctx.Done()
@@ -126,8 +129,9 @@ func (o *Outbox) Run(ctx context.Context) error {
 	return nil
 }
 
-// stored starts the delegations and cancellations that are in the store.
-func (o *Outbox) stored(ctx context.Context) error {
+// serveStoredRows starts a goroutine for each delegation and each cancellation that is in the store when the
+// outbox starts.
+func (o *Outbox) serveStoredRows(ctx context.Context) error {
 	for _, kind := range []machine.OutboxKind{machine.OutboxDelegation, machine.OutboxCancel} {
 		rows, err := patient(ctx, o, func() ([]machine.OutboxRow, error) { return o.cfg.Delegations.Outbox(ctx, kind, scanPage) })
 		if err != nil {
@@ -140,8 +144,8 @@ func (o *Outbox) stored(ctx context.Context) error {
 	return nil
 }
 
-// subscribed starts the deliveries of the subscriptions in the store.
-func (o *Outbox) subscribed(ctx context.Context) error {
+// serveStoredSubscriptions starts a goroutine for each subscription that is in the store when the outbox starts.
+func (o *Outbox) serveStoredSubscriptions(ctx context.Context) error {
 	for kind := range o.cfg.Feeds {
 		subs, err := patient(ctx, o, func() ([]machine.Subscription, error) { return o.cfg.Subscriptions.Subscriptions(ctx, kind, "") })
 		if err != nil {
@@ -156,7 +160,8 @@ func (o *Outbox) subscribed(ctx context.Context) error {
 	return nil
 }
 
-// patient calls read repeatedly while the store is unavailable. If ctx has ended, it returns no items.
+// patient reads from the store with the function read. While the store is unavailable, it repeats the call. If ctx ends,
+// it drops the error.
 func patient[T any](ctx context.Context, o *Outbox, read func() ([]T, error)) ([]T, error) {
 	for pause := time.Duration(0); ; {
 		got, err := read()
@@ -171,13 +176,16 @@ func patient[T any](ctx context.Context, o *Outbox, read func() ([]T, error)) ([
 	}
 }
 
-// Observe starts and stops senders after a commit. It never blocks.
-func (o *Outbox) Observe(b *machine.Batch) {
+// OnCommit implements [runtime.Observer]. It starts a goroutine for each delegation and cancellation that the commit
+// added, and stops the goroutines of the rows that the commit removed. It wakes the delegations that an answer or the end
+// of a pause concerns. It never blocks.
+func (o *Outbox) OnCommit(c *runtime.Commit) {
+	b := c.Batch
 	for i := range b.OutboxRemoved {
-		o.end(named(b, b.OutboxRemoved[i]))
+		o.end(withNamespace(b, b.OutboxRemoved[i]))
 	}
 	for i := range b.OutboxAdded {
-		o.begin(named(b, b.OutboxAdded[i]))
+		o.begin(withNamespace(b, b.OutboxAdded[i]))
 	}
 	switch input := b.Input.Command.(type) {
 	case machine.SendInput:
@@ -189,13 +197,15 @@ func (o *Outbox) Observe(b *machine.Batch) {
 	}
 }
 
-// named returns a row with its namespace. The rows of a batch may not contain it.
-func named(b *machine.Batch, row machine.OutboxRow) machine.OutboxRow {
+// withNamespace returns a row of a batch with the run's namespace, because the rows of a batch may not contain
+// it.
+func withNamespace(b *machine.Batch, row machine.OutboxRow) machine.OutboxRow {
 	row.Namespace = b.State.Namespace
 	return row
 }
 
-// begin starts the sender of a row. If it is already running, begin does nothing.
+// begin starts a goroutine that sends an outbox row. If this goroutine is already running, begin does
+// nothing.
 func (o *Outbox) begin(row machine.OutboxRow) {
 	if o.cfg.Directory == nil || row.Kind != machine.OutboxDelegation && row.Kind != machine.OutboxCancel {
 		return
@@ -206,7 +216,7 @@ func (o *Outbox) begin(row machine.OutboxRow) {
 		return
 	}
 	ctx, stop := context.WithCancel(o.ctx)
-	s := &sender{stop: stop, news: make(chan struct{}, 1)}
+	s := &sender{stop: stop, changed: make(chan struct{}, 1)}
 	o.live[row] = s
 	o.tasks.Go(func() {
 		defer o.forget(row, s)
@@ -215,12 +225,12 @@ func (o *Outbox) begin(row machine.OutboxRow) {
 			return
 		}
 		if untilDue(ctx, row) {
-			(&delegation{o: o, row: row, news: s.news}).run(ctx)
+			(&delegation{o: o, row: row, changed: s.changed}).run(ctx)
 		}
 	})
 }
 
-// untilDue waits until a row is due. It returns false if the row is no longer needed.
+// untilDue waits until the time row.Due. It returns false if ctx ends first.
 func untilDue(ctx context.Context, row machine.OutboxRow) bool {
 	left := time.Until(time.Unix(0, row.Due))
 	if left <= 0 {
@@ -245,7 +255,7 @@ func (o *Outbox) forget(row machine.OutboxRow, s *sender) {
 	}
 }
 
-// end stops the sender of a row that is no longer needed.
+// end stops the goroutine that sends an outbox row, because the row is no longer needed.
 func (o *Outbox) end(row machine.OutboxRow) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -254,15 +264,15 @@ func (o *Outbox) end(row machine.OutboxRow) {
 	}
 }
 
-// wake makes the delegation of a step read its state again. If step is 0, it does this for all
-// delegations of a run.
+// wake makes the goroutine of a step's delegation read its state again. If step is 0, wake does this
+// for all delegations of the run.
 func (o *Outbox) wake(s *machine.State, step uint32) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for row, sender := range o.live {
 		if row.RunID == s.RunID && (step == 0 || row.Step == step) && row.Namespace == s.Namespace {
 			select {
-			case sender.news <- struct{}{}:
+			case sender.changed <- struct{}{}:
 			default:
 			}
 		}

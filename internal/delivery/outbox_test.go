@@ -90,22 +90,21 @@ func newRigOf(t *testing.T, a *agent, pack string) *rig {
 // open starts engine and outbox, as a process does.
 func (r *rig) open() {
 	r.t.Helper()
-	var box *delivery.Outbox
 	allow := r.allow
 	if allow == nil {
 		allow = []string{"*"}
 	}
 	engine, err := services.New(services.Config{Config: runtime.Config{
-		Store: r.store, Clock: services.SystemClock{}, IDs: r.ids, AllowTools: allow,
+		Store: r.store, Clock: runtime.SystemClock{}, IDs: r.ids, AllowTools: allow,
 	}})
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	engine.Attach(runtime.Hooks{OnCommit: []runtime.Observer{runtime.ObserverFunc(func(c *runtime.Commit) { box.Observe(c.Batch) })}})
-	box, err = delivery.New(delivery.Config{Delegations: engine.Delegations, Subscriptions: engine.Subscriptions, Directory: r.agent, Pause: time.Millisecond, MaxPause: 2 * time.Millisecond, GiveUp: max(r.giveUp, time.Millisecond)})
+	box, err := delivery.New(delivery.Config{Delegations: engine.Delegations, Subscriptions: engine.Subscriptions, Directory: r.agent, Pause: time.Millisecond, MaxPause: 2 * time.Millisecond, GiveUp: max(r.giveUp, time.Millisecond)})
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	engine.Attach(runtime.Hooks{OnCommit: []runtime.Observer{box}})
 	ctx, cancel := context.WithCancel(r.ctx)
 	var loops sync.WaitGroup
 	loops.Go(func() { _ = engine.Run(ctx) })
@@ -143,8 +142,8 @@ func (r *rig) delegate(messages ...string) {
 	}
 }
 
-// until watches the run until ok says so of it.
-func (r *rig) until(what string, ok func(*machine.State) bool) *machine.State {
+// awaitState watches the run until ok says so of it.
+func (r *rig) awaitState(what string, ok func(*machine.State) bool) *machine.State {
 	r.t.Helper()
 	w, err := r.Watch(r.ctx, streams.Request{Call: runtime.Call{Principal: admin}, Follow: true, Filter: streams.Filter{RunID: r.run, Kinds: allKinds}})
 	if err != nil {
@@ -170,7 +169,7 @@ var allKinds = []machine.RecordKind{
 	machine.RecInputReceived, machine.RecStepCancelled, machine.RecEnded,
 }
 
-func answered(n int) func(*machine.State) bool {
+func isAnswered(n int) func(*machine.State) bool {
 	return func(s *machine.State) bool {
 		for i := range s.Steps {
 			if s.Steps[i].Status == machine.StepStatusPending {
@@ -199,12 +198,12 @@ func TestFanOut(t *testing.T) {
 		if m.Parts[0].Text == "b" {
 			return machine.AgentTask{State: machine.AgentFailed, Status: "ESCALATED", Reason: "turn_failed", Message: text("no idea")}
 		}
-		task := done(0, m)
+		task := doneOutcome(0, m)
 		task.Artifacts = []machine.AgentArtifact{{Name: "note", Parts: []machine.Part{{Kind: machine.PartJSON, Data: []byte(`{"n":1}`)}}}}
 		return task
 	}))
 	r.delegate("a", "b", "c")
-	r.until("the answers", answered(3))
+	r.awaitState("the answers", isAnswered(3))
 	steps := r.steps()
 	for i, want := range []string{"a", "", "c"} {
 		if want == "" {
@@ -237,10 +236,10 @@ func TestFanOut(t *testing.T) {
 // works once.
 func TestLostAnswers(t *testing.T) {
 	t.Parallel()
-	a := newAgent(done)
+	a := newAgent(doneOutcome)
 	var mu sync.Mutex
 	failures := 5
-	a.lost = func(string) error {
+	a.lostAnswer = func(string) error {
 		mu.Lock()
 		defer mu.Unlock()
 		if failures--; failures >= 0 {
@@ -253,7 +252,7 @@ func TestLostAnswers(t *testing.T) {
 	r.giveUp = time.Minute
 	r.open()
 	r.delegate("once")
-	r.until("the answer", answered(1))
+	r.awaitState("the answer", isAnswered(1))
 	if got := r.agent.messages(); len(got) != 1 {
 		t.Fatalf("the agent took %d messages", len(got))
 	}
@@ -270,10 +269,10 @@ func TestRestarts(t *testing.T) {
 	r.delegate("slow")
 	r.restart()
 	noted := func(s *machine.State) bool { return len(s.Steps) == 1 && s.Steps[0].Remote != nil }
-	r.until("the task's id", noted)
+	r.awaitState("the task's id", noted)
 	r.restart()
 	a.set("task-1", machine.AgentTask{State: machine.AgentAsks, Message: text("which?")})
-	asked := r.until("the question", func(s *machine.State) bool { return s.Awaiting == machine.AwaitInput })
+	asked := r.awaitState("the question", func(s *machine.State) bool { return s.Awaiting == machine.AwaitInput })
 	if asked.Status != machine.Waiting || asked.Steps[0].Remote.TaskID != "task-1" {
 		t.Fatalf("asked %+v", asked)
 	}
@@ -288,10 +287,10 @@ func TestRestarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.restart()
-	r.until("the answer's way", func(s *machine.State) bool { return s.Steps[0].Remote.Answer == 0 })
+	r.awaitState("the answer's way", func(s *machine.State) bool { return s.Steps[0].Remote.Answer == 0 })
 	r.restart()
 	a.set("task-1", machine.AgentTask{State: machine.AgentCompleted, Output: text("found")})
-	r.until("the result", answered(1))
+	r.awaitState("the result", isAnswered(1))
 	got := a.messages()
 	if len(got) != 2 || got[0].Parts[0].Text != "slow" || got[1].Parts[0].Text != "that one" || got[1].TaskID != "task-1" {
 		t.Fatalf("the agent took %+v", got)
@@ -324,7 +323,7 @@ func TestAttempts(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, newAgent(func(int, machine.AgentMessage) machine.AgentTask { return tt.task }))
 			r.delegate("try")
-			r.until("the end", answered(1))
+			r.awaitState("the end", isAnswered(1))
 			if step := r.steps()[0]; step.Error.Code != tt.code || step.Attempt != tt.attempts || len(r.agent.messages()) != tt.attempts {
 				t.Fatalf("step %+v after %d messages", step, len(r.agent.messages()))
 			}
@@ -378,11 +377,11 @@ func TestFaults(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			a := newAgent(done)
+			a := newAgent(doneOutcome)
 			tt.spoil(a)
 			r := newRig(t, a)
 			r.delegate("try")
-			r.until("the failure", answered(1))
+			r.awaitState("the failure", isAnswered(1))
 			if step := r.steps()[0]; step.Error.Code != tt.code {
 				t.Fatalf("step %+v", step)
 			}
@@ -399,7 +398,7 @@ func TestCancel(t *testing.T) {
 	})
 	r := newRig(t, a)
 	r.delegate("one", "two")
-	r.until("both tasks' ids", func(s *machine.State) bool {
+	r.awaitState("both tasks' ids", func(s *machine.State) bool {
 		return len(s.Steps) == 2 && s.Steps[0].Remote != nil && s.Steps[1].Remote != nil
 	})
 	if _, err := r.CancelRun(r.ctx, runtime.ControlRequest{RunRef: r.ref()}); err != nil {
@@ -437,7 +436,7 @@ func TestCancelOfAnUnansweredMessage(t *testing.T) {
 		return machine.AgentTask{State: machine.AgentWorking}
 	})
 	var answers atomic.Bool
-	a.lost = func(string) error {
+	a.lostAnswer = func(string) error {
 		if answers.Load() {
 			return nil
 		}

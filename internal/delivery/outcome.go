@@ -10,17 +10,18 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// These constants limit the contents of the outcome of an agent's task, in bytes.
+// These constants limit an agent's result and its error texts, in bytes.
 const (
 	maxResult = 1 << 20
-	// These are the codes of unusable answers. Other packages that call agents also use them.
+	// These are the error codes for an agent's answer that is too large or breaks the A2A protocol.
 	resultTooLarge = "AGENT_RESULT_TOO_LARGE"
 	brokeProtocol  = "AGENT_PROTOCOL"
 	maxCode        = 128
 	maxMessage     = 16 << 10
 )
 
-// result is the JSON that is the answer to the step of a delegation (semantics section 10).
+// result is the JSON with which the step of a delegation is answered. It contains what the agent's task
+// has produced (semantics section 10).
 type result struct {
 	Status    string                     `json:"status"`
 	Reason    string                     `json:"reason,omitempty"`
@@ -30,10 +31,13 @@ type result struct {
 	CardURL   string                     `json:"card_url,omitempty"`
 }
 
-// outcomeOf returns the outcome of a task that has ended. Only a failure that the agent reports may be
-// retried, because an exhausted budget, an escalation or a cancellation would occur again. For a step
-// with a business key, the outcome is unknown if the agent may have had effects. So the key is released
-// only if there were none.
+// outcomeOf returns the outcome of the step after the agent's task has ended. A failure that the agent
+// reports may be retried. An exhausted budget, an escalation or a cancellation would occur again, so it
+// is final.
+//
+// A step may have a business key, which makes its effect happen once. If the task was not successful
+// and the agent may have had effects, the outcome is then unknown. So the key becomes free again only
+// if the agent had no effect.
 func outcomeOf(task machine.AgentTask, card string, keyed bool) machine.Outcome {
 	outcome := endOf(task, card)
 	outcome.Usage, outcome.Metered = task.Usage, task.Metered
@@ -46,9 +50,9 @@ func didNothing(task *machine.AgentTask) bool {
 	return task.State == machine.AgentRejected && task.Usage.ToolCalls == 0
 }
 
-// assumed returns the usage that a task reports. For figures that it does not report, the amounts of
-// the lease are used.
-func assumed(task *machine.AgentTask, lease machine.Amount) machine.Usage {
+// assumedUsage returns the usage that an agent's task reports. If the usage is complete (Metered) except for a figure
+// that the agent did not report, assumedUsage uses the amount that the step may consume at most (lease).
+func assumedUsage(task *machine.AgentTask, lease machine.Amount) machine.Usage {
 	u := task.Usage
 	if !task.Metered {
 		return u
@@ -75,16 +79,16 @@ func endOf(task machine.AgentTask, card string) machine.Outcome {
 	}
 	raw, err := json.Marshal(r)
 	if err != nil {
-		return done(brokeProtocol, err.Error())
+		return doneOutcome(brokeProtocol, err.Error())
 	}
 	if len(raw) > maxResult {
-		return done(resultTooLarge, fmt.Sprintf("the agent's result has %d bytes, at most %d are taken; let it store it elsewhere and name it", len(raw), maxResult))
+		return doneOutcome(resultTooLarge, fmt.Sprintf("the agent's result has %d bytes, at most %d are taken; let it store it elsewhere and name it", len(raw), maxResult))
 	}
 	return machine.Outcome{OK: true, Result: raw}
 }
 
-// answerIn returns the result of a task. This is its output if there is one. Otherwise it is the
-// message of its status and, if there is no message, its only artifact.
+// answerIn returns the parts that are the result of a task: its output if there is one, otherwise the
+// message of its status, otherwise its only artifact.
 func answerIn(task *machine.AgentTask) []machine.Part {
 	switch {
 	case len(task.Output) > 0:
@@ -97,8 +101,8 @@ func answerIn(task *machine.AgentTask) []machine.Part {
 	return nil
 }
 
-// artifactsOf returns the artifacts by name. If a name occurs more than once, the artifact's id or a
-// number is added to it.
+// artifactsOf returns the artifacts by name. If a name occurs more than once, artifactsOf appends the
+// artifact's id or a number to it.
 func artifactsOf(artifacts []machine.AgentArtifact) map[string]json.RawMessage {
 	if len(artifacts) == 0 {
 		return nil
@@ -144,17 +148,17 @@ func failure(code, message string, final bool) machine.Outcome {
 	return machine.Outcome{Error: machine.Fault{Code: clip(code, maxCode), Message: clip(message, maxMessage)}, Final: final}
 }
 
-// unknown returns the outcome for work that may or may not have been done.
-func unknown(code, message string) machine.Outcome {
+// unknownOutcome returns the outcome of work when it is not known whether the agent did it.
+func unknownOutcome(code, message string) machine.Outcome {
 	outcome := failure(code, message, false)
 	outcome.Unknown = true
 	return outcome
 }
 
-// done returns the outcome for work that the agent has begun or done but whose result is unusable. The
-// step is not retried.
-func done(code, message string) machine.Outcome {
-	outcome := unknown(code, message)
+// doneOutcome returns the outcome of a step if the agent has begun or done the work, but its result cannot be
+// used. The step is not retried.
+func doneOutcome(code, message string) machine.Outcome {
+	outcome := unknownOutcome(code, message)
 	outcome.Final = true
 	return outcome
 }
@@ -171,8 +175,8 @@ func clip(s string, most int) string {
 	return s
 }
 
-// valueOf converts parts to one JSON value. Text becomes a string, a single JSON part is used
-// unchanged, and all other parts become a list of objects.
+// valueOf converts the parts of a message to one JSON value. Text becomes a string, a single JSON part
+// is used unchanged, and all other parts become a list of objects.
 func valueOf(parts []machine.Part) json.RawMessage {
 	switch {
 	case len(parts) == 0:
@@ -196,7 +200,7 @@ func valueOf(parts []machine.Part) json.RawMessage {
 	return raw
 }
 
-// part is one element of the list that represents several parts.
+// part is one element of the JSON list into which several parts of a message are converted.
 type part struct {
 	Text      string          `json:"text,omitempty"`
 	Data      json.RawMessage `json:"data,omitempty"`

@@ -8,48 +8,48 @@ import (
 )
 
 // maxUnstored limits the number of delivered events whose position one commit stores. While a commit
-// runs, the events for the next commit are delivered. So after a crash, up to twice this number of
-// events may be sent again.
+// runs, the next events are already sent. So after a crash, up to twice this number of events may be
+// sent again.
 const maxUnstored = 32
 
-// storeTimeout limits how long a position is stored after the sender was stopped.
+// storeTimeout limits how long flush waits for a commit of the position after ctx has ended.
 const storeTimeout = 5 * time.Second
 
-// position stores the position of a subscription. One commit runs at a time, while the next events are
-// sent. The next commit stores the position after those events.
+// position is how far the events of a subscription were delivered. One commit at a time stores it,
+// while the next events are sent. The next commit then stores the position after these events.
 type position struct {
-	// of is the subscription of the last delivery. after and index are its position. of is nil if
-	// everything is stored.
-	of    *machine.Subscription
-	after uint64
-	index uint16
-	// unstored is the number of events that were delivered after the last commit began, or that it did
-	// not store.
+	// subscription is the subscription to which after and index, the position after the last delivered event,
+	// belong. It is nil if this position is stored.
+	subscription *machine.Subscription
+	after        uint64
+	index        uint16
+	// unstored is the number of events that were delivered since the last commit of the position began.
 	unstored int
 	// storing receives the outcome of the running commit. It is nil if no commit is running.
-	storing chan stored
+	storing chan commitResult
 }
 
-// stored is the outcome of a commit. It also contains the current subscription.
-type stored struct {
+// commitResult is the outcome of a commit. It also contains the current subscription.
+type commitResult struct {
 	sub   machine.Subscription
 	err   error
 	after uint64
 	index uint16
 }
 
-// forget forgets the position that is not stored.
-func (p *position) forget() { p.of, p.unstored = nil, 0 }
+// forget drops the position that is not stored.
+func (p *position) forget() { p.subscription, p.unstored = nil, 0 }
 
-// advance records that an event was delivered, or that there is no event up to its position.
+// advance moves the position behind an event that was delivered, or behind journal entries without events. If no commit
+// of the position is running, it starts one. If maxUnstored events are not stored, it waits for the running commit first.
 func (d *delivery) advance(ctx context.Context, event *machine.Delivery) error {
 	p := &d.position
-	p.of, p.after, p.index = d.sub, event.After, event.Index
+	p.subscription, p.after, p.index = d.sub, event.After, event.Index
 	p.unstored++
 	if p.storing != nil && p.unstored < maxUnstored {
 		select {
 		case done := <-p.storing:
-			if err := d.stored(done); err != nil {
+			if err := d.applyCommit(done); err != nil {
 				return err
 			}
 		default:
@@ -57,30 +57,30 @@ func (d *delivery) advance(ctx context.Context, event *machine.Delivery) error {
 		}
 	}
 	if p.storing != nil {
-		if err := d.stored(<-p.storing); err != nil {
+		if err := d.applyCommit(<-p.storing); err != nil {
 			return err
 		}
 	}
-	if p.of != nil {
+	if p.subscription != nil {
 		d.begin(ctx)
 	}
 	return nil
 }
 
-// begin starts to store the position. The position is stored even if ctx ends, so that the next process
-// does not send delivered events again.
+// begin starts a commit of the position. The commit continues even if ctx ends, so that the next
+// process does not send delivered events again.
 func (d *delivery) begin(ctx context.Context) {
 	p := &d.position
-	of, after, index, out := p.of, p.after, p.index, make(chan stored, 1)
+	of, after, index, out := p.subscription, p.after, p.index, make(chan commitResult, 1)
 	p.storing, p.unstored = out, 0
 	go func() {
 		sub, err := d.o.cfg.Subscriptions.Advance(context.WithoutCancel(ctx), of, after, index)
-		out <- stored{sub: sub, err: err, after: after, index: index}
+		out <- commitResult{sub: sub, err: err, after: after, index: index}
 	}()
 }
 
-// stored handles the outcome of a commit.
-func (d *delivery) stored(done stored) error {
+// applyCommit handles the outcome of a commit.
+func (d *delivery) applyCommit(done commitResult) error {
 	p := &d.position
 	p.storing = nil
 	if done.err != nil {
@@ -88,14 +88,14 @@ func (d *delivery) stored(done stored) error {
 	}
 	d.sub = &done.sub
 	if p.after == done.after && p.index == done.index {
-		p.of = nil
+		p.subscription = nil
 	}
 	return nil
 }
 
 // flush waits until the position is stored.
 func (d *delivery) flush(ctx context.Context) error {
-	for d.position.of != nil || d.position.storing != nil {
+	for d.position.subscription != nil || d.position.storing != nil {
 		if d.position.storing == nil {
 			d.begin(ctx)
 		}
@@ -103,7 +103,7 @@ func (d *delivery) flush(ctx context.Context) error {
 		select {
 		case done := <-d.position.storing:
 			timeout.Stop()
-			if err := d.stored(done); err != nil {
+			if err := d.applyCommit(done); err != nil {
 				return err
 			}
 		case <-timeout.C:

@@ -19,15 +19,15 @@ import (
 	"github.com/pawl-dev/pawl/test/testkit"
 )
 
-// shaky keeps subscriptions; its storing of places meets a fault as often as it is told.
-type shaky struct {
+// faultySubscriptions stores subscriptions. The next left calls of Advance fail with fault.
+type faultySubscriptions struct {
 	*subscription.Service
 	left  atomic.Int64
 	fault error
 	asked atomic.Int64
 }
 
-func (s *shaky) Advance(ctx context.Context, of *machine.Subscription, after uint64, index uint16) (machine.Subscription, error) {
+func (s *faultySubscriptions) Advance(ctx context.Context, of *machine.Subscription, after uint64, index uint16) (machine.Subscription, error) {
 	s.asked.Add(1)
 	if s.left.Add(-1) >= 0 {
 		return machine.Subscription{}, s.fault
@@ -35,7 +35,7 @@ func (s *shaky) Advance(ctx context.Context, of *machine.Subscription, after uin
 	return s.Service.Advance(ctx, of, after, index)
 }
 
-// shakyFeed is a feed whose reading meets a fault as often as it is told.
+// shakyFeed is a feed of which the next left reads fail.
 type shakyFeed struct {
 	numbers
 	left atomic.Int64
@@ -79,12 +79,12 @@ func (c *tally) of(what string) int {
 	return c.n[what]
 }
 
-func (c *tally) Delivery(_ machine.SubscriptionKind, b delivery.Became)     { c.add(string(b)) }
-func (c *tally) DeliveryFault(_ machine.SubscriptionKind, d delivery.Doing) { c.add(string(d)) }
+func (c *tally) Delivery(_ machine.SubscriptionKind, b delivery.AttemptOutcome) { c.add(string(b)) }
+func (c *tally) DeliveryFault(_ machine.SubscriptionKind, d delivery.Activity)  { c.add(string(d)) }
 
-// troubled is an outbox over a shaky engine and feed, with one subscription.
-type troubled struct {
-	engine *shaky
+// faultyOutbox is an outbox with one subscription. Its subscriptions and its feed fail on request.
+type faultyOutbox struct {
+	engine *faultySubscriptions
 	feed   *shakyFeed
 	counts *tally
 	box    *delivery.Outbox
@@ -92,14 +92,14 @@ type troubled struct {
 	stop   func()
 }
 
-func newTroubled(t *testing.T, last uint64, to delivery.Poster) *troubled {
+func newTroubled(t *testing.T, last uint64, to delivery.Poster) *faultyOutbox {
 	t.Helper()
-	engine, err := services.New(services.Config{Config: runtime.Config{Store: testkit.StoreFor(t), Clock: services.SystemClock{}, IDs: &testkit.IDs{}}})
+	engine, err := services.New(services.Config{Config: runtime.Config{Store: testkit.StoreFor(t), Clock: runtime.SystemClock{}, IDs: &testkit.IDs{}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &troubled{
-		engine: &shaky{Service: engine.Subscriptions}, feed: &shakyFeed{numbers: numbers{last}}, counts: &tally{},
+	d := &faultyOutbox{
+		engine: &faultySubscriptions{Service: engine.Subscriptions}, feed: &shakyFeed{numbers: numbers{last}}, counts: &tally{},
 		key: machine.SubscriptionKey{Kind: machine.SubscriptionWebhook, ID: "hook"},
 	}
 	d.box, err = delivery.New(delivery.Config{
@@ -117,7 +117,7 @@ func newTroubled(t *testing.T, last uint64, to delivery.Poster) *troubled {
 }
 
 // run serves what is stored until stop.
-func (d *troubled) run(t *testing.T) {
+func (d *faultyOutbox) run(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -126,7 +126,7 @@ func (d *troubled) run(t *testing.T) {
 	go func() { defer close(ended); _ = d.box.Run(ctx) }()
 }
 
-func (d *troubled) await(t *testing.T, r *receiver) {
+func (d *faultyOutbox) await(t *testing.T, r *receiver) {
 	t.Helper()
 	d.run(t)
 	select {
@@ -136,8 +136,8 @@ func (d *troubled) await(t *testing.T, r *receiver) {
 	}
 }
 
-// TestPlaceThatCannotBeStored: however long a fault keeps the place of a delivery from
-// being stored, what arrived is not sent again.
+// TestPlaceThatCannotBeStored: an event that arrived is not sent again, even if its position cannot be stored
+// for a long time.
 func TestPlaceThatCannotBeStored(t *testing.T) {
 	t.Parallel()
 	to := newReceiver("9", func(string, int) error { return nil })
@@ -157,7 +157,7 @@ func TestPlaceThatCannotBeStored(t *testing.T) {
 	}
 }
 
-// crowd is a feed of many events at once.
+// crowd is a feed that returns many events at once.
 type crowd struct{ last uint64 }
 
 func (c crowd) Open(_ context.Context, sub *machine.Subscription) (delivery.Events, error) {
@@ -181,8 +181,8 @@ func (c *crowdEvents) Next(context.Context) ([]machine.Delivery, error) {
 
 func (c *crowdEvents) Close() {}
 
-// slowStore keeps subscriptions; its first commit of a place waits until it is let go, and
-// that looks at how many events have arrived and are not stored.
+// slowStore stores subscriptions. Its first Advance waits for let. Each Advance notes how many events have
+// arrived whose position is not stored; most is the largest of these numbers.
 type slowStore struct {
 	*subscription.Service
 	arrived, stored, most, commits atomic.Int64
@@ -198,12 +198,12 @@ func (s *slowStore) Advance(ctx context.Context, of *machine.Subscription, after
 	return sub, err
 }
 
-// TestEventsDoNotWaitForTheDisk: while a place is being stored the next events are
-// sent, but no more than may come again after a crash; one commit says so of many.
+// TestEventsDoNotWaitForTheDisk: while a position is being stored, the outbox sends the next events, but no
+// more than it may send again after a crash. One commit stores the position behind many events.
 func TestEventsDoNotWaitForTheDisk(t *testing.T) {
 	t.Parallel()
 	const last = 400
-	engine, err := services.New(services.Config{Config: runtime.Config{Store: testkit.StoreFor(t), Clock: services.SystemClock{}, IDs: &testkit.IDs{}}})
+	engine, err := services.New(services.Config{Config: runtime.Config{Store: testkit.StoreFor(t), Clock: runtime.SystemClock{}, IDs: &testkit.IDs{}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,8 +244,8 @@ func TestEventsDoNotWaitForTheDisk(t *testing.T) {
 	}
 }
 
-// TestReadFaultIsWaitedOut: reading that fails is tried again, counted each time, and
-// nothing is left out or sent again for it.
+// TestReadFaultIsWaitedOut: the outbox repeats a read that fails, and counts each failure. It leaves out no
+// event and sends none twice.
 func TestReadFaultIsWaitedOut(t *testing.T) {
 	t.Parallel()
 	to := newReceiver("9", func(string, int) error { return nil })
@@ -261,13 +261,13 @@ func TestReadFaultIsWaitedOut(t *testing.T) {
 	}
 }
 
-// TestAnswerThatComesWithTheStop: what the receiver has answered when the process is
-// told to stop is not sent again by the next one.
+// TestAnswerThatComesWithTheStop: the process stops right after the receiver has answered an event. The next
+// process does not send this event again.
 func TestAnswerThatComesWithTheStop(t *testing.T) {
 	t.Parallel()
 	to := newReceiver("3", func(string, int) error { return nil })
 	d := newTroubled(t, 1000, to)
-	// The receiver says so before its answer is heard.
+	// The receiver reports the event before the outbox has read its answer.
 	d.await(t, to)
 	d.stop()
 	sub, err := d.engine.Subscription(t.Context(), d.key)
@@ -279,13 +279,14 @@ func TestAnswerThatComesWithTheStop(t *testing.T) {
 	}
 }
 
-// held posts only when it is let, and says when somebody waits.
-type held struct {
+// heldPoster holds each request until its context ends. It sends to waits when a request begins. posts is the
+// number of requests in progress.
+type heldPoster struct {
 	waits chan struct{}
 	posts atomic.Int64
 }
 
-func (h *held) Post(ctx context.Context, _ *machine.Subscription, _ machine.Delivery) error {
+func (h *heldPoster) Post(ctx context.Context, _ *machine.Subscription, _ machine.Delivery) error {
 	h.posts.Add(1)
 	select {
 	case h.waits <- struct{}{}:
@@ -296,11 +297,11 @@ func (h *held) Post(ctx context.Context, _ *machine.Subscription, _ machine.Deli
 	return ctx.Err()
 }
 
-// TestStopEndsThePost: when Stop returns no request is under way any more, and when
-// Serve returns none of what was before.
+// TestStopEndsThePost: when Stop returns, no request is in progress. When Serve returns, no request from
+// before Serve is in progress.
 func TestStopEndsThePost(t *testing.T) {
 	t.Parallel()
-	to := &held{waits: make(chan struct{}, 1)}
+	to := &heldPoster{waits: make(chan struct{}, 1)}
 	d := newTroubled(t, 9, to)
 	d.run(t)
 	for range 20 {

@@ -19,11 +19,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// postTimeout limits the time of one delivery.
+// postTimeout limits the time of one delivery to a webhook.
 const postTimeout = 15 * time.Second
 
-// maxAnswer is how many bytes of a receiver's answer are read. The answer is read so that the
-// connection can be used again. maxAnswer also limits the size of the answer's headers.
+// maxAnswer limits how many bytes of a receiver's answer are read, and the size of the answer's
+// headers. The body is read only so that the connection can be used again.
 const maxAnswer = 64 << 10
 
 // HTTPPoster delivers events with HTTP POST.
@@ -33,8 +33,8 @@ type HTTPPoster struct{ client *http.Client }
 // checks the address of each connection after the name was resolved.
 func NewHTTPPoster(allow []netip.Prefix) *HTTPPoster { return newHTTPPoster(allow, nil) }
 
-// newHTTPPoster does the same as [NewHTTPPoster] with a resolver for names. nil means the system's
-// resolver.
+// newHTTPPoster returns a poster like [NewHTTPPoster] that resolves DNS names with the given resolver.
+// nil means the system's resolver.
 func newHTTPPoster(allow []netip.Prefix, names *net.Resolver) *HTTPPoster {
 	dialer := &net.Dialer{Timeout: postTimeout, Resolver: names, Control: func(_, address string, _ syscall.RawConn) error {
 		return guard(address, allow)
@@ -75,7 +75,7 @@ func (p *HTTPPoster) Post(ctx context.Context, sub *machine.Subscription, event 
 }
 
 // authenticate sets the headers that contain the receiver's credentials and token. A2A clients expect
-// the token under one of two names, so both are set.
+// the token under one of two header names, so both are set.
 func authenticate(h http.Header, sub *machine.Subscription) {
 	if sub.Scheme != "" {
 		h.Set("Authorization", sub.Scheme+" "+sub.Credentials)

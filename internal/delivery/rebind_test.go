@@ -15,13 +15,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// names is a resolver whose one name has other addresses each time that somebody tries it,
-// however often that one asks.
+// names is a DNS server for one name. The test changes its addresses between two tries. All queries of one try
+// get the same addresses.
 type names struct {
 	now atomic.Pointer[[]netip.Addr]
 }
 
-// answer has the addresses of now for a question of IPv4, and none of IPv6.
+// answer returns the DNS answer to a query: the addresses in now for a question for IPv4, and no address for
+// IPv6.
 func (n *names) answer(query []byte) ([]byte, error) {
 	var m dnsmessage.Message
 	if err := m.Unpack(query); err != nil {
@@ -39,7 +40,7 @@ func (n *names) answer(query []byte) ([]byte, error) {
 	return m.Pack()
 }
 
-// resolver asks names over a socket.
+// resolver returns a resolver that queries names over a UDP socket.
 func (n *names) resolver(t *testing.T) *net.Resolver {
 	t.Helper()
 	conn, err := new(net.ListenConfig).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
@@ -64,8 +65,8 @@ func (n *names) resolver(t *testing.T) *net.Resolver {
 	}}
 }
 
-// TestNamesThatTurnInward: a name that leads to an address that may be reached, and at the
-// next try to one of this host, reaches that never, also not beside one that may be.
+// TestNamesThatTurnInward: a name resolves to an allowed address, and at the next try to a loopback address.
+// The poster never connects to the loopback address, even if the answer has an allowed address too.
 func TestNamesThatTurnInward(t *testing.T) {
 	t.Parallel()
 	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", "0.0.0.0:0")
@@ -87,7 +88,7 @@ func TestNamesThatTurnInward(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	far := netip.MustParseAddr("127.0.0.2") // stands for one of the Internet
+	far := netip.MustParseAddr("127.0.0.2") // stands for an address of the Internet
 	var turning names
 	poster := newHTTPPoster([]netip.Prefix{netip.PrefixFrom(far, 32)}, turning.resolver(t))
 	sub := &machine.Subscription{URL: "http://rebinding.example.:" + port + "/"}

@@ -11,32 +11,32 @@ import (
 	"github.com/pawl-dev/pawl/test/testkit"
 )
 
-// endless is a feed that has one event and then waits.
-type endless struct{}
+// endlessFeed is a feed that has one event and then waits.
+type endlessFeed struct{}
 
-func (endless) May(*machine.Subscription) error { return nil }
+func (endlessFeed) May(*machine.Subscription) error { return nil }
 
-func (endless) Open(_ context.Context, sub *machine.Subscription) (delivery.Events, error) {
-	return &waiter{told: sub.After > 0}, nil
+func (endlessFeed) Open(_ context.Context, sub *machine.Subscription) (delivery.Events, error) {
+	return &waiter{notified: sub.After > 0}, nil
 }
 
-type waiter struct{ told bool }
+type waiter struct{ notified bool }
 
 func (w *waiter) Next(ctx context.Context) ([]machine.Delivery, error) {
-	if w.told {
+	if w.notified {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	w.told = true
+	w.notified = true
 	return []machine.Delivery{{After: 1, ID: "1"}}, nil
 }
 
 func (w *waiter) Close() {}
 
-// posts are the deliveries as they are tried: "id at url".
-type posts chan string
+// attemptedPosts receives each delivery when it is tried: "id of subscription at url".
+type attemptedPosts chan string
 
-func (p posts) Post(ctx context.Context, sub *machine.Subscription, event machine.Delivery) error {
+func (p attemptedPosts) Post(ctx context.Context, sub *machine.Subscription, event machine.Delivery) error {
 	if sub.URL == "never" {
 		<-ctx.Done()
 		return ctx.Err()
@@ -48,7 +48,7 @@ func (p posts) Post(ctx context.Context, sub *machine.Subscription, event machin
 	return nil
 }
 
-func (p posts) await(t *testing.T, want string) {
+func (p attemptedPosts) await(t *testing.T, want string) {
 	t.Helper()
 	deadline := time.After(60 * time.Second)
 	for {
@@ -63,17 +63,17 @@ func (p posts) await(t *testing.T, want string) {
 	}
 }
 
-// TestReceiversAreAlone: one that never answers and one that always fails hold up
-// nobody; one that is changed is tried at once, one that is made again is served.
+// TestReceiversAreAlone: a receiver that never answers and one that always fails do not delay the others. The
+// outbox tries a changed subscription at once, and serves one that is made again.
 func TestReceiversAreAlone(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	tried := make(posts, 1000)
+	tried := make(attemptedPosts, 1000)
 	p := newPost(t, testkit.StoreFor(t), 0, tried)
 	p.stop()
 	box, err := delivery.New(delivery.Config{
 		Delegations: p.engine.Delegations, Subscriptions: p.engine.Subscriptions, Post: tried, Tries: 1 << 20, Pause: time.Hour, MaxRetry: time.Hour,
-		Feeds: map[machine.SubscriptionKind]delivery.Feed{machine.SubscriptionWebhook: endless{}},
+		Feeds: map[machine.SubscriptionKind]delivery.Feed{machine.SubscriptionWebhook: endlessFeed{}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -112,18 +112,18 @@ func TestReceiversAreAlone(t *testing.T) {
 	}
 }
 
-// TestARetryOutlivesASetClock: the time of the next try was stored by a clock that was
-// set back since; the longest pause bounds the wait all the same.
+// TestARetryOutlivesASetClock: the time of the next try was stored before the clock was set back. The outbox
+// still waits no longer than the longest pause.
 func TestARetryOutlivesASetClock(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	tried := make(posts, 1000)
+	tried := make(attemptedPosts, 1000)
 	p := newPost(t, testkit.StoreFor(t), 0, tried)
 	p.stop()
 	box, err := delivery.New(delivery.Config{
 		Delegations: p.engine.Delegations, Subscriptions: p.engine.Subscriptions, Post: tried, Tries: 1 << 20, Pause: time.Millisecond, MaxRetry: 20 * time.Millisecond,
-		Feeds: map[machine.SubscriptionKind]delivery.Feed{machine.SubscriptionWebhook: endless{}},
+		Feeds: map[machine.SubscriptionKind]delivery.Feed{machine.SubscriptionWebhook: endlessFeed{}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -12,19 +12,20 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/query"
 )
 
-// approvedPack is the pack whose calls of the agent a person approves.
+// approvedPack is the pack in which a person approves each call of the agent.
 var approvedPack = strings.Replace(pack, `{"attempts": 2}`, `{"approve": "always"}`, 1)
 
 const edited = `{"message":"wire 1"}`
 
-// waits is the call that waits for a decision.
+// waits returns the call that waits for a decision.
 func (r *rig) waits() *machine.ToolStep {
 	r.t.Helper()
-	s := r.until("the question", func(s *machine.State) bool { return len(s.Steps) == 1 && s.Steps[0].HeldForApproval() })
+	s := r.awaitState("the question", func(s *machine.State) bool { return len(s.Steps) == 1 && s.Steps[0].HeldForApproval() })
 	return &s.Steps[0]
 }
 
-// decide approves the call that waits, or with a payload edits it; expires 0: whenever.
+// decide approves the call that waits. With a payload it edits the call. If expires is 0, the approval does
+// not expire.
 func (r *rig) decide(payload string, expires time.Duration) {
 	r.t.Helper()
 	c := machine.DecideStep{Step: 1, Digest: r.waits().Approval.Digest, Verdict: machine.Approved}
@@ -39,7 +40,7 @@ func (r *rig) decide(payload string, expires time.Duration) {
 	}
 }
 
-// patiently starts the process again with an outbox that does not give up.
+// patiently starts the process again with an outbox that keeps trying for an hour.
 func (r *rig) patiently() {
 	r.stop()
 	r.giveUp = time.Hour
@@ -55,12 +56,13 @@ func working(int, machine.AgentMessage) machine.AgentTask {
 	return machine.AgentTask{State: machine.AgentWorking}
 }
 
-// TestCancelSendsNothingNew: what calls a delegation off begins nothing. An agent that was never
-// sent the message is sent none, and one that may have it the very message that was approved.
+// TestCancelSendsNothingNew: a cancellation begins no work. An agent to which the message was never sent does
+// not get it. An agent that may have the message gets the approved message again, without a change.
 func TestCancelSendsNothingNew(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		// away: the agent cannot be found; unsent, lost: what meets the message.
+		// away: the agent cannot be found. unsent: the message does not arrive. lost: the message arrives, and
+		// its answer is lost.
 		away, unsent, lost bool
 		payload            string
 		want               int
@@ -88,21 +90,21 @@ func TestCancelSendsNothingNew(t *testing.T) {
 				}
 				return err
 			}
-			a.away = func() error { return meets(&away, errCard) }
+			a.unreachable = func() error { return meets(&away, errCard) }
 			a.fault = func(string) error {
 				if unsent.Load() {
-					away.Store(true) // nothing is announced again
+					away.Store(true) // so that nothing is announced again
 				}
 				return meets(&unsent, errUnsent)
 			}
-			a.lost = func(string) error { return meets(&lost, errUnreachable) }
+			a.lostAnswer = func(string) error { return meets(&lost, errUnreachable) }
 			r := newRigOf(t, a, approvedPack)
 			r.patiently()
 			r.delegate("wire 1000")
 			r.decide(tt.payload, 0)
 			<-tried
 			if tt.unsent {
-				r.until("the note that nothing arrived", func(s *machine.State) bool {
+				r.awaitState("the note that nothing arrived", func(s *machine.State) bool {
 					return s.Steps[0].Remote != nil && s.Steps[0].Remote.Sent == machine.SentNot
 				})
 			}
@@ -126,14 +128,14 @@ func TestCancelSendsNothingNew(t *testing.T) {
 	}
 }
 
-// TestCancelKeepsToLists: an agent that keeps to no list is not sent the message of a run that has
-// some, also not to learn which task it became.
+// TestCancelKeepsToLists: an agent that does not observe lists of tools does not get the message of a run with
+// such a list. A cancellation does not send it either, to learn which task the message became.
 func TestCancelKeepsToLists(t *testing.T) {
 	t.Parallel()
 	a := newAgent(working)
 	var lost atomic.Bool
 	lost.Store(true)
-	a.lost = func(string) error {
+	a.lostAnswer = func(string) error {
 		if lost.Load() {
 			return errUnreachable
 		}
@@ -159,15 +161,15 @@ func TestCancelKeepsToLists(t *testing.T) {
 	}
 }
 
-// TestSentDoesNotLapse: the approval of a delegation that may be with its agent is over once it is
-// used: the message is sent again as it was, whenever that is.
+// TestSentDoesNotLapse: the approval of a delegation is used up once the message may be with its agent. The
+// outbox then sends the message again without a change, even after the approval has expired.
 func TestSentDoesNotLapse(t *testing.T) {
 	t.Parallel()
-	a := newAgent(done)
+	a := newAgent(doneOutcome)
 	var over atomic.Int64
 	late := make(chan struct{})
 	var once atomic.Bool
-	a.lost = func(string) error {
+	a.lostAnswer = func(string) error {
 		if at := over.Load(); at == 0 || time.Now().UnixNano() <= at {
 			return errUnreachable
 		}
@@ -180,7 +182,7 @@ func TestSentDoesNotLapse(t *testing.T) {
 	r.patiently()
 	r.delegate("wire 1000")
 	r.decide(edited, 300*time.Millisecond)
-	s := r.until("the decision", func(s *machine.State) bool { return !s.Steps[0].HeldForApproval() })
+	s := r.awaitState("the decision", func(s *machine.State) bool { return !s.Steps[0].HeldForApproval() })
 	if err := a.await(r.ctx, func() bool { return len(a.taken) == 1 }); err != nil {
 		t.Fatal(err)
 	}
@@ -190,20 +192,21 @@ func TestSentDoesNotLapse(t *testing.T) {
 	case <-r.ctx.Done():
 		t.Fatal("the message is not sent again behind the end of its approval")
 	}
-	s = r.until("the answer", answered(1))
+	s = r.awaitState("the answer", isAnswered(1))
 	if got := a.messages(); len(got) != 1 || got[0].Parts[0].Text != "wire 1" || s.Steps[0].Status != machine.StepStatusOK {
 		t.Errorf("the agent took %+v, and the step is %+v", got, s.Steps[0])
 	}
 }
 
-// TestUnsentLapses: a delegation of which nothing arrived is held again when its approval is over,
-// whatever the agent does with what it is sent again.
+// TestUnsentLapses: if nothing has arrived at the agent when the approval of a delegation expires, the call is
+// held for approval again. This holds for an agent that executes a repeated message again and for one that
+// does not.
 func TestUnsentLapses(t *testing.T) {
 	t.Parallel()
 	for name, repeats := range map[string]bool{"idempotent": false, "once": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := newAgent(done)
+			a := newAgent(doneOutcome)
 			a.repeats = repeats
 			var up atomic.Bool
 			a.fault = func(string) error {
@@ -216,11 +219,11 @@ func TestUnsentLapses(t *testing.T) {
 			r.patiently()
 			r.delegate("wire 1000")
 			r.decide("", 300*time.Millisecond)
-			r.until("the note that nothing arrived", func(s *machine.State) bool { return s.Steps[0].Remote != nil })
-			r.until("the hold", func(s *machine.State) bool { return s.Steps[0].Approval.Verdict == machine.Expired })
+			r.awaitState("the note that nothing arrived", func(s *machine.State) bool { return s.Steps[0].Remote != nil })
+			r.awaitState("the hold", func(s *machine.State) bool { return s.Steps[0].Approval.Verdict == machine.Expired })
 			up.Store(true)
 			r.decide("", 0)
-			r.until("the answer", answered(1))
+			r.awaitState("the answer", isAnswered(1))
 			if got := a.messages(); len(got) != 1 {
 				t.Errorf("the agent took %d messages, want 1", len(got))
 			}
@@ -234,10 +237,10 @@ func TestPausedSendsNothing(t *testing.T) {
 	for name, words := range map[string]string{"approved": approvedPack, "asked for": pack} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := newAgent(done)
+			a := newAgent(doneOutcome)
 			var away atomic.Bool
 			away.Store(true)
-			a.away = func() error {
+			a.unreachable = func() error {
 				if away.Load() {
 					return errCard
 				}
@@ -274,16 +277,16 @@ func TestPausedSendsNothing(t *testing.T) {
 			if _, err := r.ResumeRun(r.ctx, runtime.ControlRequest{RunRef: r.ref()}); err != nil {
 				t.Fatal(err)
 			}
-			if s := r.until("the answer", answered(1)); s.Steps[0].Status != machine.StepStatusOK || len(a.messages()) != 1 {
+			if s := r.awaitState("the answer", isAnswered(1)); s.Steps[0].Status != machine.StepStatusOK || len(a.messages()) != 1 {
 				t.Errorf("%d messages, %+v", len(a.messages()), s.Steps[0])
 			}
 		})
 	}
 }
 
-// TestKeyOfWhatAnAgentMayHaveDone: of an agent that ended without success the business key stays,
-// and no attempt follows, unless the agent did nothing, or the pack wants another one. Without a
-// key a failure is tried again as it was.
+// TestKeyOfWhatAnAgentMayHaveDone: an agent ended without success. If it may have done something, the business
+// key of the call stays taken, and no attempt follows unless on_unknown in the pack is retry. If it did
+// nothing, or if the call has no key, the failed call is tried again.
 func TestKeyOfWhatAnAgentMayHaveDone(t *testing.T) {
 	t.Parallel()
 	ended := func(state machine.AgentState, status string, usage machine.Usage, metered bool) machine.AgentTask {
@@ -314,7 +317,7 @@ func TestKeyOfWhatAnAgentMayHaveDone(t *testing.T) {
 			a := newAgent(func(int, machine.AgentMessage) machine.AgentTask { return tt.task })
 			r := newRigOf(t, a, strings.Replace(pack, `{"attempts": 2}`, `{"attempts": 2, `+tt.words+`}`, 1))
 			r.delegate("wire 100")
-			s := r.until("the end", answered(1))
+			s := r.awaitState("the end", isAnswered(1))
 			if got := len(a.messages()); got != tt.messages || s.Steps[0].Doubt != tt.doubt {
 				t.Errorf("%d messages, want %d; in doubt %v, want %v", got, tt.messages, s.Steps[0].Doubt, tt.doubt)
 			}
@@ -322,13 +325,13 @@ func TestKeyOfWhatAnAgentMayHaveDone(t *testing.T) {
 	}
 }
 
-// TestUnsentIsNotAllowed: a message that waited while the agent left the operator's allowlist is
-// not sent; one that may be with the agent is sent again as it was.
+// TestUnsentIsNotAllowed: a message waits while its agent is removed from the operator's allowlist. It is not
+// sent. A message that may be with the agent is sent again without a change.
 func TestUnsentIsNotAllowed(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		pack string
-		// behind: it is approved after the restart; lost: it arrived, and nothing came back.
+		// behind: the call is approved after the restart. lost: the message arrived, and its answer is lost.
 		behind, lost bool
 		want         machine.StepStatus
 	}{
@@ -339,17 +342,17 @@ func TestUnsentIsNotAllowed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := newAgent(done)
+			a := newAgent(doneOutcome)
 			var away, lost atomic.Bool
 			away.Store(!tt.lost)
 			lost.Store(tt.lost)
-			a.away = func() error {
+			a.unreachable = func() error {
 				if away.Load() {
 					return errCard
 				}
 				return nil
 			}
-			a.lost = func(string) error {
+			a.lostAnswer = func(string) error {
 				if lost.Load() {
 					return errUnreachable
 				}
@@ -373,7 +376,7 @@ func TestUnsentIsNotAllowed(t *testing.T) {
 			if tt.behind {
 				r.decide("", 0)
 			}
-			s := r.until("the answer", answered(1))
+			s := r.awaitState("the answer", isAnswered(1))
 			if step, sent := s.Steps[0], len(a.messages()); step.Status != tt.want || (sent == 1) != tt.lost {
 				t.Errorf("%+v, and the agent took %d messages", step, sent)
 			}

@@ -9,18 +9,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// TestOnUnknown: where an agent does what it is sent again, it is sent a message once
-// unless the pack says otherwise, whatever breaks in between.
+// TestOnUnknown: an agent that executes a repeated message again gets a message once, unless on_unknown in the
+// pack is retry. This holds if the answer is lost, if the sidecar stops before the answer, and if the agent
+// loses its task.
 func TestOnUnknown(t *testing.T) {
 	t.Parallel()
 	for _, broken := range []struct {
 		name string
-		// breaks makes nobody know what the agent did.
+		// breaks makes the outcome of the agent's work unknown.
 		breaks func(*rig)
 	}{
 		{"the answer is lost", func(r *rig) {
 			var once atomic.Bool
-			r.agent.lost = func(call string) error {
+			r.agent.lostAnswer = func(call string) error {
 				if call == "send" && once.CompareAndSwap(false, true) {
 					return errUnreachable
 				}
@@ -31,11 +32,11 @@ func TestOnUnknown(t *testing.T) {
 		{"the sidecar dies before the answer", func(r *rig) {
 			sent, dead := make(chan struct{}), r.life.Done()
 			var once atomic.Bool
-			r.agent.lost = func(call string) error {
+			r.agent.lostAnswer = func(call string) error {
 				if call == "send" && once.CompareAndSwap(false, true) {
 					r.store.Crash()
 					close(sent)
-					// What is dead sends nothing more, also where it may.
+					// A stopped process sends nothing more, even where a repeat is allowed.
 					<-dead
 					return errUnreachable
 				}
@@ -73,14 +74,14 @@ func onUnknown(t *testing.T, breaks func(*rig), word string) {
 		if n == 1 {
 			return machine.AgentTask{State: machine.AgentWorking}
 		}
-		task := done(n, m)
+		task := doneOutcome(n, m)
 		task.ID = "task-second"
 		return task
 	})
 	a.repeats = true
 	r := newRigOf(t, a, strings.Replace(pack, `{"attempts": 2}`, `{"attempts": 2, "on_unknown": "`+word+`"}`, 1))
 	breaks(r)
-	s := r.until("the outcome", func(s *machine.State) bool { return s.Status.Terminal() || answered(1)(s) })
+	s := r.awaitState("the outcome", func(s *machine.State) bool { return s.Status.Terminal() || isAnswered(1)(s) })
 	want := map[string]int{"return": 1, "escalate": 1, "retry": 2}[word]
 	if got := a.messages(); len(got) != want {
 		t.Errorf("the agent worked %d times, want %d: %+v", len(got), want, got)
@@ -95,10 +96,10 @@ func onUnknown(t *testing.T, breaks func(*rig), word string) {
 	}
 }
 
-// TestUnsentIsNotUnknown: a message that did certainly not arrive is sent when it can be.
+// TestUnsentIsNotUnknown: the outbox sends a message again that certainly did not arrive, until it arrives.
 func TestUnsentIsNotUnknown(t *testing.T) {
 	t.Parallel()
-	a := newAgent(done)
+	a := newAgent(doneOutcome)
 	a.repeats = true
 	var tries atomic.Int32
 	a.fault = func(string) error {
@@ -112,14 +113,14 @@ func TestUnsentIsNotUnknown(t *testing.T) {
 	r.giveUp = 1 << 40
 	r.open()
 	r.delegate("work")
-	s := r.until("the answer", answered(1))
+	s := r.awaitState("the answer", isAnswered(1))
 	if got := a.messages(); len(got) != 1 || s.Steps[0].Status != machine.StepStatusOK {
 		t.Errorf("the agent took %d messages, the step is %+v", len(got), s.Steps[0])
 	}
 }
 
-// TestAnswerIsGivenOnce: an answer of which nobody knows whether it arrived is not given
-// again to an agent that would take it twice; its question stands again if it asks still.
+// TestAnswerIsGivenOnce: an answer may or may not have arrived. The outbox does not send it again to an agent
+// that would take it twice. If the agent still asks, its question waits for an answer again.
 func TestAnswerIsGivenOnce(t *testing.T) {
 	t.Parallel()
 	a := newAgent(func(int, machine.AgentMessage) machine.AgentTask {
@@ -129,9 +130,9 @@ func TestAnswerIsGivenOnce(t *testing.T) {
 	r := newRig(t, a)
 	r.delegate("work")
 	asks := func(s *machine.State) bool { return s.Awaiting == machine.AwaitInput }
-	r.until("the question", asks)
+	r.awaitState("the question", asks)
 	a.mu.Lock()
-	a.lost = func(call string) error {
+	a.lostAnswer = func(call string) error {
 		if call == "send" {
 			return errUnreachable
 		}
@@ -141,21 +142,22 @@ func TestAnswerIsGivenOnce(t *testing.T) {
 	if _, err := r.SendInput(r.ctx, runtime.InputRequest{RunRef: r.ref(), Parts: text("that one"), Step: 1}); err != nil {
 		t.Fatal(err)
 	}
-	r.until("the question again", asks)
+	r.awaitState("the question again", asks)
 	if got := a.messages(); len(got) != 2 || got[1].Parts[0].Text != "that one" {
 		t.Errorf("the agent took %+v", got)
 	}
 }
 
-// TestAnnouncedIsNotSentToAnother: a message that was announced to an agent which would do
-// it again is not sent to what answers for it later, whatever that declares.
+// TestAnnouncedIsNotSentToAnother: a message was announced to an agent that executes a repeated message again.
+// If another agent later answers at the same address, it does not get the message, although it declares that
+// it takes repeats once.
 func TestAnnouncedIsNotSentToAnother(t *testing.T) {
 	t.Parallel()
-	a := newAgent(done)
+	a := newAgent(doneOutcome)
 	a.repeats = true
 	r := newRig(t, a)
 	sent, dead := make(chan struct{}), r.life.Done()
-	a.lost = func(string) error {
+	a.lostAnswer = func(string) error {
 		r.store.Crash()
 		close(sent)
 		<-dead
@@ -167,20 +169,21 @@ func TestAnnouncedIsNotSentToAnother(t *testing.T) {
 	a.forget()
 	r.store = r.store.Reopen()
 	r.open()
-	s := r.until("the outcome", answered(1))
+	s := r.awaitState("the outcome", isAnswered(1))
 	if got := a.messages(); len(got) != 1 || s.Steps[0].Status != machine.StepStatusError {
 		t.Errorf("the agents worked %d times, want 1; the step is %+v", len(got), s.Steps[0])
 	}
 }
 
-// TestAnnouncedIsNotSentToCallItOff: nor is it sent to find the task that it became.
+// TestAnnouncedIsNotSentToCallItOff: a cancellation does not send the announced message to the other agent
+// either, to find the task that it became.
 func TestAnnouncedIsNotSentToCallItOff(t *testing.T) {
 	t.Parallel()
-	a := newAgent(done)
+	a := newAgent(doneOutcome)
 	a.repeats = true
 	r := newRig(t, a)
 	sent, dead := make(chan struct{}), r.life.Done()
-	a.lost = func(string) error {
+	a.lostAnswer = func(string) error {
 		close(sent)
 		<-dead
 		return errUnreachable
@@ -197,17 +200,18 @@ func TestAnnouncedIsNotSentToCallItOff(t *testing.T) {
 	}
 }
 
-// forget makes it another agent: one that knows no task, and declares idempotent sends.
+// forget turns the agent into another one. That agent knows no task and declares that sends are idempotent.
 func (a *agent) forget() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.repeats, a.lost = false, func(string) error { return nil }
+	a.repeats, a.lostAnswer = false, func(string) error { return nil }
 	clear(a.byID)
 	clear(a.tasks)
 }
 
-// TestBegunMayHaveHappened: what an agent has done, or is at, is no definite failure because
-// its result, or its way, cannot be told; what was certainly never begun is one.
+// TestBegunMayHaveHappened: if an agent has begun, its work may have happened. A result that cannot be passed
+// on, or a lost connection, then leaves the outcome unknown. The failure is definite only if the agent
+// certainly did not begin.
 func TestBegunMayHaveHappened(t *testing.T) {
 	t.Parallel()
 	completed := func(output string) func(*agent) {
@@ -245,13 +249,13 @@ func TestBegunMayHaveHappened(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			a := newAgent(done)
+			a := newAgent(doneOutcome)
 			tt.spoil(a)
 			words := strings.Replace(pack, `{"helper": {"attempts": 2}}`, `{"helper": {"attempts": 2, "on_unknown": "escalate"}}, "result_bindings": {"helper": "found"}`, 1)
 			words = strings.Replace(words, `"prompt_task": "lead", "on_event"`, `"prompt_task": "lead", "artifacts": {"found": {"type": "application/json", "description": "What came of it"}}, "on_event"`, 1)
 			r := newRigOf(t, a, words)
 			r.delegate("work")
-			s := r.until("the outcome", func(s *machine.State) bool { return s.Status.Terminal() || answered(1)(s) })
+			s := r.awaitState("the outcome", func(s *machine.State) bool { return s.Status.Terminal() || isAnswered(1)(s) })
 			if (s.Status == machine.Escalated) != tt.unknown || len(a.messages()) > 1 {
 				t.Errorf("the run is %v after %d messages, %+v", s.Status, len(a.messages()), s.Steps)
 			}

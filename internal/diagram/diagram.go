@@ -29,7 +29,7 @@ const (
 
 	// EdgeEvent is a declared event.
 	EdgeEvent = "event"
-	// EdgeRedirect is the forced exit that a run takes when a guard is used up.
+	// EdgeRedirect is the edge to the state that a run is forced to enter when a limit (guard) is used up.
 	EdgeRedirect = "redirect"
 	// EdgeStart leads to the state at which the runs of an agent begin.
 	EdgeStart = "start"
@@ -68,9 +68,9 @@ type Edge struct {
 	Event string `json:"event,omitempty"`
 	// MaxIterations bounds the edge; 0 = no bound.
 	MaxIterations int64 `json:"max_iterations,omitempty"`
-	// TimeoutSec is the time after which the event fires automatically; 0 = never.
+	// TimeoutSec is the time in the state after which the event fires automatically, in seconds; 0 = never.
 	TimeoutSec int64 `json:"timeout_sec,omitempty"`
-	// Guard is the guard of a redirect, for example "max_visits:implement".
+	// Guard is the limit that forces a redirect when it is used up, for example "max_visits:implement".
 	Guard string `json:"guard,omitempty"`
 	// Followed is the number of times that the run has followed the event.
 	Followed int64 `json:"followed,omitempty"`
@@ -89,7 +89,8 @@ type sketch struct {
 	calls map[string][]string
 }
 
-// Of returns the diagram of a pack. Its nodes are the states by name, then the agents. Its edges are in the order of their nodes.
+// Of returns the diagram of a pack. Its nodes are the states, sorted by name, and then the agents. Its edges have the
+// order of the nodes from which they lead.
 func Of(p *pack.Pack) *Diagram {
 	d := sketch{
 		Diagram: &Diagram{Pack: p.ID, Version: p.Version, Digest: p.Digest, Nodes: []Node{}, Edges: []Edge{}},
@@ -159,7 +160,8 @@ func (d sketch) delegations(from, prompt string) {
 	}
 }
 
-// ReachableFrom returns the part of the diagram that runs from one entry can reach.
+// ReachableFrom returns the part of the diagram that a run can reach. g is the run's graph, which contains only these
+// states. The list of tools stays that of the whole pack.
 func (d *Diagram) ReachableFrom(g *machine.Graph) *Diagram {
 	out := *d
 	out.Entry, out.Nodes, out.Edges = g.Entry, nil, nil

@@ -17,7 +17,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "accept the drawings as they are")
 
-// document is a pack to be completed: tools of the prompt a, workflow, agents.
+// document is a pack with gaps for the tools of the prompt a, the workflow and the agents.
 const document = `{"id":"p","name":"P","version":"1.0.0","template_engine":{"version":"v1","syntax":"{{variable}}"},
  "prompts":{"a":{"id":"a","name":"A","version":"1.0.0","system_template":"Hi","tools":%s},
   "b":{"id":"b","name":"B","version":"1.0.0","system_template":"Bye"}},
@@ -102,8 +102,8 @@ var (
 	dotLine     = regexp.MustCompile(`^(digraph S \{|  rankdir=TB;|  node \[shape=box, style=rounded\];|  n\d+ \[label=S(, shape=hexagon|, peripheries=2)?\];|  start \[shape=point\];|  start -> n\d+;|  n\d+ -> n\d+ \[label=S(, style=dashed)?\];|\})$`)
 )
 
-// TestDiagramInjection: whatever the names are, every line has the form of a
-// node or an edge, and there are as many as there should be.
+// TestDiagramInjection: names that try to break out of the diagram do not. Every line has the form of a node
+// or an edge, and the number of lines is right.
 func TestDiagramInjection(t *testing.T) {
 	t.Parallel()
 	d := Of(hostilePack(t))
@@ -159,8 +159,9 @@ func TestDiagramSettings(t *testing.T) {
 	}
 }
 
-// TestTools: each tool and each agent that a prompt lists, once, with what the pack says of its
-// calls and with the defaults; a blocked tool is none of its prompt's.
+// TestTools: a diagram has each tool and each agent that a prompt lists, and each tool that compensates one of
+// them, once. Each has the pack's settings for its calls or the defaults. A blocked tool does not belong to
+// its prompt.
 func TestTools(t *testing.T) {
 	t.Parallel()
 	p := mustLoad(t, `{"id":"p","name":"P","version":"1.0.0","template_engine":{"version":"v1","syntax":"{{variable}}"},

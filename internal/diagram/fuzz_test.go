@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack"
 )
 
-// FuzzDraw: whatever is a pack can be drawn in every form, whole and from each entry.
+// FuzzDraw: each pack that loads can be drawn in every form, whole and from each entry.
 func FuzzDraw(f *testing.F) {
 	paths, err := filepath.Glob("../../testdata/packs/*")
 	if err != nil || len(paths) == 0 {

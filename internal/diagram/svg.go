@@ -22,8 +22,9 @@ const (
 	margin     = 24.0
 )
 
-// drawing is a simple layered layout: a state is in the layer of its distance from the entry, and each edge that leads back has its own
-// lane at the right. No layout library is used, because packs have few states and these libraries are very large.
+// drawing is the layout of a diagram as an image. A state is in the layer of its distance from the entry. Each edge that
+// does not lead to the next layer has a lane of its own at the right. No layout library is used, because packs have few
+// states and these libraries are very large.
 type drawing struct {
 	d     *Diagram
 	ids   map[string]string
@@ -101,13 +102,14 @@ func (g *drawing) ends(i int) (from, to int, ok bool) {
 	return from, to, ok1 && ok2
 }
 
-// layer computes the distance of each node from the entry. States that cannot be reached are at the top.
+// layer computes the distance of each node from the entry. A node that cannot be reached is in the top layer, and the
+// nodes that only it leads to are below it.
 func (g *drawing) layer() {
-	var todo []int
+	var queue []int
 	begin := func(i int) {
 		if g.boxes[i].layer < 0 {
 			g.boxes[i].layer = 0
-			todo = append(todo, i)
+			queue = append(queue, i)
 		}
 	}
 	for i := range g.d.Nodes {
@@ -116,7 +118,7 @@ func (g *drawing) layer() {
 		}
 	}
 	for next := 0; ; next++ {
-		g.spread(&todo)
+		g.spread(&queue)
 		if next >= len(g.boxes) {
 			break
 		}
@@ -130,20 +132,20 @@ func (g *drawing) layer() {
 	}
 }
 
-func (g *drawing) spread(todo *[]int) {
-	for len(*todo) > 0 {
-		at := (*todo)[0]
-		*todo = (*todo)[1:]
+func (g *drawing) spread(queue *[]int) {
+	for len(*queue) > 0 {
+		at := (*queue)[0]
+		*queue = (*queue)[1:]
 		for i := range g.d.Edges {
 			if from, to, ok := g.ends(i); ok && from == at && g.boxes[to].layer < 0 {
 				g.boxes[to].layer = g.boxes[at].layer + 1
-				*todo = append(*todo, to)
+				*queue = append(*queue, to)
 			}
 		}
 	}
 }
 
-// order moves the boxes of each layer below the boxes that lead to them, in a few passes.
+// order sorts the boxes of each layer, so that a box is below the boxes that lead to it. It makes a few passes.
 func (g *drawing) order() {
 	for range 4 {
 		for _, layer := range g.layers {
@@ -151,6 +153,7 @@ func (g *drawing) order() {
 				g.boxes[i].order = float64(place)
 			}
 		}
+		// The range begins with the second layer, so depth is the index of the layer above.
 		for depth, layer := range g.layers[min(1, len(g.layers)):] {
 			for _, i := range layer {
 				g.boxes[i].order = g.centre(i, depth)
@@ -160,7 +163,7 @@ func (g *drawing) order() {
 	}
 }
 
-// centre returns the mean position of the boxes of a layer that lead to a given box.
+// centre returns the mean position of those boxes in a layer that lead to box i.
 func (g *drawing) centre(i, layer int) float64 {
 	sum, n := 0.0, 0.0
 	for e := range g.d.Edges {
@@ -214,7 +217,7 @@ func (g *drawing) box(i int) {
 	}
 }
 
-// edge draws an edge. An edge to a later layer goes downwards, and every other edge uses a lane.
+// edge draws an edge. An edge to the next layer goes downwards, and every other edge uses a lane.
 func (g *drawing) edge(i int) string {
 	e := &g.d.Edges[i]
 	from, to, ok := g.ends(i)
@@ -236,7 +239,8 @@ func (g *drawing) edge(i int) string {
 		class, path, x, y, svgText(source.Clip(e.label(), 60)))
 }
 
-// down returns the path from the bottom of one box to the top of another. Parallel edges are kept apart.
+// down returns the path of an edge from the bottom of one box to the top of another. Edges between the same two boxes
+// are drawn side by side.
 func (g *drawing) down(i, from, to int) (path string, x, y float64) {
 	a, b := &g.boxes[from], &g.boxes[to]
 	twin := 0

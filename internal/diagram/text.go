@@ -8,7 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack/source"
 )
 
-// numbered returns a generated identifier for each node, so that no name can break the syntax.
+// numbered returns a generated identifier for each node, so that no name of a state or agent can break the syntax of
+// the output.
 func (d *Diagram) numbered() map[string]string {
 	ids := make(map[string]string, len(d.Nodes))
 	for i, n := range d.Nodes {

@@ -16,8 +16,8 @@ type Tool struct {
 	// Kind is "tool" or [NodeAgent].
 	Kind        string `json:"kind"`
 	Description string `json:"description,omitempty"`
-	// Prompts are the prompts whose turns may call the tool, by name: they list the tool and do not block it. If there are none, only the
-	// sidecar calls the tool, to reconcile or undo calls of another tool.
+	// Prompts are the prompts whose turns may call the tool, by name: they list the tool and do not block it. If there
+	// are none, no turn can call the tool, but the sidecar can, to reconcile or undo calls of another tool.
 	Prompts []string `json:"prompts"`
 	// Approve is "never", "always" or the condition (CEL) under which a person must decide. ApprovalTimeoutSec is how long a call waits for
 	// the decision. OnTimeout is what follows if no decision is made.
@@ -25,7 +25,8 @@ type Tool struct {
 	ApprovalTimeoutSec int64  `json:"approval_timeout_sec,omitempty"`
 	OnTimeout          string `json:"on_timeout,omitempty"`
 	NotStarter         bool   `json:"not_starter,omitempty"`
-	// Dedupe are the payload fields that form the business key, as JSON pointers.
+	// Dedupe are the payload fields, as JSON pointers, that identify an effect of the tool. Calls with the same
+	// values in these fields have only one effect.
 	Dedupe []string `json:"dedupe,omitempty"`
 	// MaxCalls bounds the calls of the tool in one run; 0 = no such bound.
 	MaxCalls int64 `json:"max_calls,omitempty"`
@@ -38,6 +39,9 @@ type Tool struct {
 	OnUnknown  string `json:"on_unknown"`
 	Reconcile  string `json:"reconcile,omitempty"`
 	Compensate string `json:"compensate,omitempty"`
+	// MCPDigest is the digest of an MCP server's tool. The pack allows only the tool with this digest; "" = every
+	// version of the tool.
+	MCPDigest string `json:"mcp_digest,omitempty"`
 	// ResultArtifact is the artifact into which an accepted answer is written; "" = none.
 	ResultArtifact string `json:"result_artifact,omitempty"`
 	// Sensitive means that payloads and results are shown only to principals with the scope values:sensitive.
@@ -98,7 +102,7 @@ func (d sketch) tool(name string, agent bool, prompts []string) Tool {
 		Name: name, Kind: KindTool, Prompts: prompts, Approve: "never", Dedupe: set.Dedupe,
 		MaxCalls: int64(set.MaxCalls), CostMicroUSD: set.CostMicro, TimeoutSec: int64(set.Timeout / time.Second), Attempts: int64(set.Attempts),
 		OnError: cmp.Or(said.OnError, "return"), OnUnknown: cmp.Or(said.OnUnknown, "return"),
-		Reconcile: set.Reconcile, Compensate: set.Compensate, ResultArtifact: set.ResultArtifact,
+		Reconcile: set.Reconcile, Compensate: set.Compensate, ResultArtifact: set.ResultArtifact, MCPDigest: said.MCPDigest,
 		Sensitive: x.Sensitive != nil && slices.Contains(x.Sensitive.Tools, name),
 	}
 	if agent {

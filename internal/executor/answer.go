@@ -20,8 +20,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// take applies an answer of the model. It returns the completion of the turn. It returns nil if another
-// round follows.
+// take processes an answer of the model to a turn. It returns the completion of the turn, or nil if the model must be
+// called again.
 func (x *exchange) take(ctx context.Context, step *pawlv1.Step) (*pawl.Completion, error) {
 	answer := step.GetModel().GetAnswer()
 	x.last, x.used, x.fresh = step.GetStep(), step.GetModel().GetUsage(), reading{}
@@ -29,22 +29,22 @@ func (x *exchange) take(ctx context.Context, step *pawlv1.Step) (*pawl.Completio
 	x.next = &pawlv1.ModelRequest{Model: x.endpoint.Name, PreviousStep: x.last}
 	calls := answer.GetCalls()
 	if len(calls) == 0 {
-		return x.spoke(answer), nil
+		return x.handleText(answer), nil
 	}
 	if len(calls) == 1 && calls[0].GetName() != "" && calls[0].GetBrokenArguments() == "" {
 		switch calls[0].GetName() {
 		case x.exitTool:
 			return x.handleExitCall(answer, calls[0]), nil
 		case x.ask:
-			return x.asks(answer, calls[0]), nil
+			return x.handleQuestion(answer, calls[0]), nil
 		}
 	}
 	return nil, x.make(ctx, calls)
 }
 
-// usable returns an error for an answer without content. An empty answer must not be recorded, because
-// every later attempt would receive it from the record.
-func usable(name string, a *pawlv1.ModelAnswer) error {
+// checkUsable returns an error for an answer that the model refused, that a content filter removed or that the token limit
+// cut. The executor must not record it as an answer, because every later attempt would receive it from the record.
+func checkUsable(name string, a *pawlv1.ModelAnswer) error {
 	f := &model.Failure{}
 	switch {
 	case a.GetRefusal() != "":
@@ -67,31 +67,32 @@ func cutAt(name string, most int64) error {
 		"model %s: the answer was longer than the %d tokens that the call reserved: parameters.max_tokens of the pack says how many", name, most)}
 }
 
-// codeCut is the error code for an answer that was cut at its bound.
+// codeCut is the error code for an answer that was cut at its token limit.
 const codeCut = "TRUNCATED"
 
-// paused is the finish reason of an answer that the provider has interrupted.
-const paused = "pause_turn"
+// finishPaused is the finish reason of an answer that the provider has interrupted.
+const finishPaused = "pause_turn"
 
-// spoke handles an answer that contains a text but no call. Either the text completes the turn, or it
-// is sent to a person who may reply. It does not complete the turn if the model must call the function
-// that leaves the state.
-func (x *exchange) spoke(answer *pawlv1.ModelAnswer) *pawl.Completion {
+// handleText handles an answer of the model that contains a text but no tool call. In a chat the text goes to a person,
+// and the person may reply. Elsewhere it completes the turn, unless the state has an exit tool: then the model must call
+// that tool, so handleText returns nil and asks the model once more. It also returns nil if the provider has interrupted
+// the answer, or if the text does not match the schema of the output.
+func (x *exchange) handleText(answer *pawlv1.ModelAnswer) *pawl.Completion {
 	switch {
-	case answer.GetFinishReason() == paused:
+	case answer.GetFinishReason() == finishPaused:
 		return nil // the provider continues the answer when the next request repeats it
 	case x.chat:
-		return x.answered(answer, &pawl.Completion{ConversationThroughStep: x.last, Await: pawlv1.Awaiting_AWAITING_INPUT})
+		return x.useAsOutput(answer, &pawl.Completion{ConversationThroughStep: x.last, Await: pawlv1.Awaiting_AWAITING_INPUT})
 	case x.exitTool == "":
-		return x.answered(answer, &pawl.Completion{ConversationThroughStep: x.last})
+		return x.useAsOutput(answer, &pawl.Completion{ConversationThroughStep: x.last})
 	}
 	x.addMessage(message("user", text("Call "+x.exitTool+" to go on; text alone does not move the run.")))
 	return nil
 }
 
-// asks handles the call with which the model asks the person. If the call is wrong, the model receives
-// the error as the result of the call.
-func (x *exchange) asks(answer *pawlv1.ModelAnswer, call *pawlv1.ModelCall) *pawl.Completion {
+// handleQuestion handles a call of the function with which the model asks the person a question. If the call is
+// wrong, the model receives the error as the result of the call.
+func (x *exchange) handleQuestion(answer *pawlv1.ModelAnswer, call *pawlv1.ModelCall) *pawl.Completion {
 	var given struct {
 		Question string `json:"question"`
 	}
@@ -114,8 +115,8 @@ func toolMessage(call *pawlv1.ModelCall, value string) *pawlv1.Message {
 	return &pawlv1.Message{Role: "tool", ToolCallId: call.GetId(), Parts: []*pawlv1.Part{{Content: &pawlv1.Part_Json{Json: value}}}}
 }
 
-// handleExitCall handles the call that leaves the state. If the call is wrong, the model receives the
-// error as the result of the call.
+// handleExitCall handles the model's call of the exit tool, the function that leaves the state. If the call is wrong,
+// the model receives the error as the result of the call.
 func (x *exchange) handleExitCall(answer *pawlv1.ModelAnswer, call *pawlv1.ModelCall) *pawl.Completion {
 	leaving, err := x.parseExitCall(call.GetArguments())
 	if err != nil {
@@ -130,7 +131,7 @@ func (x *exchange) handleExitCall(answer *pawlv1.ModelAnswer, call *pawlv1.Model
 	return leaving
 }
 
-// parseExitCall reads the arguments of the call that leaves the state.
+// parseExitCall reads the arguments of the model's call of the exit tool, the function that leaves the state.
 func (x *exchange) parseExitCall(arguments string) (*pawl.Completion, error) {
 	var given struct {
 		Event     string                     `json:"event"`
@@ -157,14 +158,13 @@ func (x *exchange) parseExitCall(arguments string) (*pawl.Completion, error) {
 		done.Output = []*pawlv1.Part{part}
 	}
 	var err error
-	if done.Artifacts, err = x.writes(given.Artifacts); err != nil {
+	if done.Artifacts, err = x.artifactWrites(given.Artifacts); err != nil {
 		return nil, err
 	}
 	return done, nil
 }
 
-// properties returns the names of the properties of the call that leaves the state. Error messages
-// contain them.
+// properties returns the names of the exit tool's parameters, as a text for error messages.
 func (x *exchange) properties() string {
 	if x.output != nil {
 		return "event, output and artifacts"
@@ -172,8 +172,8 @@ func (x *exchange) properties() string {
 	return "event and artifacts"
 }
 
-// writes returns the artifact writes that the call that leaves the state contains.
-func (x *exchange) writes(given map[string]json.RawMessage) (writes []*pawlv1.ArtifactWrite, err error) {
+// artifactWrites returns the artifact writes in the model's call of the exit tool, sorted by the name of the artifact.
+func (x *exchange) artifactWrites(given map[string]json.RawMessage) (writes []*pawlv1.ArtifactWrite, err error) {
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		slot, value := x.slots[name], given[name]
 		write := &pawlv1.ArtifactWrite{Name: name, Value: &pawlv1.ArtifactValue{Value: &pawlv1.ArtifactValue_Json{Json: string(value)}}}
@@ -192,7 +192,7 @@ func (x *exchange) writes(given map[string]json.RawMessage) (writes []*pawlv1.Ar
 	return writes, nil
 }
 
-// strict decodes one JSON object. It returns an error for unknown properties.
+// strict decodes one JSON object. An unknown property is an error.
 func strict(raw string, into any) error {
 	if err := strictjson.Decode([]byte(raw), into, strictjson.Closed); err != nil {
 		return fmt.Errorf("the arguments: %w", err)
@@ -200,7 +200,7 @@ func strict(raw string, into any) error {
 	return nil
 }
 
-// mistake adds the error of a call to the next request, so that the model can correct the call.
+// mistake adds the error of a wrong tool call to the next request, so that the model can correct the call.
 func (x *exchange) mistake(call *pawlv1.ModelCall, err error) {
 	x.refuse(call, "INVALID_CALL", err.Error())
 }
@@ -210,11 +210,11 @@ func (x *exchange) refuse(call *pawlv1.ModelCall, code, why string) {
 	x.addMessage(toolMessage(call, string(fault)))
 }
 
-// holdTurn is how long the executor holds a turn while tools run. After that it suspends the turn until
-// the tools have finished.
+// holdTurn is how long the executor waits for the tool calls of one answer while it holds the turn. After that it
+// suspends the turn until the tools have finished.
 const holdTurn = 30 * time.Second
 
-// tooMany is the reason of the error that means that no further step may be pending.
+// tooMany is the reason of the error that a step was not accepted because the turn has too many pending steps.
 const tooMany = "MAX_PENDING_STEPS"
 
 // requestedCall is a tool call in an answer. It contains the step of the call, or the reason why the
@@ -224,8 +224,8 @@ type requestedCall struct {
 	code, reason string
 }
 
-// make requests the steps for the calls of an answer, as many at once as may be pending. It adds the
-// results to the next request in the order of the calls.
+// make requests a step for each tool call of a model's answer, as many at once as may be pending. It adds the results
+// to the next request in the order of the calls.
 func (x *exchange) make(ctx context.Context, calls []*pawlv1.ModelCall) error {
 	limited, cancel := context.WithTimeout(ctx, holdTurn)
 	defer cancel()
@@ -242,7 +242,7 @@ func (x *exchange) make(ctx context.Context, calls []*pawlv1.ModelCall) error {
 				break
 			}
 			before := waiting
-			if waiting, err = x.await(limited, ctx, out[:i], waiting); err != nil {
+			if waiting, err = x.awaitCalls(limited, ctx, out[:i], waiting); err != nil {
 				return err
 			}
 			if waiting == before {
@@ -252,7 +252,7 @@ func (x *exchange) make(ctx context.Context, calls []*pawlv1.ModelCall) error {
 	}
 	for waiting < len(out) {
 		var err error
-		if waiting, err = x.await(limited, ctx, out, waiting); err != nil {
+		if waiting, err = x.awaitCalls(limited, ctx, out, waiting); err != nil {
 			return err
 		}
 	}
@@ -269,8 +269,9 @@ func (x *exchange) make(ctx context.Context, calls []*pawlv1.ModelCall) error {
 	return nil
 }
 
-// await waits for the first unanswered call from the index `from` on, and returns the index after it.
-func (x *exchange) await(limited, ctx context.Context, out []requestedCall, from int) (int, error) {
+// awaitCalls waits for the first unanswered call from the index `from` on, and returns the index after it. If the wait
+// fails before ctx ends, for example after holdTurn, it returns [pawl.ErrSuspended] instead of the error.
+func (x *exchange) awaitCalls(limited, ctx context.Context, out []requestedCall, from int) (int, error) {
 	for ; from < len(out); from++ {
 		step := out[from].step
 		if step == nil || step.GetStatus() != pawlv1.StepStatus_STEP_STATUS_PENDING {
@@ -288,13 +289,14 @@ func (x *exchange) await(limited, ctx context.Context, out []requestedCall, from
 	return from, nil
 }
 
-// requestCall requests the step of one call. full reports whether too many steps are pending.
+// requestCall requests the step for one tool call of the model. full reports whether too many steps are pending. For the
+// first call (i = 0), this is an error instead.
 func (x *exchange) requestCall(ctx context.Context, i int, call *pawlv1.ModelCall) (out requestedCall, full bool, err error) {
 	if call.GetBrokenArguments() != "" {
 		_, err := strictjson.Object([]byte(call.GetBrokenArguments()))
 		return requestedCall{code: "BAD_ARGUMENTS", reason: fmt.Sprintf("the arguments are no JSON object: %v", err)}, false, nil
 	}
-	if why := x.wrong(call); why != "" {
+	if why := x.callFault(call); why != "" {
 		return requestedCall{code: "INVALID_CALL", reason: why}, false, nil
 	}
 	payload := call.GetArguments()
@@ -316,9 +318,9 @@ func (x *exchange) requestCall(ctx context.Context, i int, call *pawlv1.ModelCal
 	return requestedCall{}, false, err
 }
 
-// wrong checks a call before its step is requested. It returns a description of the fault. It returns
-// "" if the call is valid.
-func (x *exchange) wrong(call *pawlv1.ModelCall) string {
+// callFault checks a tool call of the model before its step is requested. It returns a description of the fault, or "" if
+// the call is valid.
+func (x *exchange) callFault(call *pawlv1.ModelCall) string {
 	if name := call.GetName(); name != "" && (name == x.exitTool || name == x.ask) {
 		return "call " + name + " alone, once all other calls are answered"
 	}

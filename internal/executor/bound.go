@@ -14,7 +14,8 @@ const (
 	mediaTokens   = 1000
 )
 
-// reading counts the content of a request: the bytes of text, and the parts that are not text.
+// reading counts the size of content that a model reads: the bytes of text, and the parts that are not
+// text.
 type reading struct{ bytes, media int64 }
 
 func (r *reading) text(s string) { r.bytes += int64(len(s)) }
@@ -40,7 +41,7 @@ func (r *reading) answer(a *pawlv1.ModelAnswer) {
 	}
 }
 
-// result counts the content of an answered step, because the model reads it.
+// result counts the content of an answered tool step, because the model reads it in the next request.
 func (r *reading) result(s *pawlv1.Step) {
 	r.text(s.GetResultJson())
 	r.text(s.GetError().GetMessage())
@@ -56,13 +57,13 @@ func (x *exchange) add(count func(*reading)) {
 	count(&x.total)
 }
 
-// bound returns the maximum that the next call may consume. It is the usage of the last call plus an
-// estimate for the content that was added since. If the usage of the last call is unknown, the content
-// of the whole exchange is estimated. The sidecar computes the cost.
+// bound returns the maximum that the next model call may consume. It is the usage of the last call plus an estimate for
+// the content that was added since. If the usage of the last call is unknown or only estimated, the content of the whole
+// exchange is estimated. The sidecar computes the cost.
 func (x *exchange) bound() *pawlv1.Usage {
 	read := x.total.tokens()
 	if x.used.GetInputTokens() > 0 && !x.used.GetEstimated() {
 		read = x.used.GetInputTokens() + x.used.GetOutputTokens() + x.fresh.tokens()
 	}
-	return &pawlv1.Usage{InputTokens: read, OutputTokens: cmp.Or(x.most, x.endpoint.DefaultMaxTokens()), Model: x.endpoint.Name}
+	return &pawlv1.Usage{InputTokens: read, OutputTokens: cmp.Or(x.maxTokens, x.endpoint.DefaultMaxTokens()), Model: x.endpoint.Name}
 }

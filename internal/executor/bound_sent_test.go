@@ -9,8 +9,9 @@ import (
 	"github.com/pawl-dev/pawl/test/testkit/endpoint"
 )
 
-// said is an answer of a form whose usage is what is given, JSON; "" = the endpoint reports none.
-func said(scheme, usage string) endpoint.Answer {
+// usageAnswer returns an answer in the format of the scheme. usage is the JSON of its usage; if it is empty,
+// the endpoint reports none.
+func usageAnswer(scheme, usage string) endpoint.Answer {
 	if scheme == "" {
 		if usage == "" {
 			usage = "null"
@@ -26,16 +27,16 @@ func said(scheme, usage string) endpoint.Answer {
 		`data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":` + usage + "}\n\ndata: {\"type\":\"message_stop\"}\n\n"}
 }
 
-// TestTheBoundIsSent: the endpoint is told the bound that is reserved, by the name that it takes;
-// what it answers beyond that is settled in full and ends the run, and what it does not report
-// is the bound. The model never leaves the state: only a bound ends the run.
+// TestTheBoundIsSent: the request to the endpoint has the reserved bound, under the name that the endpoint
+// accepts. Usage beyond the bound is settled in full and ends the run. If the endpoint does not report its
+// usage, the bound is settled. The model never leaves the state, so only a bound ends the run.
 func TestTheBoundIsSent(t *testing.T) {
 	t.Parallel()
 	const chat, messages = "", "anthropic+"
 	budget := `"max_tokens": %d`
 	for _, c := range []struct {
 		name, scheme, engine, parameters, usage string
-		// sent is the bound that the endpoint was told of, by limit; nil = none.
+		// sent is the bound in the request, in the field that limit names; nil = the request has none.
 		limit     string
 		sent      any
 		asked     int
@@ -66,7 +67,7 @@ func TestTheBoundIsSent(t *testing.T) {
 			t.Parallel()
 			policy := `"system_template": "Work.", "tool_policy": {"max_rounds": 3}, "parameters": {` + c.parameters + `}`
 			engine := strings.TrimSuffix(`"retry": 1, `+c.engine, ", ")
-			r := newRig(t, strings.Replace(desk(engine), `"system_template": "Work."`, policy, 1), c.scheme, func(int) endpoint.Answer { return said(c.scheme, c.usage) })
+			r := newRig(t, strings.Replace(desk(engine), `"system_template": "Work."`, policy, 1), c.scheme, func(int) endpoint.Answer { return usageAnswer(c.scheme, c.usage) })
 			run := r.ended(r.start())
 			want := pawlv1.RunStatus_RUN_STATUS_BUDGET_EXHAUSTED
 			if c.engine == "" {
@@ -92,13 +93,13 @@ func TestTheBoundIsSent(t *testing.T) {
 	}
 }
 
-// TestANewerNameIsLearnt: an endpoint that asks for the bound by its newer name gets it so, from
-// then on at once; any other refusal is one.
+// TestANewerNameIsLearnt: if an endpoint asks for the newer name of the bound, the executor sends the bound
+// under this name, and does so at once from then on. Any other refusal fails the turn.
 func TestANewerNameIsLearnt(t *testing.T) {
 	t.Parallel()
 	refuse := endpoint.Answer{Status: 400, Error: "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."}
 	r := newRig(t, desk(`"max_tokens": 5000`), "", func(n int) endpoint.Answer {
-		return []endpoint.Answer{refuse, done(), {Text: "The end."}}[min(n, 2)]
+		return []endpoint.Answer{refuse, doneAnswer(), {Text: "The end."}}[min(n, 2)]
 	})
 	if run := r.ended(r.start()); run.GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED || run.GetTokens() != 30 {
 		t.Errorf("%v with %d tokens", run.GetStatus(), run.GetTokens())

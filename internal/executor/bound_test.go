@@ -28,7 +28,7 @@ func TestBudgetsHoldBeforeACall(t *testing.T) {
 			pack := strings.ReplaceAll(desk(c.engine), `"Work."`, `"`+c.system+`"`)
 			r := newRig(t, pack, c.scheme, func(n int) endpoint.Answer {
 				if n == 0 {
-					return done()
+					return doneAnswer()
 				}
 				return endpoint.Answer{Text: "The end."}
 			})

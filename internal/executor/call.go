@@ -17,25 +17,25 @@ import (
 )
 
 const (
-	// reportTimeout bounds how long a call is reported after its turn has ended. The usage is reported
-	// even then, because the call must be paid for.
+	// reportTimeout bounds the time for reporting a model call whose turn has already ended. The usage
+	// is reported even then, because the call must be paid for.
 	reportTimeout = 5 * time.Second
-	// reportAttempts is the number of times that an answer is sent while the sidecar is unavailable.
-	// The first pause is firstPause. Each further pause is twice as long.
+	// reportAttempts is the number of times that an answer is sent while the sidecar is unavailable or overloaded. The
+	// first pause is firstPause. Each further pause is twice as long.
 	reportAttempts = 7
 	firstPause     = 100 * time.Millisecond
 	// codeAbandoned is the error code of a call whose turn has ended or was assigned to another worker.
 	codeAbandoned = "MODEL_ABANDONED"
 )
 
-// call makes attempts of a model call until there is an answer.
+// call makes attempts of a model call until the model has answered or the call has failed finally.
 func (e *Executor) call(ctx context.Context, x *exchange, step *pawlv1.Step, limit int64) (*pawlv1.Step, error) {
 	req, err := e.modelRequest(ctx, x, step)
 	if err != nil {
 		return nil, err
 	}
 	req.Round = x.round
-	req.MaxAnswer, req.MaxTokens = limit, cmp.Or(step.GetModel().GetMaxOutputTokens(), x.most)
+	req.MaxAnswer, req.MaxTokens = limit, cmp.Or(step.GetModel().GetMaxOutputTokens(), x.maxTokens)
 	if at := step.GetModel().GetNotBefore(); at != nil {
 		if err := pause(ctx, time.Until(at.AsTime())); err != nil {
 			return nil, err
@@ -45,7 +45,7 @@ func (e *Executor) call(ctx context.Context, x *exchange, step *pawlv1.Step, lim
 		came := x.attempt(ctx, req)
 		got, err := came.submit(ctx, x.turn, step.GetStep(), attempt)
 		if err == nil {
-			err = came.over(ctx, got)
+			err = came.checkTurnOpen(ctx, got)
 		}
 		if err != nil {
 			return nil, err
@@ -80,7 +80,7 @@ func (x *exchange) attempt(ctx context.Context, req *model.Request) (came outcom
 		came.usage.Model = x.endpoint.Name
 	}
 	if err == nil {
-		if err = usable(x.endpoint.Name, came.answer); err != nil && req.MaxTokens > 0 && came.answer.GetFinishReason() == "length" {
+		if err = checkUsable(x.endpoint.Name, came.answer); err != nil && req.MaxTokens > 0 && came.answer.GetFinishReason() == "length" {
 			err = cutAt(x.endpoint.Name, req.MaxTokens)
 		}
 	}
@@ -90,9 +90,10 @@ func (x *exchange) attempt(ctx context.Context, req *model.Request) (came outcom
 	return came
 }
 
-// submit reports the outcome of an attempt. While the sidecar is unavailable, submit repeats the
-// report, because the answer must be paid for. If the sidecar refuses an answer, submit reports a
-// failure with the same usage.
+// submit reports the outcome of one attempt of a model call to the sidecar. While the sidecar is unavailable or
+// overloaded, submit repeats the report, because the answer must be paid for. If ctx has ended, submit still reports an
+// outcome that is known, within reportTimeout. If the sidecar refuses an answer, submit reports a failure with the same
+// usage.
 func (o *outcome) submit(ctx context.Context, turn *pawl.Turn, step uint32, attempt int32) (*pawlv1.AnswerModelResponse, error) {
 	if ctx.Err() != nil {
 		if o.failure != nil && o.usage == nil {
@@ -107,7 +108,7 @@ func (o *outcome) submit(ctx context.Context, turn *pawl.Turn, step uint32, atte
 		switch {
 		case err == nil:
 			return got, nil
-		case o.failure == nil && refused(err):
+		case o.failure == nil && isRefusal(err):
 			o.failure = &model.Failure{Code: pawl.ReasonOf(err), Message: err.Error(), Final: true}
 			if f, ok := errors.AsType[*pawl.Failure](err); ok {
 				o.failure.Code, o.failure.Message = f.Code, f.Message
@@ -122,8 +123,8 @@ func (o *outcome) submit(ctx context.Context, turn *pawl.Turn, step uint32, atte
 	}
 }
 
-// refused reports whether the sidecar refuses an answer permanently, so that it must not be sent again.
-func refused(err error) bool {
+// isRefusal reports whether the sidecar refuses an answer permanently, so that it must not be sent again.
+func isRefusal(err error) bool {
 	_, large := errors.AsType[*pawl.Failure](err)
 	return large || pawl.ReasonOf(err) == model.CodeTooLarge || status.Code(err) == codes.InvalidArgument
 }
@@ -138,8 +139,9 @@ func (o *outcome) report(step uint32, attempt int32) *pawlv1.AnswerModelRequest 
 	return report
 }
 
-// over returns an error if the turn cannot continue after the report. Otherwise it returns nil.
-func (o *outcome) over(ctx context.Context, got *pawlv1.AnswerModelResponse) error {
+// checkTurnOpen returns an error if the turn cannot continue after the outcome of a model call was reported, for
+// example because the turn has ended.
+func (o *outcome) checkTurnOpen(ctx context.Context, got *pawlv1.AnswerModelResponse) error {
 	switch got.GetDisposition() {
 	case pawlv1.Disposition_DISPOSITION_IGNORED_TERMINAL, pawlv1.Disposition_DISPOSITION_IGNORED_STALE, pawlv1.Disposition_DISPOSITION_IGNORED_UNKNOWN_RUN:
 		return &pawl.Failure{Code: codeAbandoned, Message: "the turn was over before the model had answered"}
@@ -185,7 +187,7 @@ func (e *Executor) warnOf(messages []*pawlv1.Message) {
 			continue
 		}
 		if _, known := e.warned.LoadOrStore(library, true); !known {
-			e.cfg.OnError(fmt.Errorf("answers recorded by %s are told to models from their text and calls: reasoning and signatures in them are lost", library))
+			e.cfg.OnError(fmt.Errorf("answers recorded by %s are sent to models as their text and calls: reasoning and signatures in them are lost", library))
 		}
 	}
 }

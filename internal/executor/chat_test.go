@@ -19,8 +19,8 @@ import (
 	"github.com/pawl-dev/pawl/test/testkit/endpoint"
 )
 
-// waiting is a run that waits for a person, and what it said last.
-func (r *rig) waiting(run string) string {
+// awaitInput waits until a run waits for a person. It returns what the run said last.
+func (r *rig) awaitInput(run string) string {
 	r.t.Helper()
 	got, err := r.runs.WaitRun(r.t.Context(), &pawlv1.WaitRunRequest{RunId: run, Until: pawlv1.WaitUntil_WAIT_UNTIL_WAITING, Timeout: durationpb.New(time.Minute)})
 	if err != nil || got.GetRun().GetStatus() != pawlv1.RunStatus_RUN_STATUS_WAITING || got.GetRun().GetAwaiting() != pawlv1.Awaiting_AWAITING_INPUT {
@@ -45,22 +45,22 @@ func (r *rig) tell(run, text string) {
 	}
 }
 
-// TestChat: in a state that the pack marks a text is an answer to the person, a question one
-// too, and what is asked wrongly the model is told; then it leaves the state.
+// TestChat: in a chat state, a text of the model is an answer to the person, and so is a question. If the
+// model asks with wrong arguments, its next request contains the error. Then the model leaves the state.
 func TestChat(t *testing.T) {
 	t.Parallel()
 	ask := func(arguments string) endpoint.Answer {
 		return endpoint.Answer{Text: "Well.", Calls: []endpoint.Call{{ID: "a", Name: "ask_user", Arguments: arguments}}}
 	}
-	script := []endpoint.Answer{{Text: "Hello."}, ask(`{"q":1}`), ask(`{"question":""}`), ask(`{"question":"Which one?"}`), done(), {Text: "Reported."}}
+	script := []endpoint.Answer{{Text: "Hello."}, ask(`{"q":1}`), ask(`{"question":""}`), ask(`{"question":"Which one?"}`), doneAnswer(), {Text: "Reported."}}
 	for _, scheme := range []string{"", "anthropic+"} {
 		r := newRig(t, desk(`"chat": ["work"]`), scheme, func(n int) endpoint.Answer { return script[n] })
 		run := r.start()
-		if said := r.waiting(run); said != "Hello." {
+		if said := r.awaitInput(run); said != "Hello." {
 			t.Errorf("said %q", said)
 		}
 		r.tell(run, "I want one.")
-		if said := r.waiting(run); said != "Well.\nWhich one?" {
+		if said := r.awaitInput(run); said != "Well.\nWhich one?" {
 			t.Errorf("said %q", said)
 		}
 		r.tell(run, "The red one.")
@@ -81,13 +81,13 @@ func TestChat(t *testing.T) {
 // two is a pack that names its models.
 const two = `"models": {"work": "large", "*": "small"}`
 
-// TestAPackNamesItsModel: each prompt's turns ask theirs, and what nobody serves is told at
-// the start, with what there is.
+// TestAPackNamesItsModel: the turns of each prompt ask the model that the pack names for it. If no endpoint
+// serves a named model, the sidecar refuses to start the run and lists the models that it has.
 func TestAPackNamesItsModel(t *testing.T) {
 	t.Parallel()
 	script := func(n int, asked endpoint.Request) endpoint.Answer {
 		if asked.Body["model"] == "l" {
-			return done()
+			return doneAnswer()
 		}
 		return endpoint.Answer{Text: "Reported."}
 	}
@@ -118,7 +118,7 @@ func TestAPackNamesItsModel(t *testing.T) {
 	}
 }
 
-// local is a sidecar with a pack.
+// local returns a rig over a sidecar with a pack.
 func local(t *testing.T, conf config.Config, pack string) *rig {
 	t.Helper()
 	l, err := server.StartLocal(conf, nil)
@@ -133,12 +133,12 @@ func local(t *testing.T, conf config.Config, pack string) *rig {
 	return r
 }
 
-// TestModelsOfAFile: they are as those of flags, and an empty file is none.
+// TestModelsOfAFile: the sidecar executes runs with a model from a file as with a model from a flag.
 func TestModelsOfAFile(t *testing.T) {
 	t.Parallel()
 	model := endpoint.New(t, func(n int, _ endpoint.Request) endpoint.Answer {
 		if n == 0 {
-			return done()
+			return doneAnswer()
 		}
 		return endpoint.Answer{Text: "Reported."}
 	})

@@ -35,6 +35,8 @@ type settings struct {
 	ModelOverrides map[string]override        `json:"model_overrides"`
 	// Model is the model that the pack names. It is "" if the pack names none.
 	Model string `json:"model"`
+	// Provider is the provider key that the prompt names. "" means [model.DefaultProvider].
+	Provider string `json:"provider"`
 	// Chat means that the state is a conversation with a person.
 	Chat bool `json:"chat"`
 	// OutputSchema is the JSON Schema of the turn's output.
@@ -47,7 +49,7 @@ type settings struct {
 	} `json:"tool_policy"`
 }
 
-// override is the part of the pack's settings that applies to one model.
+// override is the part of the prompt's model_overrides that applies to one model.
 type override struct {
 	SystemTemplate string                     `json:"system_template"`
 	Prefix         string                     `json:"system_template_prefix"`
@@ -60,25 +62,26 @@ type exchange struct {
 	turn     *pawl.Turn
 	view     *pawlv1.GetTurnResponse
 	endpoint *model.Endpoint
-	// exitTool is the name of the function that leaves the state. It is "" if there is none.
+	// exitTool is the name of the exit tool, the function that a model calls to leave the state. It is "" if the
+	// state has none.
 	exitTool string
-	// chat means that a text that does not leave the state is sent to a person, who may reply. ask is
-	// the name of the function with which the model asks the person.
+	// chat means that a text of the model is sent to a person, who may reply, unless it leaves the state. ask is the
+	// name of the function that the model calls to ask the person.
 	chat      bool
 	ask       string
 	slots     map[string]*pawlv1.ArtifactSlot
 	maxRounds int
 	// output is the required form of the turn's output. If it is nil, the output is the model's text.
 	output *output
-	// most bounds an answer, in tokens. 0 means that the pack sets no bound. used is the usage of the
-	// last call. fresh counts the content that was added after the last call. said counts the content
-	// of the whole exchange.
-	most         int64
+	// maxTokens is the limit of one answer of the model in tokens, or 0 if the pack sets none. used is the usage of the
+	// last model call. fresh is the size of the content that was added after the last call. total is the size of the
+	// content of the whole exchange.
+	maxTokens    int64
 	used         *pawlv1.Usage
 	fresh, total reading
 	// next is the request of the next round.
 	next *pawlv1.ModelRequest
-	// offered are the tools that the model may call.
+	// offered are the tools that requests offer to the model.
 	offered []*pawlv1.ToolSpec
 	// last is the step of the last answer. round is the next round to request.
 	last  uint32
@@ -118,11 +121,11 @@ func (e *Executor) exchange(t *pawl.Turn) (*exchange, error) {
 			x.slots[slot.GetName()] = slot
 		}
 	}
-	return x, x.first(&s, &own)
+	return x, x.setFirstRequest(&s, &own)
 }
 
-// first sets the request of the first round.
-func (x *exchange) first(s *settings, own *override) error {
+// setFirstRequest sets the request of the first round.
+func (x *exchange) setFirstRequest(s *settings, own *override) error {
 	tools, err := json.Marshal(x.tools())
 	if err != nil {
 		return err
@@ -141,7 +144,7 @@ func (x *exchange) first(s *settings, own *override) error {
 	if x.output != nil && (x.chat || x.exitTool == "") && parameters["response_format"] == nil {
 		parameters["response_format"] = x.output.format()
 	}
-	if x.most, err = x.endpoint.MaxTokens(parameters); err != nil {
+	if x.maxTokens, err = x.endpoint.MaxTokens(parameters); err != nil {
 		return &pawl.Failure{Code: model.CodeParameter, Message: err.Error(), Final: true}
 	}
 	given, err := json.Marshal(parameters)
@@ -160,8 +163,8 @@ func (x *exchange) first(s *settings, own *override) error {
 		}
 	})
 	if messages := x.view.GetMessages(); len(messages) == 0 || messages[len(messages)-1].GetRole() == "assistant" {
-		// A request must have at least one message, so this one is added if there is only a system
-		// prompt.
+		// A request must have at least one message, so this one is added if there is only a system prompt. It is also
+		// added if the last message is the model's own.
 		x.addMessage(message("user", text("Go on.")))
 	}
 	return nil
@@ -210,19 +213,20 @@ func (x *exchange) replay(ctx context.Context, step *pawlv1.Step) {
 // maxPiece bounds a piece of output, in bytes. The API has the same limit.
 const maxPiece = 64 << 10
 
-// tools returns the tools that the request offers to the model.
+// tools returns the tools that the request offers to the model. It also sets exitTool and ask, the names of the two
+// functions that it adds.
 func (x *exchange) tools() []model.Tool {
 	tools := []model.Tool{}
 	for _, t := range x.offered {
 		tools = append(tools, model.Tool{Name: t.GetName(), Description: t.GetDescription(), Parameters: json.RawMessage(t.GetParametersJson())})
 	}
 	if len(x.view.GetAllowedEvents()) > 0 {
-		x.exitTool = free(defaultExitTool, tools)
+		x.exitTool = unusedName(defaultExitTool, tools)
 		schema, _ := json.Marshal(x.exitToolSchema()) // a value made of texts can always be encoded
 		tools = append(tools, model.Tool{Name: x.exitTool, Description: "Ends this state. Choose the event that says how it went.", Parameters: schema})
 	}
 	if x.chat {
-		x.ask = free(askUser, tools)
+		x.ask = unusedName(askUser, tools)
 		tools = append(tools, model.Tool{
 			Name: x.ask, Description: "Asks the person a question; the answer is their next message.", Parameters: json.RawMessage(askSchema),
 		})
@@ -232,8 +236,8 @@ func (x *exchange) tools() []model.Tool {
 
 const askSchema = `{"type":"object","properties":{"question":{"type":"string","minLength":1}},"required":["question"],"additionalProperties":false}`
 
-// free returns a name that no tool has. It begins with the given name.
-func free(name string, tools []model.Tool) string {
+// unusedName returns a name that no tool has. It begins with the given name.
+func unusedName(name string, tools []model.Tool) string {
 	for slices.ContainsFunc(tools, func(t model.Tool) bool { return t.Name == name }) {
 		name += "_"
 	}
@@ -257,7 +261,7 @@ func (x *exchange) exitToolSchema() object {
 	}
 	schema := object{"type": "object", "properties": properties, "required": []string{"event"}, "additionalProperties": false}
 	if x.output != nil {
-		x.output.within(schema)
+		x.output.addSchema(schema)
 	}
 	return schema
 }
@@ -273,12 +277,12 @@ func readRequest(got *pawlv1.GetModelStepResponse) (*model.Request, error) {
 	req := &model.Request{System: got.GetSystem(), Messages: got.GetMessages()}
 	for _, part := range []struct {
 		field, text string
-		into        any
+		target      any
 	}{{"tools_json", got.GetToolsJson(), &req.Tools}, {"parameters_json", got.GetParametersJson(), &req.Parameters}} {
 		if part.text == "" {
 			continue
 		}
-		if err := strictjson.Decode([]byte(part.text), part.into, strictjson.Open); err != nil {
+		if err := strictjson.Decode([]byte(part.text), part.target, strictjson.Open); err != nil {
 			return nil, &pawl.Failure{Code: model.CodeRequest, Message: part.field + ": " + err.Error(), Final: true}
 		}
 	}

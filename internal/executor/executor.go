@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,9 +25,12 @@ type Config struct {
 	ID string
 	// Namespace is the namespace of the runs whose turns are executed.
 	Namespace string
-	// Models are the endpoints. A turn calls the model that its pack names. If the pack names none, the
-	// turn calls the first endpoint whose model has overrides in the turn's prompt. If there is none,
-	// it calls the first endpoint. Required.
+	// Models are the endpoints. Required. A turn calls the first of these that applies. It fails if a named model is
+	// missing, or if no model is bound to a provider key other than the default:
+	//   - the model that its pack names;
+	//   - the model to which the prompt's provider key is bound;
+	//   - the first endpoint for which the turn's prompt has model overrides;
+	//   - the first endpoint.
 	Models *model.Table
 	// Turns bounds the number of turns that are executed at once.
 	Turns int
@@ -68,16 +72,20 @@ func New(cfg Config) (*Executor, error) {
 // Run executes turns until ctx ends.
 func (e *Executor) Run(ctx context.Context) error { return e.worker.Run(ctx) }
 
-// endpoint returns the endpoint of the model that a turn calls. It returns an error if the endpoint was removed after the run began.
+// endpoint returns the endpoint of the model that a turn calls. It returns an error if there is none, for example because
+// the endpoint was removed after the run began.
 func (e *Executor) endpoint(s *settings) (*model.Endpoint, error) {
-	all := e.cfg.Models.All()
-	if s.Model != "" {
-		if m := e.cfg.Models.Of(s.Model); m != nil {
-			return m, nil
-		}
+	all := e.cfg.Models.Endpoints()
+	name := cmp.Or(s.Model, e.cfg.Models.Bound(s.Provider))
+	switch m := e.cfg.Models.Endpoint(name); {
+	case m != nil:
+		return m, nil
+	case name != "":
 		return nil, &pawl.Failure{
-			Code: "NO_SUCH_MODEL", Message: fmt.Sprintf("the pack names the model %q, the sidecar has: %s", s.Model, strings.Join(e.cfg.Models.Names(), ", ")),
+			Code: "NO_SUCH_MODEL", Message: fmt.Sprintf("the pack names the model %q, the sidecar has: %s", name, strings.Join(e.cfg.Models.Names(), ", ")),
 		}
+	case s.Provider != "" && s.Provider != model.DefaultProvider:
+		return nil, &pawl.Failure{Code: "PROVIDER_UNBOUND", Message: fmt.Sprintf("the sidecar binds no model to the provider key %q any more", s.Provider)}
 	}
 	if len(all) == 0 {
 		return nil, &pawl.Failure{Code: "NO_MODELS", Message: "the sidecar has no model any more"}

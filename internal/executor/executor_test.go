@@ -103,7 +103,7 @@ func (r *rig) records(run string) string {
 	return string(raw)
 }
 
-func done() endpoint.Answer {
+func doneAnswer() endpoint.Answer {
 	return endpoint.Answer{Calls: []endpoint.Call{{ID: "c", Name: "leave_state", Arguments: `{"event":"Done"}`}}}
 }
 
@@ -139,7 +139,7 @@ func TestTextThatIsNone(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, desk(``), "", func(n int) endpoint.Answer {
 		if n == 0 {
-			return done()
+			return doneAnswer()
 		}
 		return endpoint.Answer{Body: "data: {\"id\":\"1\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\xff\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"}
 	})

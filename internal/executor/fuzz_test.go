@@ -6,8 +6,8 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// FuzzArguments: whatever a model writes as arguments, it is taken or told its mistake, and
-// an event or an artifact that the state does not have is never taken.
+// FuzzArguments: for any arguments of a model, the executor takes the call or returns an error for the model.
+// It never takes an event or an artifact that the state does not have.
 func FuzzArguments(f *testing.F) {
 	f.Add(`{"event":"Found","artifacts":{"note":"x","data":{"a":1}}}`)
 	f.Add(`{"event":"Found"} {}`)
@@ -26,6 +26,6 @@ func FuzzArguments(f *testing.F) {
 				}
 			}
 		}
-		x.wrong(&pawlv1.ModelCall{Name: "look", Arguments: arguments})
+		x.callFault(&pawlv1.ModelCall{Name: "look", Arguments: arguments})
 	})
 }

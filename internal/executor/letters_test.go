@@ -7,8 +7,8 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// TestArgumentsHaveOneReading: what a model says is read by exact names, and what two readers
-// would see differently is a mistake of the call, which the model is told.
+// TestArgumentsHaveOneReading: the executor reads the arguments of a model by exact names. If two readers
+// would understand the arguments differently, the call is wrong, and the model receives the error.
 func TestArgumentsHaveOneReading(t *testing.T) {
 	t.Parallel()
 	x := &exchange{exitTool: defaultExitTool, view: &pawlv1.GetTurnResponse{AllowedEvents: []string{"Pay", "Stop"}}, offered: []*pawlv1.ToolSpec{{Name: "look"}}}
@@ -43,7 +43,7 @@ func TestArgumentsHaveOneReading(t *testing.T) {
 	for arguments, want := range map[string]string{
 		`{"path":"a","path":"b"}`: "twice", `{"path":"\ud83d"}`: "surrogate", `[1]`: "want an object", `null`: "want an object", `{"path":"a","Path":"b"}`: "",
 	} {
-		if why := x.wrong(&pawlv1.ModelCall{Name: "look", Arguments: arguments}); (why == "") != (want == "") || !strings.Contains(why, want) {
+		if why := x.callFault(&pawlv1.ModelCall{Name: "look", Arguments: arguments}); (why == "") != (want == "") || !strings.Contains(why, want) {
 			t.Errorf("%s: %q, want %q", arguments, why, want)
 		}
 	}

@@ -12,20 +12,20 @@ import (
 	"github.com/pawl-dev/pawl/test/testkit/endpoint"
 )
 
-// busy counts who is at the model at once.
-type busy struct {
-	mu         sync.Mutex
-	now, most  int
-	came, went chan struct{}
+// activeCounter counts who is at the model at once.
+type activeCounter struct {
+	mu                sync.Mutex
+	now, maxActive    int
+	arrived, released chan struct{}
 }
 
-func (b *busy) visit() {
+func (b *activeCounter) visit() {
 	b.mu.Lock()
 	b.now++
-	b.most = max(b.most, b.now)
+	b.maxActive = max(b.maxActive, b.now)
 	b.mu.Unlock()
-	b.came <- struct{}{}
-	<-b.went
+	b.arrived <- struct{}{}
+	<-b.released
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.now--
@@ -46,10 +46,10 @@ func limited(t *testing.T, limits, pack string, answer func(n int, asked endpoin
 	return r
 }
 
-// leaves is the answer that leads a run of desk to its end.
-func leaves(asked endpoint.Request) endpoint.Answer {
+// exitAnswer is the answer that leads a run of desk to its end.
+func exitAnswer(asked endpoint.Request) endpoint.Answer {
 	if tools, _ := asked.Body["tools"].([]any); len(tools) > 0 {
-		return done()
+		return doneAnswer()
 	}
 	return endpoint.Answer{Text: "Reported."}
 }
@@ -58,29 +58,29 @@ func leaves(asked endpoint.Request) endpoint.Answer {
 // those that wait are asked once there is a place, and all runs end.
 func TestConcurrentCallsAreLimited(t *testing.T) {
 	t.Parallel()
-	b := &busy{came: make(chan struct{}, 100), went: make(chan struct{})}
+	b := &activeCounter{arrived: make(chan struct{}, 100), released: make(chan struct{})}
 	r := limited(t, "limits: [{id: gpt, key: model, concurrent: 2}]", desk(""), func(_ int, asked endpoint.Request) endpoint.Answer {
 		b.visit()
-		return leaves(asked)
+		return exitAnswer(asked)
 	})
 	const n = 6
 	runs := make([]string, n)
 	for i := range runs {
 		runs[i] = r.start()
 	}
-	<-b.came
-	<-b.came
+	<-b.arrived
+	<-b.arrived
 	for range 2*n - 2 {
-		b.went <- struct{}{}
-		<-b.came
+		b.released <- struct{}{}
+		<-b.arrived
 	}
-	close(b.went)
+	close(b.released)
 	for _, run := range runs {
 		if got := r.ended(run); got.GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED {
 			t.Errorf("%v: %s", got, r.records(run))
 		}
 	}
-	if b.most != 2 {
-		t.Errorf("%d calls were open at once, 2 may be", b.most)
+	if b.maxActive != 2 {
+		t.Errorf("%d calls were open at once, 2 may be", b.maxActive)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// output is the required form of a turn's output. It is JSON that matches a schema.
+// output is the required form of a turn's output: JSON that matches a JSON Schema.
 type output struct {
 	raw      json.RawMessage
 	compiled *jsonschema.Schema
@@ -51,7 +51,7 @@ func (noLoader) Load(string) (any, error) {
 	return nil, errors.New("references to other documents are not followed")
 }
 
-// maxMisfit bounds the message that explains to a model why a value is invalid, in bytes.
+// maxMisfit bounds, in bytes, the message that explains to a model why its output does not match the schema.
 const maxMisfit = 2 << 10
 
 // part returns the output of a model as a part. If the output does not match the schema, the error
@@ -72,17 +72,17 @@ func (o *output) part(given string) (*pawlv1.Part, error) {
 	return &pawlv1.Part{Content: &pawlv1.Part_Json{Json: given}}, nil
 }
 
-// format returns the response format that is sent to the provider. It is used if the answer itself is
-// the output.
+// format returns the response format in requests to the provider. It is used if the text of the answer is the turn's
+// output.
 func (o *output) format() json.RawMessage {
 	// valid JSON can always be encoded
 	raw, _ := json.Marshal(object{"type": "json_schema", "json_schema": object{"name": "output", "schema": o.raw}})
 	return raw
 }
 
-// within puts the schema of the output into the schema of the function that leaves the state. The internal references of the schema stay
-// valid.
-func (o *output) within(schema object) {
+// addSchema adds the schema of the output to the parameters of the exit tool, the function that leaves the state.
+// References to $defs and definitions of the output's schema stay valid.
+func (o *output) addSchema(schema object) {
 	properties, _ := schema["properties"].(object)
 	properties["output"] = o.raw
 	schema["required"] = []string{"event", "output"}
@@ -97,9 +97,9 @@ func (o *output) within(schema object) {
 	}
 }
 
-// answered uses the text of the answer as the output. If the text does not match the schema, it returns
-// nil, and the next request explains to the model why.
-func (x *exchange) answered(answer *pawlv1.ModelAnswer, done *pawl.Completion) *pawl.Completion {
+// useAsOutput uses the text of the answer as the output, or all its parts if there is no schema. If the text does not
+// match the schema, it returns nil, and the next request explains to the model why.
+func (x *exchange) useAsOutput(answer *pawlv1.ModelAnswer, done *pawl.Completion) *pawl.Completion {
 	if x.output == nil {
 		done.Output = answer.GetParts()
 		return done

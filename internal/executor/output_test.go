@@ -9,10 +9,10 @@ import (
 	"github.com/pawl-dev/pawl/test/testkit/endpoint"
 )
 
-// bill is the schema of what a prompt puts out; it refers to a part of itself.
+// bill is the schema of a prompt's output. It refers to a part of itself.
 const bill = `{"type":"object","properties":{"total":{"$ref":"#/$defs/price"}},"required":["total"],"additionalProperties":false,"$defs":{"price":{"type":"number","minimum":0}}}`
 
-// outputs are what the turns of a run put out, in order.
+// outputs returns what the turns of a run put out, in order.
 func (r *rig) outputs(run string) (out []*pawlv1.Part) {
 	r.t.Helper()
 	page, err := r.runs.ListTransitions(r.t.Context(), &pawlv1.ListTransitionsRequest{RunId: run, Kinds: kinds})
@@ -25,7 +25,7 @@ func (r *rig) outputs(run string) (out []*pawlv1.Part) {
 	return out
 }
 
-// asJSON is a value as it was sent.
+// asJSON returns a value as the JSON in which it was sent.
 func asJSON(t *testing.T, value any) string {
 	t.Helper()
 	raw, err := json.Marshal(value)
@@ -35,9 +35,9 @@ func asJSON(t *testing.T, value any) string {
 	return string(raw)
 }
 
-// TestOutputOfASchema: a state with a way out has its output in the call that leaves it, one without
-// in its text, for which the provider is asked in its own words. What does not fit the model is told,
-// and the turn's output is the JSON part alone.
+// TestOutputOfASchema: in a state with an event, the output is in the call that leaves the state. In a state
+// without one, the output is the text, and the request has the schema in the provider's own field. If the
+// output does not fit, the next request says so. The output of the turn is the JSON part alone.
 func TestOutputOfASchema(t *testing.T) {
 	t.Parallel()
 	leaving := func(arguments string) endpoint.Answer {
@@ -83,23 +83,23 @@ func TestOutputOfASchema(t *testing.T) {
 	}
 }
 
-// TestOutputThatNeverFits: the rounds of the turn bound it.
+// TestOutputThatNeverFits: the rounds of a turn bound how often the model may try.
 func TestOutputThatNeverFits(t *testing.T) {
 	t.Parallel()
 	pack := strings.Replace(desk(`"output_schema": {"work": `+bill+`}, "retry": 1`), `"system_template": "Work."`, `"system_template": "Work.", "tool_policy": {"max_rounds": 3}`, 1)
-	r := newRig(t, pack, "", func(int) endpoint.Answer { return done() })
+	r := newRig(t, pack, "", func(int) endpoint.Answer { return doneAnswer() })
 	run := r.start()
 	if got := r.ended(run); got.GetReason() != "turn_failed" || len(r.model.Requests()) != 3 || !strings.Contains(r.records(run), "MAX_ROUNDS") {
 		t.Errorf("%v, asked %d times: %s", got, len(r.model.Requests()), r.records(run))
 	}
 }
 
-// TestAPausedAnswer goes on: it is no end of the turn, and the model is told what it has said and nothing
-// behind it. What it thinks is shown beside what it says.
+// TestAPausedAnswer: an answer that the provider paused does not end the turn. The next request ends with what
+// the model has said. Readers get the model's reasoning beside its text.
 func TestAPausedAnswer(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, desk(``), "anthropic+", func(n int) endpoint.Answer {
-		return []endpoint.Answer{done(), {Text: "Searching.", Reasoning: "hm", Finish: "pause_turn"}, {Text: "Found."}}[min(n, 2)]
+		return []endpoint.Answer{doneAnswer(), {Text: "Searching.", Reasoning: "hm", Finish: "pause_turn"}, {Text: "Found."}}[min(n, 2)]
 	})
 	run, thought := r.start(), ""
 	r.follow(run, func(item *pawlv1.StreamTransitionsResponse) bool {

@@ -12,13 +12,13 @@ import (
 	"github.com/pawl-dev/pawl/test/testkit/endpoint"
 )
 
-// steered is a rig whose runs people speak to.
-type steered struct {
+// steeredRig is a rig whose runs are steered by people.
+type steeredRig struct {
 	*rig
 	control pawlv1.ControlServiceClient
 }
 
-func newSteered(t *testing.T, pack string, answer func(n int, asked endpoint.Request) endpoint.Answer) *steered {
+func newSteered(t *testing.T, pack string, answer func(n int, asked endpoint.Request) endpoint.Answer) *steeredRig {
 	t.Helper()
 	model := endpoint.New(t, answer)
 	conf := config.Default()
@@ -31,18 +31,18 @@ func newSteered(t *testing.T, pack string, answer func(n int, asked endpoint.Req
 	if _, err := pawlv1.NewPackServiceClient(l.Conn).RegisterPack(t.Context(), &pawlv1.RegisterPackRequest{Content: []byte(pack)}); err != nil {
 		t.Fatal(err)
 	}
-	return &steered{rig: &rig{t: t, runs: pawlv1.NewRunServiceClient(l.Conn), model: model}, control: pawlv1.NewControlServiceClient(l.Conn)}
+	return &steeredRig{rig: &rig{t: t, runs: pawlv1.NewRunServiceClient(l.Conn), model: model}, control: pawlv1.NewControlServiceClient(l.Conn)}
 }
 
-func (r *steered) steer(run, text string, when pawlv1.SteerWhen) {
+func (r *steeredRig) steer(run, text string, when pawlv1.SteerWhen) {
 	r.t.Helper()
 	if _, err := r.control.SteerRun(r.t.Context(), &pawlv1.SteerRunRequest{RunId: run, Text: text, When: when}); err != nil {
 		r.t.Error(err)
 	}
 }
 
-// said is what the model was asked the n-th time.
-func (r *steered) said(n int) string {
+// requestText returns the messages of request n to the model. n begins at 0.
+func (r *steeredRig) requestText(n int) string {
 	r.t.Helper()
 	raw, err := json.Marshal(r.model.Requests()[n].Body["messages"])
 	if err != nil {
@@ -51,11 +51,11 @@ func (r *steered) said(n int) string {
 	return string(raw)
 }
 
-// TestSteer: what is said while the model answers is in the next request, and once.
+// TestSteer: a text that a person sends while the model answers is in the next request, and only once.
 func TestSteer(t *testing.T) {
 	t.Parallel()
 	runs, told := make(chan string, 1), make(chan struct{})
-	var r *steered
+	var r *steeredRig
 	r = newSteered(t, desk(``), func(n int, _ endpoint.Request) endpoint.Answer {
 		switch n {
 		case 0:
@@ -65,7 +65,7 @@ func TestSteer(t *testing.T) {
 		case 3:
 			return endpoint.Answer{Text: "Reported."}
 		case 2:
-			return done()
+			return doneAnswer()
 		}
 		return endpoint.Answer{Text: "Well."}
 	})
@@ -76,21 +76,20 @@ func TestSteer(t *testing.T) {
 		t.Fatalf("%v: %s", got, r.records(run))
 	}
 	for n, want := range []int{0, 1, 1} {
-		if got := strings.Count(r.said(n), "Go left."); got != want {
-			t.Errorf("request %d has it %d times, want %d: %s", n, got, want, r.said(n))
+		if got := strings.Count(r.requestText(n), "Go left."); got != want {
+			t.Errorf("request %d has it %d times, want %d: %s", n, got, want, r.requestText(n))
 		}
 	}
 }
 
-// calling is a desk with a tool that nobody serves.
+// calling returns a pack with a tool that no worker serves.
 func calling() string {
 	pack := strings.Replace(desk(``), `"system_template": "Work."`, `"system_template": "Work.", "tools": ["look"]`, 1)
 	return strings.Replace(pack, `"prompts": {`, `"tools": {"look": {"name": "look", "description": "Looks.", "parameters": {"type": "object", "properties": {}}}}, "prompts": {`, 1)
 }
 
-// TestSteerNow: calls that are under way, and one that could not be asked for, have an
-// answer in the next request, and what was said comes behind them; a stop keeps the run
-// waiting until somebody goes on.
+// TestSteerNow: the next request has an answer for each call that was in progress. The text of the person
+// comes after them. A stopped run waits until a person continues it.
 func TestSteerNow(t *testing.T) {
 	t.Parallel()
 	r := newSteered(t, calling(), func(_ int, asked endpoint.Request) endpoint.Answer {
@@ -99,7 +98,7 @@ func TestSteerNow(t *testing.T) {
 		case strings.Contains(said, "Report."):
 			return endpoint.Answer{Text: "Reported."}
 		case strings.Contains(said, "Go on then."):
-			return done()
+			return doneAnswer()
 		case strings.Contains(said, "No, right."):
 			return endpoint.Answer{Text: "Let me think", Hang: true}
 		}
@@ -135,7 +134,7 @@ func TestSteerNow(t *testing.T) {
 		t.Fatalf("%v: %s", got, r.records(run))
 	}
 	last := r.model.Requests()
-	said := r.said(len(last) - 2)
+	said := r.requestText(len(last) - 2)
 	at := -1
 	for _, want := range []string{"Let me look.", `"tool_call_id":"a"`, `"tool_call_id":"b"`, "No, right.", "Go on then."} {
 		next := strings.Index(said, want)

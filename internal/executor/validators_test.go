@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/test/testkit/endpoint"
 )
 
-// guarded is the desk with a validator on its first prompt.
-func guarded(engine, validators string) string {
+// withValidators is the desk with a validator on its first prompt.
+func withValidators(engine, validators string) string {
 	return strings.Replace(desk(engine), `"system_template": "Work."`, `"system_template": "Work.", "validators": `+validators, 1)
 }
 
@@ -18,9 +18,9 @@ func guarded(engine, validators string) string {
 // it said. The stream has the violation.
 func TestValidatorsRejectAnswers(t *testing.T) {
 	t.Parallel()
-	pack := guarded(`"retry": {"max_attempts": 3, "initial_sec": 0.01}`,
+	pack := withValidators(`"retry": {"max_attempts": 3, "initial_sec": 0.01}`,
 		`[{"id": "no-promise", "type": "banned_words", "message": "Promise nothing", "params": {"words": ["guarantee"]}}]`)
-	script := []endpoint.Answer{{Text: "We GUARANTEE it."}, done(), {Text: "Reported."}}
+	script := []endpoint.Answer{{Text: "We GUARANTEE it."}, doneAnswer(), {Text: "Reported."}}
 	for _, scheme := range []string{"", "anthropic+"} {
 		r := newRig(t, pack, scheme, func(n int) endpoint.Answer { return script[n] })
 		run := r.start()
@@ -52,7 +52,7 @@ func TestValidatorsRejectAnswers(t *testing.T) {
 // often as the turn has attempts.
 func TestValidatorsHoldAfterTheLastAttempt(t *testing.T) {
 	t.Parallel()
-	pack := guarded(`"retry": {"max_attempts": 3, "initial_sec": 0.01}`, `[{"type": "max_length", "params": {"max": 5}}]`)
+	pack := withValidators(`"retry": {"max_attempts": 3, "initial_sec": 0.01}`, `[{"type": "max_length", "params": {"max": 5}}]`)
 	r := newRig(t, pack, "", func(int) endpoint.Answer { return endpoint.Answer{Text: "Too long."} })
 	run := r.start()
 	got := r.ended(run)
@@ -71,8 +71,8 @@ func TestValidatorsJudgeTheWholeTurn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			pack := guarded(`"retry": {"max_attempts": 2, "initial_sec": 0.01}`, validators)
-			said := done()
+			pack := withValidators(`"retry": {"max_attempts": 2, "initial_sec": 0.01}`, validators)
+			said := doneAnswer()
 			said.Text = "Here it is."
 			r := newRig(t, pack, "", func(int) endpoint.Answer { return said })
 			run := r.start()

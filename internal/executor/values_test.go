@@ -17,9 +17,9 @@ import (
 	"github.com/pawl-dev/pawl/test/testkit/jsonvalues"
 )
 
-// TestValuesOfModelsCalls: the arguments that a model gives reach the tool, the record and the next
-// request as they are, and so does what the tool answers and what is written as an artifact; what
-// readers see differently the model is told, and no tool gets it.
+// TestValuesOfModelsCalls: the tool, the record and the next request get the arguments of a model's call
+// unchanged. The same holds for the result of the tool and for a written artifact. If readers would understand
+// the arguments differently, the model receives an error, and no tool gets them.
 func TestValuesOfModelsCalls(t *testing.T) {
 	t.Parallel()
 	for form, scheme := range map[string]string{"chat": "", "messages": "anthropic+"} {
@@ -80,7 +80,7 @@ func TestValuesOfModelsCalls(t *testing.T) {
 					t.Fatalf("%v", run)
 				}
 				told := resultIn(t, asked[1].Body)
-				if v.Refused == "surrogate" { // what is half of a character is told as U+FFFD
+				if v.Refused == "surrogate" { // half of a character becomes U+FFFD
 					if len(got) != 1 || !strings.Contains(got[0], "\\ufffd") && !strings.Contains(got[0], "\uFFFD") {
 						t.Errorf("the tool got %s", got)
 					}
@@ -97,7 +97,7 @@ func TestValuesOfModelsCalls(t *testing.T) {
 					t.Fatal(err)
 				}
 				for what, value := range map[string]string{"the tool's payload": strings.Join(got, " "), "what the model is told": told, "the artifact": shown.GetArtifacts()[0].GetValue().GetJson()} {
-					if !jsonvalues.Same(value, v.Text) {
+					if !jsonvalues.Equal(value, v.Text) {
 						t.Errorf("%s is %s", what, value)
 					}
 				}
@@ -106,7 +106,7 @@ func TestValuesOfModelsCalls(t *testing.T) {
 	}
 }
 
-// resultIn is what a request has of the result of its last call.
+// resultIn returns the result of the last call in a request.
 func resultIn(t *testing.T, body map[string]any) string {
 	t.Helper()
 	messages, _ := body["messages"].([]any)

@@ -15,7 +15,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-// The types of RFC-103's events. The type of a request ends with the name of its tool.
+// These are the types of the events that RFC-103 defines for agent loops. TypeToolRequest is followed by a dot and
+// the name of the tool.
 const (
 	TypeStart       = "agentic.start"
 	TypeToolRequest = "agentic.tool_request"
@@ -27,7 +28,7 @@ const (
 // Types are the names that a filter accepts. TypeToolRequest is also accepted with ".<tool>" at its end.
 var Types = []string{TypeStart, TypeToolRequest, TypeToolResult, TypeCompleted, TypeEscalated}
 
-// AgenticKinds are the kinds of records for which RFC-103 has events.
+// AgenticKinds are the kinds of a run's records from which RFC-103 events are made.
 var AgenticKinds = []pawlv1.RecordKind{
 	pawlv1.RecordKind_RECORD_KIND_TRANSITION, pawlv1.RecordKind_RECORD_KIND_STEP_REQUESTED,
 	pawlv1.RecordKind_RECORD_KIND_STEP_RESOLVED, pawlv1.RecordKind_RECORD_KIND_ENDED,
@@ -90,8 +91,8 @@ func (a *Agentic) event(ctx context.Context, r *pawlv1.Record) (*Event, error) {
 		return a.start(ctx, r)
 	case *pawlv1.Record_StepRequested:
 		s := body.StepRequested
-		// A receiver of a request may execute it, so the event of a held call is sent only when the call is
-		// approved.
+		// A tool call that waits for approval has no event yet, because a receiver of a request event may execute the
+		// call. Its event is sent after the approval.
 		if s.GetKind() == pawlv1.StepKind_STEP_KIND_MODEL || s.GetHold() != nil {
 			return nil, nil
 		}
@@ -112,8 +113,8 @@ func (a *Agentic) event(ctx context.Context, r *pawlv1.Record) (*Event, error) {
 	return nil, nil
 }
 
-// start returns the event of the run's start. If the caller gave the start an id, the event's key contains this id and so equals the key
-// of the event that the caller sent. Otherwise the key contains the run's id.
+// start returns the event of the run's start. If the caller gave an id to its start request, the event's key is this
+// id and so equals the key of the event that the caller sent. Otherwise the key contains the run's id.
 func (a *Agentic) start(ctx context.Context, r *pawlv1.Record) (*Event, error) {
 	if !a.accepts(TypeStart) {
 		return nil, nil
@@ -137,7 +138,8 @@ func (a *Agentic) start(ctx context.Context, r *pawlv1.Record) (*Event, error) {
 	}, nil
 }
 
-// contextOf returns the run's variables. It adds max_steps of the RFC if the run has that bound and no variable with this name.
+// contextOf returns the run's variables. It adds the field max_steps of RFC-103 if the run has this bound and no
+// variable with this name.
 func contextOf(got *pawlv1.GetRunResponse) any {
 	var variables map[string]json.RawMessage
 	steps := got.GetBudgets().GetMaxSteps()
@@ -163,12 +165,13 @@ func request(r *pawlv1.Record, step uint32, tool string, attempt int32, payload 
 		Payload: output.Object{
 			{Key: "run_id", Value: r.GetRunId()}, {Key: "step", Value: step}, {Key: "tool", Value: tool},
 			{Key: "tool_command", Value: "handle"}, {Key: "tool_payload", Value: raw(payload)},
-			{Key: "attempt", Value: attempt}, {Key: "requested_at", Value: moment(r.GetAt())},
+			{Key: "attempt", Value: attempt}, {Key: "requested_at", Value: formatTime(r.GetAt())},
 		},
 	}
 }
 
-// retryRequest returns the request event of a further attempt. It has the same step and payload as the first.
+// retryRequest returns the request event of a tool step that failed and is tried once more. It has the same step and
+// payload as the first event.
 func (a *Agentic) retryRequest(ctx context.Context, r *pawlv1.Record, s *pawlv1.StepResolved) (*Event, error) {
 	payload, err := a.payload(ctx, r, s.GetStep())
 	if err != nil {
@@ -177,8 +180,8 @@ func (a *Agentic) retryRequest(ctx context.Context, r *pawlv1.Record, s *pawlv1.
 	return request(r, s.GetStep(), s.GetTool(), s.GetNext(), payload), nil
 }
 
-// approved returns the request event of a held call after its approval. A call that was held again has the
-// same key as before.
+// approved returns the request event of a tool call after its approval. If the call needed a second approval, the key
+// is the same as before.
 func (a *Agentic) approved(ctx context.Context, r *pawlv1.Record, s *pawlv1.StepDecided) (*Event, error) {
 	switch s.GetVerdict() {
 	case pawlv1.StepVerdict_STEP_VERDICT_APPROVED, pawlv1.StepVerdict_STEP_VERDICT_EDITED:
@@ -192,8 +195,8 @@ func (a *Agentic) approved(ctx context.Context, r *pawlv1.Record, s *pawlv1.Step
 	return request(r, s.GetStep(), s.GetTool(), 1, payload), nil
 }
 
-// payload returns the payload that a step has at a record. It is the payload of the request, or the payload that replaced it in an
-// approval.
+// payload returns the arguments that a step has at a record. They are the arguments of the request, or those that an
+// approval put in their place.
 func (a *Agentic) payload(ctx context.Context, r *pawlv1.Record, step uint32) (payload string, err error) {
 	req := &pawlv1.ListTransitionsRequest{
 		Namespace: a.Namespace, RunId: r.GetRunId(), PageSize: 1000,
@@ -233,7 +236,7 @@ func result(r *pawlv1.Record, s *pawlv1.StepResolved) *Event {
 		Payload: output.Object{
 			{Key: "run_id", Value: r.GetRunId()}, {Key: "step", Value: s.GetStep()}, {Key: "tool", Value: s.GetTool()},
 			{Key: "attempt", Value: s.GetAttempt()}, {Key: "status", Value: status}, {Key: "result", Value: raw(s.GetResultJson())},
-			{Key: "error", Value: fault}, {Key: "completed_at", Value: moment(r.GetAt())},
+			{Key: "error", Value: fault}, {Key: "completed_at", Value: formatTime(r.GetAt())},
 		},
 	}
 }
@@ -258,20 +261,20 @@ func (a *Agentic) end(ctx context.Context, r *pawlv1.Record, ended *pawlv1.Ended
 	names := []string{}
 	files := newFileNames()
 	for _, artifact := range ended.GetFinalArtifacts() {
-		names = append(names, "artifacts/"+files.of(artifact.GetHead().GetName(), artifact.GetHead().GetMediaType()))
+		names = append(names, "artifacts/"+files.fileName(artifact.GetHead().GetName(), artifact.GetHead().GetMediaType()))
 	}
 	event.Payload = output.Object{
 		{Key: "run_id", Value: r.GetRunId()}, {Key: "goal", Value: got.GetGoal()}, {Key: "outcome", Value: outcome},
 		{Key: "status", Value: output.Bare("RunStatus", ended.GetStatus().String())}, {Key: "reason", Value: ended.GetReason()},
-		{Key: "lost", Value: lost(ended)},
-		{Key: "steps_taken", Value: steps}, {Key: "artifacts", Value: names}, {Key: "completed_at", Value: moment(r.GetAt())},
+		{Key: "lost", Value: lostEvent(ended)},
+		{Key: "steps_taken", Value: steps}, {Key: "artifacts", Value: names}, {Key: "completed_at", Value: formatTime(r.GetAt())},
 	}
 	return event, nil
 }
 
-// lost returns the event that was not followed because the run ended, with its target state and the guards that refused it. It returns
-// nil if there is none.
-func lost(ended *pawlv1.Ended) any {
+// lostEvent returns the event that should have been followed when the run ended, with the state to which it leads and the
+// guards (limits) that refused it. It returns nil if there is none.
+func lostEvent(ended *pawlv1.Ended) any {
 	if ended.GetEvent() == "" && ended.GetIntendedState() == "" {
 		return nil
 	}
@@ -281,7 +284,8 @@ func lost(ended *pawlv1.Ended) any {
 	}
 }
 
-// outcome returns the text of the run's last output, and the number of its steps that have request events. Model calls have none.
+// outcome returns the text of the run's last output, and the number of its steps of tools and agents, including those
+// that were not approved.
 func (a *Agentic) outcome(ctx context.Context, run string) (text string, steps int, err error) {
 	req := &pawlv1.ListTransitionsRequest{
 		Namespace: a.Namespace, RunId: run, PageSize: 1000,
@@ -314,7 +318,7 @@ func toolSteps(records ...*pawlv1.Record) (n int) {
 	return n
 }
 
-// Text joins the text and JSON parts of a message with line breaks.
+// Text joins the parts of a message with line breaks. Of data it gives only the size and the media type.
 func Text(parts []*pawlv1.Part) string {
 	var lines []string
 	for _, p := range parts {
@@ -332,7 +336,8 @@ func Text(parts []*pawlv1.Part) string {
 	return strings.Join(lines, "\n")
 }
 
-// raw returns JSON text in a form that is written unchanged. An empty text becomes null.
+// raw returns JSON text as a value that is written to JSON unchanged. An empty text, or one that is no JSON, becomes
+// null.
 func raw(text string) any {
 	if text == "" || !json.Valid([]byte(text)) {
 		return nil
@@ -340,4 +345,4 @@ func raw(text string) any {
 	return json.RawMessage(text)
 }
 
-func moment(at *timestamppb.Timestamp) string { return at.AsTime().UTC().Format(time.RFC3339Nano) }
+func formatTime(at *timestamppb.Timestamp) string { return at.AsTime().UTC().Format(time.RFC3339Nano) }

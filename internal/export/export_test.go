@@ -23,7 +23,7 @@ func read(t *testing.T, dir, name string) string {
 	return string(content)
 }
 
-// TestWorkspace: the layout of RFC-103, blobs included, from a run as it is.
+// TestWorkspace: the workspace of a run has the layout of RFC-103, with its blobs.
 func TestWorkspace(t *testing.T) {
 	t.Parallel()
 	s, ctx := newSidecar(t), context.Background()
@@ -41,7 +41,7 @@ func TestWorkspace(t *testing.T) {
 	if last := got.Files[len(got.Files)-1]; last != "artifacts/blob-"+page[len("blob:sha256:"):]+".html" {
 		t.Fatalf("the blob of the step is in %s", last)
 	}
-	if len(got.Missing) == 0 || got.Missing[0] != goneRef {
+	if len(got.Missing) != 1 || got.Missing[0] != goneRef {
 		t.Fatalf("missing %v", got.Missing)
 	}
 	for name, content := range map[string]string{
@@ -74,11 +74,11 @@ func TestWorkspace(t *testing.T) {
 	}
 }
 
-// events tells a run's events as JSON lines.
+// events returns the events of a run as JSON lines.
 func (s *sidecar) events(ctx context.Context, run string, types ...string) []string {
 	s.t.Helper()
 	stream, err := s.runs.StreamTransitions(ctx, &pawlv1.StreamTransitionsRequest{RunId: run, Kinds: export.AgenticKinds})
-	s.must("StreamTransitions", err)
+	s.check("StreamTransitions", err)
 	a := &export.Agentic{Runs: s.runs, Types: types}
 	var lines []string
 	for {
@@ -86,20 +86,20 @@ func (s *sidecar) events(ctx context.Context, run string, types ...string) []str
 		if errors.Is(err, io.EOF) {
 			return lines
 		}
-		s.must("Recv", err)
+		s.check("Recv", err)
 		event, err := a.Event(ctx, item.GetRecord())
-		s.must("Event", err)
+		s.check("Event", err)
 		if event == nil {
 			continue
 		}
 		line, err := json.Marshal(event.Object())
-		s.must("Marshal", err)
+		s.check("Marshal", err)
 		lines = append(lines, string(line))
 	}
 }
 
-// TestAgentic: a run as RFC-103's events: each once, with the RFC's fields and
-// dedupe keys; the payload's own "step" overrides nothing.
+// TestAgentic: a run is exported as events of RFC-103, each once, with the fields and the dedupe keys of the
+// RFC. A "step" in a payload replaces no field.
 func TestAgentic(t *testing.T) {
 	t.Parallel()
 	s, ctx := newSidecar(t), context.Background()
@@ -122,33 +122,32 @@ func TestAgentic(t *testing.T) {
 	}
 }
 
-// TestModelCallsAreNoSteps: RFC-103 knows steps of tools alone. What a model was asked is no
-// event, and is not counted.
+// TestModelCallsAreNoSteps: RFC-103 has only steps of tools. A call of a model is no event and is not counted.
 func TestModelCallsAreNoSteps(t *testing.T) {
 	t.Parallel()
 	s, ctx := newSidecar(t), context.Background()
 	started, err := s.runs.StartRun(ctx, &pawlv1.StartRunRequest{
 		Pack: "critic", Execution: pawlv1.Execution_EXECUTION_CALLER, VariablesJson: `{"tone": "dry"}`, Input: text("go"), RequestId: "order-8",
 	})
-	s.must("StartRun", err)
+	s.check("StartRun", err)
 	turn := started.GetTurn()
 	run := turn.GetRunId()
 	asked, err := s.runs.RequestModel(ctx, &pawlv1.RequestModelRequest{
 		RunId: run, TurnSeq: turn.GetTurnSeq(), Attempt: 1, TurnToken: turn.GetToken(), Round: 1, Request: &pawlv1.ModelRequest{Model: "gpt"},
 	})
-	s.must("RequestModel", err)
+	s.check("RequestModel", err)
 	_, err = s.runs.AnswerModel(ctx, &pawlv1.AnswerModelRequest{
 		RunId: run, Step: asked.GetStep().GetStep(), Attempt: 1, TurnToken: turn.GetToken(),
 		Outcome: &pawlv1.AnswerModelRequest_Answer{Answer: &pawlv1.ModelAnswer{Calls: []*pawlv1.ModelCall{{Name: "fetch", Arguments: "{}"}}}},
 	})
-	s.must("AnswerModel", err)
+	s.check("AnswerModel", err)
 	_, err = s.runs.RequestStep(ctx, &pawlv1.RequestStepRequest{
 		RunId: run, TurnSeq: turn.GetTurnSeq(), Attempt: 1, TurnToken: turn.GetToken(),
 		Requests: []*pawlv1.StepRequest{{Tool: "fetch", PayloadJson: "{}", Call: &pawlv1.ToolCallRef{ModelStep: 1}}},
 	})
-	s.must("RequestStep", err)
+	s.check("RequestStep", err)
 	_, err = s.runs.CancelRun(ctx, &pawlv1.CancelRunRequest{RunId: run})
-	s.must("CancelRun", err)
+	s.check("CancelRun", err)
 	events := s.events(ctx, run, export.TypeToolRequest, export.TypeToolResult, export.TypeEscalated)
 	if len(events) != 2 || !strings.Contains(events[0], `"step":2,"tool":"fetch"`) || !strings.Contains(events[1], `"steps_taken":1,`) {
 		t.Errorf("%q", events)
@@ -163,15 +162,15 @@ func TestModelCallsAreNoSteps(t *testing.T) {
 	}
 }
 
-// TestAgenticWithoutID: a start without an id of the caller's is told by the run's, and
-// what bounds its steps is in its context.
+// TestAgenticWithoutID: if the caller gives no id, the event of the start has the id of the run. The bound on
+// the run's steps is in the context of this event.
 func TestAgenticWithoutID(t *testing.T) {
 	t.Parallel()
 	s, ctx := newSidecar(t), context.Background()
 	started, err := s.runs.StartRun(ctx, &pawlv1.StartRunRequest{
 		Pack: "critic", Execution: pawlv1.Execution_EXECUTION_CALLER, VariablesJson: `{"tone": "harsh"}`, MaxSteps: 4,
 	})
-	s.must("StartRun", err)
+	s.check("StartRun", err)
 	run := started.GetRun().GetRunId()
 	want := `{"type":"agentic.start","payload":{"run_id":"` + run + `","external_id":"","goal":"","context":{"max_steps":4,"tone":"harsh"},"pack":"critic@1.0.0"},"dedupe_key":"agentic:start:` + run + `"}`
 	if got := strings.Join(s.events(ctx, run), "\n"); got != want {
@@ -179,41 +178,41 @@ func TestAgenticWithoutID(t *testing.T) {
 	}
 }
 
-// TestLostEventIsTold: an end that took an event with it says which.
+// TestLostEventIsTold: if the end of a run lost an event, the last event of the run names it.
 func TestLostEventIsTold(t *testing.T) {
 	t.Parallel()
 	s, ctx := newSidecar(t), context.Background()
 	bounded := strings.NewReplacer(`"id": "critic"`, `"id": "bounded"`, `{"x_pawl"`, `{"budget": {"max_total_visits": 1}, "x_pawl"`).Replace(pack)
 	_, err := s.packs.RegisterPack(ctx, &pawlv1.RegisterPackRequest{Content: []byte(bounded)})
-	s.must("RegisterPack", err)
+	s.check("RegisterPack", err)
 	started, err := s.runs.StartRun(ctx, &pawlv1.StartRunRequest{
 		Pack: "bounded", Execution: pawlv1.Execution_EXECUTION_CALLER, VariablesJson: `{"tone": "harsh"}`,
 	})
-	s.must("StartRun", err)
+	s.check("StartRun", err)
 	turn := started.GetTurn()
 	_, err = s.runs.CompleteTurn(ctx, &pawlv1.CompleteTurnRequest{
 		RunId: turn.GetRunId(), TurnSeq: turn.GetTurnSeq(), Attempt: 1, TurnToken: turn.GetToken(), Event: "Done",
 	})
-	s.must("CompleteTurn", err)
+	s.check("CompleteTurn", err)
 	got := s.events(ctx, turn.GetRunId(), export.TypeEscalated)
 	if want := `"reason":"max_total_visits","lost":{"event":"Done","intended_state":"end","refused":[]}`; len(got) != 1 || !strings.Contains(got[0], want) {
 		t.Errorf("told %v, want %s", got, want)
 	}
 }
 
-// TestEscalated: a run that did not complete is told as escalated, once.
+// TestEscalated: a run that did not complete has one event, of the type escalated.
 func TestEscalated(t *testing.T) {
 	t.Parallel()
 	s, ctx := newSidecar(t), context.Background()
 	started, err := s.runs.StartRun(ctx, &pawlv1.StartRunRequest{
 		Pack: "critic", Execution: pawlv1.Execution_EXECUTION_CALLER, VariablesJson: `{"tone": "harsh"}`,
 	})
-	s.must("StartRun", err)
+	s.check("StartRun", err)
 	turn := started.GetTurn()
 	_, err = s.runs.FailTurn(ctx, &pawlv1.FailTurnRequest{
 		RunId: turn.GetRunId(), TurnSeq: turn.GetTurnSeq(), Attempt: 1, TurnToken: turn.GetToken(), Error: &pawlv1.Fault{Code: "NO_MODEL"},
 	})
-	s.must("FailTurn", err)
+	s.check("FailTurn", err)
 	got := s.events(ctx, turn.GetRunId(), export.TypeCompleted, export.TypeEscalated)
 	if len(got) != 1 || !strings.Contains(got[0], `"type":"agent.escalated"`) || !strings.Contains(got[0], `"status":"FAILED","reason":"turn_failed"`) {
 		t.Fatalf("told %v", got)
@@ -231,26 +230,26 @@ func TestCheckTypes(t *testing.T) {
 	}
 }
 
-// TestControlled: what was said to a run while it went on is in its workspace, and whoever
-// executes what the events ask for hears of a held call when it is approved, as it goes out.
+// TestControlled: the workspace contains what a person said to the run while it went on. A held call is in the
+// events only after its approval, with the payload that was approved.
 func TestControlled(t *testing.T) {
 	t.Parallel()
 	s, ctx := newSidecar(t), context.Background()
 	started, err := s.runs.StartRun(ctx, &pawlv1.StartRunRequest{Pack: "critic", Execution: pawlv1.Execution_EXECUTION_CALLER, VariablesJson: `{"tone": "dry"}`})
-	s.must("StartRun", err)
+	s.check("StartRun", err)
 	turn, run := started.GetTurn(), started.GetRun().GetRunId()
 	_, err = s.control.SteerRun(ctx, &pawlv1.SteerRunRequest{RunId: run, Text: "mind the date"})
-	s.must("SteerRun", err)
+	s.check("SteerRun", err)
 	_, err = s.runs.RequestStep(ctx, &pawlv1.RequestStepRequest{
 		RunId: run, TurnSeq: turn.GetTurnSeq(), Attempt: 1, TurnToken: turn.GetToken(),
 		Requests: []*pawlv1.StepRequest{{Tool: "post", PayloadJson: `{"n":1}`}, {Tool: "post", PayloadJson: `{"n":2}`}},
 	})
-	s.must("RequestStep", err)
+	s.check("RequestStep", err)
 	if got := s.events(ctx, run, export.TypeToolRequest); got != nil {
 		t.Errorf("held calls are told: %v", got)
 	}
 	waits, err := s.control.ListApprovals(ctx, &pawlv1.ListApprovalsRequest{RunId: run, Order: pawlv1.RunOrder_RUN_ORDER_OLDEST_FIRST})
-	s.must("ListApprovals", err)
+	s.check("ListApprovals", err)
 	for i, decision := range []pawlv1.StepDecision{pawlv1.StepDecision_STEP_DECISION_EDIT, pawlv1.StepDecision_STEP_DECISION_DENY} {
 		call := waits.GetApprovals()[i].GetCall()
 		req := &pawlv1.DecideStepRequest{RunId: run, Step: call.GetStep(), Digest: call.GetApproval().GetDigest(), Decision: decision}
@@ -258,22 +257,22 @@ func TestControlled(t *testing.T) {
 			req.PayloadJson = `{"n":7}`
 		}
 		_, err = s.control.DecideStep(ctx, req)
-		s.must("DecideStep", err)
+		s.check("DecideStep", err)
 	}
 	_, err = s.runs.ResolveStep(ctx, &pawlv1.ResolveStepRequest{
 		RunId: run, Step: 1, Tool: "post", Attempt: 1, TurnToken: turn.GetToken(),
 		Answer: &pawlv1.ResolveStepRequest_Error{Error: &pawlv1.Fault{Code: "TIMEOUT", Message: "slow"}},
 	})
-	s.must("ResolveStep", err)
+	s.check("ResolveStep", err)
 	events := strings.Join(s.events(ctx, run, export.TypeToolRequest), "\n")
 	if strings.Count(events, `"tool_payload":{"n":7}`) != 2 || strings.Contains(events, `{"n":1}`) || strings.Contains(events, `{"n":2}`) {
 		t.Errorf("the events are\n%s", events)
 	}
 	_, err = s.control.SteerRun(ctx, &pawlv1.SteerRunRequest{RunId: run, Text: "do it today", When: pawlv1.SteerWhen_STEER_WHEN_NOW})
-	s.must("SteerRun", err)
+	s.check("SteerRun", err)
 	dir := filepath.Join(t.TempDir(), "workspace")
 	_, err = (&export.Workspace{Runs: s.runs, Packs: s.packs}).Export(ctx, run, dir)
-	s.must("Export", err)
+	s.check("Export", err)
 	if got := read(t, dir, "memory.md"); got != "## user (act)\n\nmind the date\n\n## user (act)\n\ndo it today\n\n" {
 		t.Errorf("memory.md is %q", got)
 	}

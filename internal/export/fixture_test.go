@@ -86,7 +86,7 @@ func newSidecar(t *testing.T) *sidecar {
 	return sc
 }
 
-func (s *sidecar) must(what string, err error) {
+func (s *sidecar) check(what string, err error) {
 	s.t.Helper()
 	if err != nil {
 		s.t.Fatalf("%s: %v", what, err)
@@ -109,29 +109,29 @@ const goneRef = "blob:sha256:000000000000000000000000000000000000000000000000000
 func (s *sidecar) critique(ctx context.Context) (run, page string) {
 	s.t.Helper()
 	put, err := s.runs.PutBlob(ctx)
-	s.must("PutBlob", err)
-	s.must("PutBlob", put.Send(&pawlv1.PutBlobRequest{MediaType: "text/html", Data: []byte("<p>Hello"), Last: true}))
+	s.check("PutBlob", err)
+	s.check("PutBlob", put.Send(&pawlv1.PutBlobRequest{MediaType: "text/html", Data: []byte("<p>Hello"), Last: true}))
 	blob, err := put.CloseAndRecv()
-	s.must("PutBlob", err)
+	s.check("PutBlob", err)
 	started, err := s.runs.StartRun(ctx, &pawlv1.StartRunRequest{
 		Pack: "critic", Execution: pawlv1.Execution_EXECUTION_CALLER, VariablesJson: `{"tone": "constructive"}`,
 		Input: text("fetch the page and produce a critique"), RequestId: "order-7",
 	})
-	s.must("StartRun", err)
+	s.check("StartRun", err)
 	turn := started.GetTurn()
 	_, err = s.runs.RequestStep(ctx, &pawlv1.RequestStepRequest{
 		RunId: turn.GetRunId(), TurnSeq: turn.GetTurnSeq(), Attempt: 1, TurnToken: turn.GetToken(),
 		Requests: []*pawlv1.StepRequest{{Tool: "fetch", PayloadJson: `{"url": "http://localhost/", "step": 99}`}},
 	})
-	s.must("RequestStep", err)
+	s.check("RequestStep", err)
 	resolve := &pawlv1.ResolveStepRequest{RunId: turn.GetRunId(), Step: 1, Tool: "fetch", Attempt: 1, TurnToken: turn.GetToken()}
 	resolve.Answer = &pawlv1.ResolveStepRequest_Error{Error: &pawlv1.Fault{Code: "TIMEOUT", Message: "slow"}}
 	_, err = s.runs.ResolveStep(ctx, resolve)
-	s.must("ResolveStep", err)
+	s.check("ResolveStep", err)
 	s.clock.Advance(time.Second)
 	resolve.Attempt, resolve.Answer = 2, &pawlv1.ResolveStepRequest_ResultJson{ResultJson: `{"artifact": "` + blob.GetBlobRef() + `", "excerpt": "Hello"}`}
 	_, err = s.runs.ResolveStep(ctx, resolve)
-	s.must("ResolveStep", err)
+	s.check("ResolveStep", err)
 	done, err := s.runs.CompleteTurn(ctx, &pawlv1.CompleteTurnRequest{
 		RunId: turn.GetRunId(), TurnSeq: turn.GetTurnSeq(), Attempt: 1, TurnToken: turn.GetToken(), Event: "Done", Output: text("It says hello."),
 		Artifacts: []*pawlv1.ArtifactWrite{
@@ -139,11 +139,11 @@ func (s *sidecar) critique(ctx context.Context) (run, page string) {
 			{Name: "../a b", Value: &pawlv1.ArtifactValue{Value: &pawlv1.ArtifactValue_Json{Json: `{"n":1}`}}},
 		},
 	})
-	s.must("CompleteTurn", err)
+	s.check("CompleteTurn", err)
 	last := done.GetTurn()
 	_, err = s.runs.CompleteTurn(ctx, &pawlv1.CompleteTurnRequest{
 		RunId: last.GetRunId(), TurnSeq: last.GetTurnSeq(), Attempt: 1, TurnToken: last.GetToken(), Output: text("Two paragraphs in critique.md"),
 	})
-	s.must("CompleteTurn", err)
+	s.check("CompleteTurn", err)
 	return turn.GetRunId(), blob.GetBlobRef()
 }

@@ -40,15 +40,15 @@ func extension(mediaType string) string {
 // maxFileName bounds a file's name without its ending, in bytes.
 const maxFileName = 120
 
-// fileNames gives each artifact a unique file name that is valid on every system.
+// fileNames gives each artifact a unique file name of the characters that safeName permits.
 type fileNames struct{ taken map[string]bool }
 
 func newFileNames() *fileNames { return &fileNames{taken: make(map[string]bool)} }
 
-// of returns the file name of an artifact. If the artifact's name already has the ending, the ending is not added.
-func (f *fileNames) of(name, mediaType string) string {
+// fileName returns the file name of an artifact. If the artifact's name already has the ending, the ending is not added.
+func (f *fileNames) fileName(name, mediaType string) string {
 	ext := "." + extension(mediaType)
-	stem := safe(strings.TrimSuffix(name, ext))
+	stem := safeName(strings.TrimSuffix(name, ext))
 	for n := 1; ; n++ {
 		file := stem + ext
 		if n > 1 {
@@ -62,8 +62,9 @@ func (f *fileNames) of(name, mediaType string) string {
 	}
 }
 
-// safe returns the name with only ASCII letters, digits and the characters "._-".
-func safe(name string) string {
+// safeName returns the name with only ASCII letters, digits and the characters "._-". Other characters become "_".
+// Leading dots are removed, and a long name is cut.
+func safeName(name string) string {
 	clean := strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '.', r == '_', r == '-':

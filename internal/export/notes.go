@@ -11,7 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-// contextText returns the content of context.md: the pack, the variables and the input.
+// contextText returns the content of context.md: the pack and status, the variables, the input and what was said in
+// between.
 func contextText(got *pawlv1.GetRunResponse, records []*pawlv1.Record) string {
 	var b strings.Builder
 	run := got.GetRun()
@@ -26,8 +27,8 @@ func contextText(got *pawlv1.GetRunResponse, records []*pawlv1.Record) string {
 	line("agent", run.GetAgent())
 	line("status", output.StatusText(run.GetStatus(), run.GetReason()))
 	line("request id", got.GetRequestId())
-	line("started", moment(run.GetCreatedAt()))
-	line("updated", moment(run.GetUpdatedAt()))
+	line("started", formatTime(run.GetCreatedAt()))
+	line("updated", formatTime(run.GetUpdatedAt()))
 	line("steps", fmt.Sprint(toolSteps(records...)))
 	b.WriteString("\n## Variables\n\n")
 	fence(&b, "json", indented(got.GetVariablesJson()))
@@ -41,7 +42,8 @@ func contextText(got *pawlv1.GetRunResponse, records []*pawlv1.Record) string {
 	return b.String()
 }
 
-// inBetween writes the steering messages to the run, and the notices of the sidecar to its models.
+// inBetween writes a section with the steering messages that the run received, and with the notices that the sidecar
+// added for its models.
 func inBetween(b *strings.Builder, records []*pawlv1.Record) {
 	head := "\n## Said in between\n"
 	for _, r := range records {
@@ -50,7 +52,7 @@ func inBetween(b *strings.Builder, records []*pawlv1.Record) {
 			author, text = r.GetPrincipal()+" ("+output.Bare("SteerWhen", steered.GetWhen().String())+")", steered.GetText()
 		}
 		if text != "" {
-			fmt.Fprintf(b, "%s\n%s, %s:\n\n%s\n", head, author, moment(r.GetAt()), text)
+			fmt.Fprintf(b, "%s\n%s, %s:\n\n%s\n", head, author, formatTime(r.GetAt()), text)
 			head = ""
 		}
 	}
@@ -73,7 +75,7 @@ func indented(text string) string {
 	return b.String()
 }
 
-// artifactText returns the value of the artifact with the name. The name of the artifact may end in ".md".
+// artifactText returns the value of the artifact with the given name, or with that name and the ending ".md".
 func artifactText(artifacts []*pawlv1.Artifact, name string) string {
 	for _, a := range artifacts {
 		if n := a.GetHead().GetName(); n == name || n == name+".md" {
@@ -83,7 +85,8 @@ func artifactText(artifacts []*pawlv1.Artifact, name string) string {
 	return ""
 }
 
-// memory returns the artifact with the name memory. If there is none, it returns the messages of the persistent states.
+// memory returns the value of the artifact "memory". If there is none, it returns the messages of the states whose
+// conversation is kept (persistent).
 func (w *Workspace) memory(ctx context.Context, got *pawlv1.GetRunResponse, records []*pawlv1.Record) (string, error) {
 	if text := artifactText(got.GetArtifacts(), "memory"); text != "" {
 		return text, nil
@@ -102,8 +105,8 @@ func (w *Workspace) memory(ctx context.Context, got *pawlv1.GetRunResponse, reco
 	return remembered(records, persistent), nil
 }
 
-// remembered returns the messages of persistent states in their order. They include the steering messages between them and the messages
-// of a stopped turn.
+// remembered returns the messages of the persistent states in their order. It includes steering messages (from a person
+// to the running agent), notices of the sidecar, and the last answer of a turn that was stopped.
 func remembered(records []*pawlv1.Record, persistent map[string]bool) string {
 	var b strings.Builder
 	say := func(role, state, text string) {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 
 	"google.golang.org/grpc/codes"
@@ -141,10 +142,11 @@ func traceLines(records []*pawlv1.Record) (string, error) {
 	return b.String(), nil
 }
 
-// artifacts writes each artifact to a file. If a value is a reference to a blob, the blob is written instead.
+// artifacts writes each artifact to a file. If a value is a reference to a blob, the content of the blob is written, or
+// the reference if the sidecar does not have the blob.
 func (w *Workspace) artifacts(ctx context.Context, artifacts []*pawlv1.Artifact) error {
 	for _, a := range artifacts {
-		name := "artifacts/" + w.files.of(a.GetHead().GetName(), a.GetHead().GetMediaType())
+		name := "artifacts/" + w.files.fileName(a.GetHead().GetName(), a.GetHead().GetMediaType())
 		if ref := wholeRef(a.GetValue()); ref != "" {
 			ok, err := w.blob(ctx, ref, func(string) string { return name })
 			if err != nil {
@@ -178,7 +180,7 @@ var (
 	onlyRef = regexp.MustCompile(`^` + anyRef.String() + `$`)
 )
 
-// wholeRef returns the reference to a blob if the value consists only of one. For other values it returns "".
+// wholeRef returns the reference to a blob if the value is only a reference. For other values it returns "".
 func wholeRef(v *pawlv1.ArtifactValue) string {
 	text := v.GetText()
 	if v.GetJson() != "" && json.Unmarshal([]byte(v.GetJson()), &text) != nil {
@@ -190,7 +192,8 @@ func wholeRef(v *pawlv1.ArtifactValue) string {
 	return ""
 }
 
-// blobs writes the other blobs that the trace refers to. The names of the files are their hashes.
+// blobs writes each blob that the trace refers to, so that a reader of the trace finds it by its hash. A blob that is the value of an artifact
+// is written a second time.
 func (w *Workspace) blobs(ctx context.Context, trace string) error {
 	seen := map[string]bool{}
 	for _, ref := range anyRef.FindAllString(trace, -1) {
@@ -199,7 +202,7 @@ func (w *Workspace) blobs(ctx context.Context, trace string) error {
 		}
 		seen[ref] = true
 		_, err := w.blob(ctx, ref, func(mediaType string) string {
-			return "artifacts/" + w.files.of("blob-"+strings.TrimPrefix(ref, "blob:sha256:"), mediaType)
+			return "artifacts/" + w.files.fileName("blob-"+strings.TrimPrefix(ref, "blob:sha256:"), mediaType)
 		})
 		if err != nil {
 			return err
@@ -217,7 +220,9 @@ func (w *Workspace) blob(ctx context.Context, ref string, name func(mediaType st
 	}
 	first, err := stream.Recv()
 	if code := status.Code(err); code == codes.NotFound || code == codes.FailedPrecondition {
-		w.missing = append(w.missing, ref)
+		if !slices.Contains(w.missing, ref) {
+			w.missing = append(w.missing, ref)
+		}
 		return false, nil
 	}
 	if err != nil {

@@ -16,7 +16,8 @@ const (
 	MaxBytes = 4096
 	// MaxCost bounds one evaluation, in the cost units of CEL. A call costs about one unit, and so do ten bytes that are read.
 	MaxCost = 100_000
-	// maxNodes and maxDepth bound the syntax tree of an expression.
+	// maxNodes and maxDepth bound the number of nodes and the depth of an expression's syntax tree. maxNodes also bounds
+	// the size of a compiled regular expression.
 	maxNodes = 1000
 	maxDepth = 32
 	// maxKey bounds the result of [Text], in bytes.
@@ -47,11 +48,12 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%d:%d: %s", e.Line, e.Column, e.Message)
 }
 
-// Language contains the names that expressions for one purpose may use. It is immutable and safe for concurrent use.
+// Language is the set of names that expressions for one purpose may use. It is immutable and safe for concurrent use.
 type Language struct{ env *cel.Env }
 
-// Of returns a language with the given variables. The values of objects are JSON objects; the values of texts are strings.
-func Of(objects, texts []string) (*Language, error) {
+// NewLanguage returns a language with the given variables. The values of the variables in objects are JSON objects; the values
+// of those in texts are strings.
+func NewLanguage(objects, texts []string) (*Language, error) {
 	opts := []cel.EnvOption{
 		cel.CrossTypeNumericComparisons(true),
 		cel.ParserExpressionSizeLimit(MaxBytes),
@@ -80,7 +82,7 @@ type Program struct {
 	names   map[string]bool
 }
 
-// Compile checks an expression. The error is an [*Error].
+// Compile checks an expression and compiles it. The error is an [*Error].
 func (l *Language) Compile(text string, kind Kind) (*Program, error) {
 	if len(text) == 0 || len(text) > MaxBytes {
 		return nil, &Error{Message: fmt.Sprintf("an expression has 1 to %d bytes, got %d", MaxBytes, len(text))}

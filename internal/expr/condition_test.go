@@ -8,7 +8,7 @@ import (
 )
 
 func language(t testing.TB) *Language {
-	l, err := Of([]string{"payload", "variables", "artifacts"}, []string{"tool", "model"})
+	l, err := NewLanguage([]string{"payload", "variables", "artifacts"}, []string{"tool", "model"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +23,7 @@ func vars(t testing.TB, payload string) map[string]any {
 	return map[string]any{"payload": p, "variables": map[string]any{"limit": 100.0}, "artifacts": map[string]any{"note": "x"}, "tool": "refund", "model": "m"}
 }
 
-// TestHolds: what is true, false, and what nobody can say.
+// TestHolds: conditions that are true, conditions that are false, and conditions that cannot be evaluated.
 func TestHolds(t *testing.T) {
 	t.Parallel()
 	l := language(t)
@@ -75,8 +75,8 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-// TestNumbersThatNoExpressionSees: a number that an expression would see as another one is
-// refused with its place.
+// TestNumbersThatNoExpressionSees: a number that an expression would see as a different number is refused,
+// with its place.
 func TestNumbersThatNoExpressionSees(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -89,7 +89,8 @@ func TestNumbersThatNoExpressionSees(t *testing.T) {
 	}
 }
 
-// TestCompileRefuses: what is no expression is told with its place, before anything runs.
+// TestCompileRefuses: Compile refuses a text that is no condition before anything runs. The error says what is
+// wrong.
 func TestCompileRefuses(t *testing.T) {
 	t.Parallel()
 	l := language(t)
@@ -134,7 +135,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestLongEvaluationsEnd: whatever the payload, an evaluation ends soon.
+// TestLongEvaluationsEnd: an evaluation ends within ten seconds, even with a large payload.
 func TestLongEvaluationsEnd(t *testing.T) {
 	t.Parallel()
 	l := language(t)

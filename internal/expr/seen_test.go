@@ -38,15 +38,15 @@ func shown(t testing.TB, value any) string {
 	return string(raw)
 }
 
-// sees: an expression sees the very value of a text, or nothing of it.
-func sees(t testing.TB, text string) {
+// checkValue: an expression sees the very value of a text, or nothing of it.
+func checkValue(t testing.TB, text string) {
 	t.Helper()
 	seen, err := Value([]byte(text))
 	fault := strictjson.Check([]byte(text))
 	switch {
 	case fault != nil && err == nil:
 		t.Errorf("%q is seen as %v, and the strict reader says %v", text, seen, fault)
-	case fault == nil && err == nil && !jsonvalues.Same(shown(t, seen), text):
+	case fault == nil && err == nil && !jsonvalues.Equal(shown(t, seen), text):
 		t.Errorf("%q is seen as %s", text, shown(t, seen))
 	case fault == nil && err != nil && strictjson.Doubles([]byte(text)) == nil:
 		t.Errorf("%q has doubles only, and is not seen: %v", text, err)
@@ -57,8 +57,8 @@ func sees(t testing.TB, text string) {
 func TestSeen(t *testing.T) {
 	t.Parallel()
 	for _, v := range jsonvalues.All {
-		sees(t, v.Text)
-		sees(t, "["+v.Text+"]")
+		checkValue(t, v.Text)
+		checkValue(t, "["+v.Text+"]")
 	}
 }
 
@@ -68,5 +68,5 @@ func FuzzSeen(f *testing.F) {
 		f.Add(v.Text)
 	}
 	f.Add(`[9007199254740992,9007199254740993,-9223372036854775808,18446744073709551615,18446744073709551616,1e23,0.1e1,5e-324]`)
-	f.Fuzz(func(t *testing.T, text string) { sees(t, text) })
+	f.Fuzz(func(t *testing.T, text string) { checkValue(t, text) })
 }

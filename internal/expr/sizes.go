@@ -4,7 +4,7 @@ import (
 	"cel.dev/cel-go/common/cost"
 )
 
-// sizes gives no size estimates for values, so that CEL computes the minimum cost of an evaluation.
+// sizes gives CEL no estimates for the sizes of values, so that CEL computes the minimum cost of an evaluation.
 type sizes struct{}
 
 func (sizes) EstimateSize(cost.AstNode) *cost.SizeEstimate { return nil }

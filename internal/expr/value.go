@@ -20,7 +20,7 @@ func Value(raw []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	seen, path, lit := see(value, nil)
+	seen, path, lit := convertValue(value, nil)
 	if lit != "" {
 		fault := strictjson.NotExact(lit)
 		fault.At = pointer(path)
@@ -29,8 +29,9 @@ func Value(raw []byte) (any, error) {
 	return seen, nil
 }
 
-// see converts a value in place. If a number has no exact representation, see returns its text as lit and its path as where.
-func see(value any, path []string) (seen any, where []string, lit string) {
+// convertValue converts a decoded JSON value in place. If a number has no exact representation, convertValue returns its
+// text as lit and its path as position.
+func convertValue(value any, path []string) (seen any, position []string, lit string) {
 	switch v := value.(type) {
 	case json.Number:
 		n, exact := numberOf(v.String())
@@ -40,24 +41,24 @@ func see(value any, path []string) (seen any, where []string, lit string) {
 		return n, nil, ""
 	case map[string]any:
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			if v[name], where, lit = see(v[name], append(slices.Clip(path), name)); lit != "" {
-				return nil, where, lit
+			if v[name], position, lit = convertValue(v[name], append(slices.Clip(path), name)); lit != "" {
+				return nil, position, lit
 			}
 		}
 	case []any:
 		for i := range v {
-			if v[i], where, lit = see(v[i], append(slices.Clip(path), strconv.Itoa(i))); lit != "" {
-				return nil, where, lit
+			if v[i], position, lit = convertValue(v[i], append(slices.Clip(path), strconv.Itoa(i))); lit != "" {
+				return nil, position, lit
 			}
 		}
 	}
 	return value, nil, ""
 }
 
-// maxWhole is the limit up to which doubles represent every whole number exactly.
+// maxWhole is the limit below which doubles represent every whole number exactly.
 const maxWhole = 1 << 53
 
-// numberOf returns a number in the form for expressions. It also reports whether this form is exact.
+// numberOf returns a JSON number in the form for expressions. It also reports whether this form is exact.
 func numberOf(lit string) (any, bool) {
 	f, exact := strictjson.Double(lit)
 	if math.Abs(f) < maxWhole {

@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/services"
 )
 
-// abused is a server and a client of it that speaks frame by frame.
+// abused returns a server and a client of it that sends frame by frame.
 func abused(t *testing.T) (*rig, *rawClient) {
 	t.Helper()
 	r := newRig(t, func(c *Config, _ *services.Config) { c.Listen = "127.0.0.1:0" })
@@ -31,8 +31,7 @@ func abused(t *testing.T) (*rig, *rawClient) {
 	return r, c
 }
 
-// TestContinuationFlood: headers that do not end are not collected without end
-// (CVE-2023-45288, CVE-2024-27316).
+// TestContinuationFlood: the server does not collect headers without end (CVE-2023-45288, CVE-2024-27316).
 func TestContinuationFlood(t *testing.T) {
 	t.Parallel()
 	r, c := abused(t)
@@ -49,7 +48,7 @@ func TestContinuationFlood(t *testing.T) {
 	r.alive(t)
 }
 
-// literal is a header field that is not indexed, of about n bytes.
+// literal returns a header field that is not indexed, of about n bytes.
 func literal(name string, n int) []byte {
 	var block strings.Builder
 	encoder := hpack.NewEncoder(&block)
@@ -58,7 +57,7 @@ func literal(name string, n int) []byte {
 	return []byte(block.String())
 }
 
-// TestHeadersAreBounded: a list of headers over the limit is refused for its stream.
+// TestHeadersAreBounded: the server refuses a stream whose list of headers is over the limit.
 func TestHeadersAreBounded(t *testing.T) {
 	t.Parallel()
 	r, c := abused(t)
@@ -92,7 +91,8 @@ func TestHeadersAreBounded(t *testing.T) {
 	r.alive(t)
 }
 
-// TestPingFlood: a client that pings without pause is told to calm down and cut off.
+// TestPingFlood: the server closes the connection of a client that pings without pause. Its GOAWAY says
+// ENHANCE_YOUR_CALM.
 func TestPingFlood(t *testing.T) {
 	t.Parallel()
 	r, c := abused(t)
@@ -100,20 +100,20 @@ func TestPingFlood(t *testing.T) {
 		for c.framer.WritePing(false, [8]byte{1}) == nil {
 		}
 	}()
-	if said := c.goAway(); said.found && said.code != http2.ErrCodeEnhanceYourCalm {
-		t.Errorf("GOAWAY with %v", said.code)
+	if frame := c.goAway(); frame.found && frame.code != http2.ErrCodeEnhanceYourCalm {
+		t.Errorf("GOAWAY with %v", frame.code)
 	}
 	r.alive(t)
 }
 
-// TestSettingsFlood: who sends settings and does not read the acknowledgements is not
-// read on, so that these do not pile up.
+// TestSettingsFlood: if a client sends settings and does not read the acknowledgements, the server stops
+// reading from it, so that the acknowledgements do not pile up.
 func TestSettingsFlood(t *testing.T) {
 	t.Parallel()
 	r, c := abused(t)
 	const most = 4 << 20
 	for sent := range most {
-		// Nothing is read on: no progress for so long, however slow the machine is.
+		// Without progress for this time the server has stopped reading, even on a slow machine.
 		if err := c.conn.SetWriteDeadline(time.Now().Add(2 * time.Second)); err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +127,7 @@ func TestSettingsFlood(t *testing.T) {
 	}
 }
 
-// TestNoGreeting: a connection that says nothing, or begins and does not go on, is closed.
+// TestNoGreeting: the server closes a connection that sends nothing, or that begins and does not continue.
 func TestNoGreeting(t *testing.T) {
 	t.Parallel()
 	r, c := abused(t)
@@ -150,7 +150,7 @@ func TestNoGreeting(t *testing.T) {
 	}
 }
 
-// alive: others are served.
+// alive fails the test unless the server serves another client.
 func (r *rig) alive(t *testing.T) {
 	t.Helper()
 	r.start(testContext(t))

@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
 )
 
-// TestAnAnswerNamesItsAttempt: an answer that leaves the attempt to the sidecar is refused,
-// whichever way it comes, since its repeat would answer the attempt after it.
+// TestAnAnswerNamesItsAttempt: an answer without its attempt is refused over each API, because a repeat of it
+// would answer the next attempt.
 func TestAnAnswerNamesItsAttempt(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t, withGateway), testContext(t)
@@ -32,12 +32,12 @@ func TestAnAnswerNamesItsAttempt(t *testing.T) {
 	if _, message, reason := errorOf(t, resp); resp.StatusCode != http.StatusBadRequest || reason != apierror.InvalidRequest {
 		t.Errorf("over HTTP: %d %s %s", resp.StatusCode, reason, message)
 	}
-	h := r.hand(ctx, registration("w"))
+	h := r.registerWorker(ctx, registration("w"))
 	_, err := h.ask(&pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_ResolveStep{ResolveStep: answer(0)}})
 	if st := status.Convert(err); statusReason(st) != apierror.InvalidRequest {
 		t.Errorf("of a worker: %v", err)
 	}
-	// Told twice, an error is that of one attempt.
+	// An error that is sent twice is the error of one attempt.
 	for i, want := range []pawlv1.Disposition{pawlv1.Disposition_DISPOSITION_ACCEPTED, pawlv1.Disposition_DISPOSITION_IGNORED_DUPLICATE} {
 		got, err := r.runs.ResolveStep(ctx, answer(1))
 		if err != nil || got.GetDisposition() != want {

@@ -60,8 +60,8 @@ func call(ctx context.Context, conn *grpc.ClientConn, m protoreflect.MethodDescr
 	}
 }
 
-// TestScopes holds every RPC, as its comment promises it, against every scope, no
-// token and a wrong one.
+// TestScopes calls every RPC with every scope, without a token and with a wrong one. The scopes that may call
+// it are those that its comment promises.
 func TestScopes(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t, withTokens), testContext(t)
@@ -69,7 +69,7 @@ func TestScopes(t *testing.T) {
 	eachMethod(func(m protoreflect.MethodDescriptor, path string) {
 		allowed := promises[path]
 		for _, scope := range auth.EveryScope {
-			err := call(as(ctx, scope.String()), r.conn, m, path, dynamicpb.NewMessage(m.Input()))
+			err := call(withToken(ctx, scope.String()), r.conn, m, path, dynamicpb.NewMessage(m.Input()))
 			want := scope == runtime.ScopeAdmin || allowed == 0 || allowed.Any(scope)
 			info, _ := detail[*errdetails.ErrorInfo](status.Convert(err))
 			if denied := status.Code(err) == codes.PermissionDenied && info.GetReason() == "SCOPE_MISSING"; denied == want {
@@ -78,7 +78,7 @@ func TestScopes(t *testing.T) {
 		}
 		err := call(ctx, r.conn, m, path, dynamicpb.NewMessage(m.Input()))
 		wantError(t, err, codes.Unauthenticated, "TOKEN_MISSING")
-		err = call(as(ctx, "nobody"), r.conn, m, path, dynamicpb.NewMessage(m.Input()))
+		err = call(withToken(ctx, "nobody"), r.conn, m, path, dynamicpb.NewMessage(m.Input()))
 		wantError(t, err, codes.Unauthenticated, "TOKEN_UNKNOWN")
 	})
 }
@@ -103,7 +103,7 @@ func TestAuthorizationHeaders(t *testing.T) {
 	}
 }
 
-// TestWithoutTokens: everyone is anonymous, with every scope but admin.
+// TestWithoutTokens: if the server has no tokens, every caller is anonymous and has every scope but admin.
 func TestWithoutTokens(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
@@ -122,33 +122,32 @@ func TestWithoutTokens(t *testing.T) {
 func TestAdminEntersInTheMiddle(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t, withTokens), testContext(t)
-	r.register(as(ctx, "driver"))
+	r.register(withToken(ctx, "driver"))
 	req := startRequest()
 	req.Entry = &pawlv1.StartRunRequest_State{State: "desk"}
-	_, err := r.runs.StartRun(as(ctx, "driver"), req)
+	_, err := r.runs.StartRun(withToken(ctx, "driver"), req)
 	wantError(t, err, codes.PermissionDenied, "SCOPE_MISSING")
-	started, err := r.runs.StartRun(as(ctx, "admin"), req)
+	started, err := r.runs.StartRun(withToken(ctx, "admin"), req)
 	if err != nil || !started.GetRun().GetEntryOverride() || started.GetRecord().GetPrincipal() != "admin" {
 		t.Fatalf("StartRun %v, %v", started, err)
 	}
 }
 
-// TestExternalStates: who holds events:external moves a run out of them, and
-// nobody else.
+// TestExternalStates: only a principal with the scope events:external moves a run out of an external state.
 func TestExternalStates(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t, withTokens), testContext(t)
-	turn := r.start(as(ctx, "driver")).GetTurn()
-	r.emit(as(ctx, "driver"), turn, "Ask")
+	turn := r.start(withToken(ctx, "driver")).GetTurn()
+	r.emit(withToken(ctx, "driver"), turn, "Ask")
 	approve := &pawlv1.EmitEventRequest{RunId: turn.GetRunId(), Event: "Approved"}
-	_, err := r.runs.EmitEvent(as(ctx, "driver"), approve)
+	_, err := r.runs.EmitEvent(withToken(ctx, "driver"), approve)
 	wantError(t, err, codes.PermissionDenied, "SCOPE_MISSING")
-	approved, err := r.runs.EmitEvent(as(ctx, "events:external"), approve)
+	approved, err := r.runs.EmitEvent(withToken(ctx, "events:external"), approve)
 	if err != nil || approved.GetState() != "done" || approved.GetTransition().GetPrincipal() != "events:external" {
 		t.Fatalf("EmitEvent %v, %v", approved, err)
 	}
 	// What such a principal may not read is not in its answers.
-	if _, err := r.runs.GetRun(as(ctx, "events:external"), &pawlv1.GetRunRequest{RunId: turn.GetRunId()}); status.Code(err) != codes.PermissionDenied {
+	if _, err := r.runs.GetRun(withToken(ctx, "events:external"), &pawlv1.GetRunRequest{RunId: turn.GetRunId()}); status.Code(err) != codes.PermissionDenied {
 		t.Fatalf("GetRun: %v", err)
 	}
 }
@@ -176,7 +175,7 @@ func TestPublicMethods(t *testing.T) {
 		return err
 	}
 	wantError(t, list(ctx), codes.Unauthenticated, "TOKEN_MISSING")
-	if err := list(as(ctx, "work")); err != nil {
+	if err := list(withToken(ctx, "work")); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
 )
 
-// TestBadInput: each is a typed error that names the field and what is allowed,
-// and the journal is as before.
+// TestBadInput: each bad input gets a typed error that names the field and what is allowed. The journal does
+// not change.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
@@ -188,7 +188,7 @@ func TestBadInput(t *testing.T) {
 	})
 }
 
-// TestFieldsOfErrors: programs find the field where google.rpc has it.
+// TestFieldsOfErrors: an error has its field where programs look for it in google.rpc.
 func TestFieldsOfErrors(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
@@ -206,8 +206,8 @@ func TestFieldsOfErrors(t *testing.T) {
 	}
 }
 
-// TestLoserOfARaceLearnsWhoWon: of two approvals that saw the same visit one
-// wins, and the other gets its record.
+// TestLoserOfARaceLearnsWhoWon: of two approvals of the same visit, one wins. The other one gets the record of
+// the one that won.
 func TestLoserOfARaceLearnsWhoWon(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
@@ -259,13 +259,12 @@ func (rawCodec) Marshal(v any) (mem.BufferSlice, error) {
 func (rawCodec) Unmarshal(mem.BufferSlice, any) error { return nil }
 func (rawCodec) Name() string                         { return "proto" }
 
-// garbage are bytes that are no message of any RPC, and some that are.
+// garbage has bytes that are no message of any RPC, and some that are.
 var garbage = [][]byte{
 	{0xff}, {0x0a, 0xff}, []byte("not a message"), {0x08}, {0x0a, 0x05, 'a'}, {0x12, 0x02, 0xff, 0xfe}, {0x0b, 0x0b, 0x0b},
 }
 
-// TestGarbageToEveryRPC: bytes that cannot be decoded are the caller's fault,
-// not the server's.
+// TestGarbageToEveryRPC: if bytes cannot be decoded, the error is the caller's and not the server's.
 func TestGarbageToEveryRPC(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
@@ -291,8 +290,8 @@ func TestGarbageToEveryRPC(t *testing.T) {
 	}
 }
 
-// FuzzEveryRPC sends bytes to an RPC of a server with a run: whatever they are,
-// no panic reaches the caller and the answer is typed.
+// FuzzEveryRPC sends any bytes to an RPC of a server with a run. No panic reaches the caller, and the answer
+// has a status that is neither INTERNAL nor UNKNOWN.
 func FuzzEveryRPC(f *testing.F) {
 	var methods []protoreflect.MethodDescriptor
 	var paths []string
@@ -311,7 +310,7 @@ func FuzzEveryRPC(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, which uint8, bytes []byte) {
 		i := int(which) % len(methods)
-		// Waits and quiet streams last as long as they are let.
+		// Calls that wait and quiet streams last until their context ends.
 		bounded, stop := context.WithTimeout(ctx, 100*time.Millisecond)
 		defer stop()
 		err := call(bounded, r.conn, methods[i], paths[i], bytes, grpc.ForceCodecV2(rawCodec{}))
@@ -321,8 +320,7 @@ func FuzzEveryRPC(f *testing.F) {
 	})
 }
 
-// seedOf is a request that passes the constraints as far as a run id and some
-// words can make it.
+// seedOf returns a request that passes the constraints, as far as a run id and some words can do that.
 func seedOf(f *testing.F, m protoreflect.MethodDescriptor, run string) []byte {
 	f.Helper()
 	seeds := map[string]proto.Message{

@@ -44,9 +44,9 @@ func Example_putBlob() {
 		return got
 	}
 	broken := put(&pawlv1.PutBlobRequest{UploadId: "report", MediaType: "text/plain", Data: []byte("all tests ")})
-	whole := put(&pawlv1.PutBlobRequest{UploadId: "report", Offset: broken.GetSize(), Data: []byte("passed"), Last: true})
-	again := put(&pawlv1.PutBlobRequest{BlobRef: whole.GetBlobRef(), Last: true})
-	fmt.Println(broken.GetSize(), whole.GetSize(), whole.GetBlobRef()[:24], again.GetDuplicate())
+	complete := put(&pawlv1.PutBlobRequest{UploadId: "report", Offset: broken.GetSize(), Data: []byte("passed"), Last: true})
+	again := put(&pawlv1.PutBlobRequest{BlobRef: complete.GetBlobRef(), Last: true})
+	fmt.Println(broken.GetSize(), complete.GetSize(), complete.GetBlobRef()[:24], again.GetDuplicate())
 	// Output: 10 16 blob:sha256:00caea118a2b true
 }
 

@@ -127,14 +127,14 @@ func TestBlobResume(t *testing.T) {
 	}
 	cancel()
 	for size := int64(0); size < 300_000; {
-		asked, err := r.put(ctx, &pawlv1.PutBlobRequest{UploadId: "u"})
+		position, err := r.put(ctx, &pawlv1.PutBlobRequest{UploadId: "u"})
 		if codeOf(err) == codes.Aborted {
 			continue // the broken stream was just storing its part
 		}
-		if err != nil || asked.GetBlobRef() != "" {
-			t.Fatalf("ask how far: %v, %v", asked, err)
+		if err != nil || position.GetBlobRef() != "" {
+			t.Fatalf("ask how far: %v, %v", position, err)
 		}
-		size = asked.GetSize()
+		size = position.GetSize()
 	}
 	_, err = r.put(ctx, &pawlv1.PutBlobRequest{UploadId: "u", Offset: 799_999, Data: data[799_999:], Last: true})
 	wantError(t, err, codes.InvalidArgument, "BLOB_GAP")
@@ -189,14 +189,14 @@ func TestBadBlobs(t *testing.T) {
 func TestBlobScopes(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t, withBlobs(t), withTokens), testContext(t)
-	got, err := r.put(as(ctx, "work"), &pawlv1.PutBlobRequest{Data: []byte("x"), Last: true})
+	got, err := r.put(withToken(ctx, "work"), &pawlv1.PutBlobRequest{Data: []byte("x"), Last: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = r.put(as(ctx, "runs:read"), &pawlv1.PutBlobRequest{Last: true})
+	_, err = r.put(withToken(ctx, "runs:read"), &pawlv1.PutBlobRequest{Last: true})
 	wantError(t, err, codes.PermissionDenied, "SCOPE_MISSING")
 	for _, who := range []string{"work", "runs:read"} {
-		if data, _, err := r.get(as(ctx, who), got.GetBlobRef(), 0); err != nil || string(data) != "x" {
+		if data, _, err := r.get(withToken(ctx, who), got.GetBlobRef(), 0); err != nil || string(data) != "x" {
 			t.Errorf("%s reads %q, %v", who, data, err)
 		}
 	}

@@ -3,6 +3,7 @@ package grpcapi
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -12,6 +13,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
+	"github.com/pawl-dev/pawl/internal/grpcapi/gateway"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -21,14 +24,13 @@ type CallCounts interface {
 	// "http" for an HTTP request that did not reach a method. reason is the reason of the error, or the
 	// name of its status. Neither is a text from the caller.
 	Refused(method, reason string)
-	// Ignored is called when an answer to a step was ignored. disposition is the disposition of the
-	// answer.
+	// Ignored is called when a worker's answer to a step was ignored. disposition is the reason: unknown_run,
+	// terminal, stale or duplicate.
 	Ignored(disposition string)
 }
 
-// These constants limit the log lines about refused calls and ignored answers of all callers together:
-// the size of a burst, and the rate per second. If lines were omitted, the next line contains their
-// number.
+// These constants limit the log lines about refused calls and ignored answers of all callers together: the size of a
+// burst, and the interval of further lines. If lines were omitted, the next log line contains their number.
 const (
 	logBurst = 20
 	logEvery = time.Second
@@ -117,4 +119,34 @@ func statusReason(st *status.Status) string {
 		}
 	}
 	return strings.ToUpper(st.Code().String())
+}
+
+// metricsMethod is the name of the metrics page in the table of operations.
+const metricsMethod = "GET /metrics"
+
+// newMetrics returns the listener of the metrics. It authenticates readers in the same way as callers.
+// It also checks the host name of requests. Otherwise a web page under a name that resolves to this
+// host could read the metrics in a browser.
+func newMetrics(s *Server) *httpListener {
+	mux := http.NewServeMux()
+	mux.Handle(metricsMethod, s.cfg.MetricsPage)
+	w := newHTTPListener(s, "metrics", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !gateway.HostNamed(r.Host, s.cfg.HTTPHosts) && !gateway.IsAddress(r.Host) {
+			refusal := &machine.Error{
+				Code: machine.CodePermissionDenied, Reason: "HOST_NOT_ALLOWED", Field: "Host",
+				Allowed: append([]string{"loopback names", "addresses"}, s.cfg.HTTPHosts...),
+				Message: "the metrics are not known by that name; configure http_host",
+			}
+			s.edge.metrics.Refused(r.Context(), metricsMethod, apierror.Refused(refusal))
+			gateway.WriteRefusal(w, refusal)
+			return
+		}
+		if _, err := s.Admit(r, metricsMethod); err != nil {
+			st, _ := apierror.Status(err)
+			gateway.WriteStatus(w, st, gateway.HTTPStatus(st))
+			return
+		}
+		mux.ServeHTTP(w, r)
+	}))
+	return &w
 }

@@ -30,7 +30,7 @@ func (c *counted) add(what string) {
 	c.all[what]++
 }
 
-func (c *counted) of(what string) int {
+func (c *counted) countOf(what string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.all[what]
@@ -47,13 +47,13 @@ func TestRefusedAndIgnoredAreCounted(t *testing.T) {
 	ctx := testContext(t)
 	_, err := r.runs.GetRun(ctx, &pawlv1.GetRunRequest{RunId: "01J99999999999999999999999"})
 	wantError(t, err, codes.Unauthenticated, "TOKEN_MISSING")
-	_, err = r.runs.GetRun(as(ctx, "admin"), &pawlv1.GetRunRequest{RunId: "nonsense-of-a-caller"})
+	_, err = r.runs.GetRun(withToken(ctx, "admin"), &pawlv1.GetRunRequest{RunId: "nonsense-of-a-caller"})
 	wantError(t, err, codes.InvalidArgument, "INVALID_REQUEST")
-	turn := r.start(as(ctx, "driver")).GetTurn()
-	step := r.requestStep(as(ctx, "driver"), turn, "run_tests", `{"path":"x"}`)
+	turn := r.start(withToken(ctx, "driver")).GetTurn()
+	step := r.requestStep(withToken(ctx, "driver"), turn, "run_tests", `{"path":"x"}`)
 	answer := func(run string, number uint32, value string) {
 		t.Helper()
-		if _, err := r.runs.ResolveStep(as(ctx, "admin"), &pawlv1.ResolveStepRequest{
+		if _, err := r.runs.ResolveStep(withToken(ctx, "admin"), &pawlv1.ResolveStepRequest{
 			RunId: run, Step: number, Tool: "run_tests", Attempt: 1,
 			Answer: &pawlv1.ResolveStepRequest_ResultJson{ResultJson: value},
 		}); err != nil {
@@ -67,8 +67,8 @@ func TestRefusedAndIgnoredAreCounted(t *testing.T) {
 	for _, what := range []string{
 		"pawl.v1.RunService/GetRun TOKEN_MISSING", "unknown_run", "duplicate", "stale",
 	} {
-		if counts.of(what) != 1 {
-			t.Errorf("%q counted %d times: %v", what, counts.of(what), counts.all)
+		if counts.countOf(what) != 1 {
+			t.Errorf("%q counted %d times: %v", what, counts.countOf(what), counts.all)
 		}
 	}
 	for _, line := range []string{
@@ -102,7 +102,7 @@ func TestRefusalsDoNotFloodTheLog(t *testing.T) {
 	if n := strings.Count(log.String(), "call refused"); n != logBurst {
 		t.Errorf("%d lines, want %d", n, logBurst)
 	}
-	if n := counts.of("pawl.v1.RunService/GetRun TOKEN_MISSING"); n != 3*logBurst {
+	if n := counts.countOf("pawl.v1.RunService/GetRun TOKEN_MISSING"); n != 3*logBurst {
 		t.Errorf("%d counted", n)
 	}
 	r.server.edge.metrics.Lines.SetBurst(logBurst)

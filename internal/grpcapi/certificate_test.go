@@ -30,11 +30,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/services"
 )
 
-// callerRights are what the tests' certificates may do.
+// callerRights are the scopes of the certificates in the tests.
 const callerRights = runtime.ScopeRunsRead | runtime.ScopeRunsWrite | runtime.ScopePacksWrite
 
-// withCertificates asks callers for certificates: alice and bob have rights, a
-// stranger has none.
+// withCertificates makes the server ask callers for certificates: those of alice and bob have rights, the
+// third one has none.
 func withCertificates(a *authority) func(*Config, *services.Config) {
 	a.sign("server", &x509.Certificate{})
 	for _, name := range []string{"alice", "bob", "stranger"} {
@@ -47,8 +47,8 @@ func withCertificates(a *authority) func(*Config, *services.Config) {
 	}
 }
 
-// over is a connection that shows a certificate.
-func (r *rig) over(conf *tls.Config) *grpc.ClientConn {
+// dialTLS returns a connection with a client certificate.
+func (r *rig) dialTLS(conf *tls.Config) *grpc.ClientConn {
 	r.t.Helper()
 	conn, err := grpc.NewClient(r.server.Addr(), grpc.WithTransportCredentials(credentials.NewTLS(conf)))
 	if err != nil {
@@ -58,15 +58,15 @@ func (r *rig) over(conf *tls.Config) *grpc.ClientConn {
 	return conn
 }
 
-// registerAs registers the pack over a connection that shows a certificate.
+// registerAs registers the pack over a connection with a client certificate.
 func (r *rig) registerAs(ctx context.Context, conf *tls.Config) {
 	r.t.Helper()
-	if _, err := pawlv1.NewPackServiceClient(r.over(conf)).RegisterPack(ctx, &pawlv1.RegisterPackRequest{Content: loopPack}); err != nil {
+	if _, err := pawlv1.NewPackServiceClient(r.dialTLS(conf)).RegisterPack(ctx, &pawlv1.RegisterPackRequest{Content: loopPack}); err != nil {
 		r.t.Fatalf("RegisterPack: %v", err)
 	}
 }
 
-// post makes a call of the gateway that shows a certificate.
+// post makes a call to the gateway with a client certificate.
 func (r *rig) post(ctx context.Context, conf *tls.Config, path string, req, resp proto.Message, header ...string) (status int) {
 	r.t.Helper()
 	method, body := http.MethodGet, []byte(nil)
@@ -102,8 +102,8 @@ func (r *rig) post(ctx context.Context, conf *tls.Config, path string, req, resp
 	return answer.StatusCode
 }
 
-// TestCertificateIsTheCaller: over gRPC and over the gateway the holder of a
-// certificate is one principal, whose ids, webhooks and consumers nobody else has.
+// TestCertificateIsTheCaller: the holder of a certificate is the same principal over gRPC and over the
+// gateway. Each principal has its own ids, webhooks and consumers.
 func TestCertificateIsTheCaller(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
@@ -113,20 +113,20 @@ func TestCertificateIsTheCaller(t *testing.T) {
 	start := startRequest()
 	start.RequestId = "job-1"
 	runs := map[string]bool{}
-	for _, who := range []string{"alice", "bob"} {
-		conf := a.client(who)
-		over := pawlv1.NewRunServiceClient(r.over(conf))
+	for _, principal := range []string{"alice", "bob"} {
+		conf := a.client(principal)
+		over := pawlv1.NewRunServiceClient(r.dialTLS(conf))
 		caller, err := over.GetCaller(ctx, &pawlv1.GetCallerRequest{})
-		if err != nil || caller.GetPrincipal() != "cert:"+who {
-			t.Fatalf("over gRPC %s is %v, %v", who, caller, err)
+		if err != nil || caller.GetPrincipal() != "cert:"+principal {
+			t.Fatalf("over gRPC %s is %v, %v", principal, caller, err)
 		}
 		web := &pawlv1.GetCallerResponse{}
 		if code := r.post(ctx, conf, "/v1/caller", nil, web); code != http.StatusOK || !proto.Equal(web, caller) {
-			t.Errorf("over the gateway %s is %v (%d), over gRPC %v", who, web, code, caller)
+			t.Errorf("over the gateway %s is %v (%d), over gRPC %v", principal, web, code, caller)
 		}
 		first := &pawlv1.StartRunResponse{}
 		if code := r.post(ctx, conf, "/v1/runs", start, first); code != http.StatusOK || first.GetDuplicate() {
-			t.Fatalf("StartRun of %s: %d %v", who, code, first)
+			t.Fatalf("StartRun of %s: %d %v", principal, code, first)
 		}
 		again, err := over.StartRun(ctx, start)
 		if err != nil || !again.GetDuplicate() || again.GetRun().GetRunId() != first.GetRun().GetRunId() {
@@ -141,10 +141,10 @@ func TestCertificateIsTheCaller(t *testing.T) {
 	if code := r.post(ctx, a.client("alice"), "/v1/webhooks/mine", hook, &pawlv1.PutWebhookResponse{}); code != http.StatusOK {
 		t.Fatalf("PutWebhook: %d", code)
 	}
-	for who, want := range map[string]int{"alice": 1, "bob": 0} {
+	for principal, want := range map[string]int{"alice": 1, "bob": 0} {
 		got := &pawlv1.ListWebhooksResponse{}
-		if code := r.post(ctx, a.client(who), "/v1/webhooks", nil, got); code != http.StatusOK || len(got.GetWebhooks()) != want {
-			t.Errorf("%s sees %v (%d)", who, got, code)
+		if code := r.post(ctx, a.client(principal), "/v1/webhooks", nil, got); code != http.StatusOK || len(got.GetWebhooks()) != want {
+			t.Errorf("%s sees %v (%d)", principal, got, code)
 		}
 	}
 	for _, path := range []string{"/v1/runs", "/v1/transitions:stream"} {
@@ -154,8 +154,8 @@ func TestCertificateIsTheCaller(t *testing.T) {
 	}
 }
 
-// TestNobodyNamesAnotherCertificate: what the gateway tells the server about its
-// callers is taken from the gateway alone.
+// TestNobodyNamesAnotherCertificate: a caller cannot name another certificate in its metadata or its headers.
+// Only the gateway can name its callers to the server.
 func TestNobodyNamesAnotherCertificate(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
@@ -165,7 +165,7 @@ func TestNobodyNamesAnotherCertificate(t *testing.T) {
 		alice.Roots = append(alice.Roots, root)
 	}
 	forged := metadata.NewOutgoingContext(ctx, alice.Metadata())
-	got, err := pawlv1.NewRunServiceClient(r.over(a.client("bob"))).GetCaller(forged, &pawlv1.GetCallerRequest{})
+	got, err := pawlv1.NewRunServiceClient(r.dialTLS(a.client("bob"))).GetCaller(forged, &pawlv1.GetCallerRequest{})
 	if err != nil || got.GetPrincipal() != "cert:bob" {
 		t.Errorf("over gRPC: %v, %v", got, err)
 	}
@@ -202,12 +202,12 @@ func TestCertificateNames(t *testing.T) {
 	}
 }
 
-// TestCertificateRights: the first listed name is the principal; whom nobody lists
-// has nothing but what every certificate has.
+// TestCertificateRights: the first name that the operator lists is the principal. If the operator lists none
+// of the names, the caller has only the rights of every certificate.
 func TestCertificateRights(t *testing.T) {
 	t.Parallel()
 	root := [32]byte{1}
-	some := map[string]runtime.Scopes{"dns:a": runtime.ScopeWork, "cert:b": runtime.ScopeRunsRead}
+	scopes := map[string]runtime.Scopes{"dns:a": runtime.ScopeWork, "cert:b": runtime.ScopeRunsRead}
 	all := map[string]runtime.Scopes{"dns:a": runtime.ScopeWork, auth.EveryCertificate: runtime.ScopeRunsRead}
 	for _, tt := range []struct {
 		scopes map[string]runtime.Scopes
@@ -215,9 +215,9 @@ func TestCertificateRights(t *testing.T) {
 		name   string
 		want   runtime.Scopes
 	}{
-		{some, []string{"cert:x", "dns:a"}, "dns:a", runtime.ScopeWork},
-		{some, []string{"cert:b", "dns:a"}, "cert:b", runtime.ScopeRunsRead},
-		{some, []string{"cert:x", "dns:y"}, "cert:x", 0},
+		{scopes, []string{"cert:x", "dns:a"}, "dns:a", runtime.ScopeWork},
+		{scopes, []string{"cert:b", "dns:a"}, "cert:b", runtime.ScopeRunsRead},
+		{scopes, []string{"cert:x", "dns:y"}, "cert:x", 0},
 		{all, []string{"cert:x", "dns:a"}, "dns:a", runtime.ScopeWork | runtime.ScopeRunsRead},
 		{all, []string{"cert:x"}, "cert:x", runtime.ScopeRunsRead},
 		{all, []string{"cert:*"}, "cert:*", runtime.ScopeRunsRead},
@@ -281,14 +281,14 @@ func TestReadCertificates(t *testing.T) {
 	}
 }
 
-// TestRightsAreReplaced: certificates, their rights and their authority change while
-// the server serves; who lost a right loses its streams, and connections that another
-// authority vouched for are nobody's.
+// TestRightsAreReplaced: certificates, their rights and their authority change while the server serves. A
+// caller that loses its rights loses its streams. If the authority changes, calls and streams with a
+// certificate of the old authority are refused.
 func TestRightsAreReplaced(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
 	r, ctx := newRig(t, withCertificates(a)), testContext(t)
-	alice, bob := pawlv1.NewRunServiceClient(r.over(a.client("alice"))), pawlv1.NewRunServiceClient(r.over(a.client("bob")))
+	alice, bob := pawlv1.NewRunServiceClient(r.dialTLS(a.client("alice"))), pawlv1.NewRunServiceClient(r.dialTLS(a.client("bob")))
 	follow := func(runs pawlv1.RunServiceClient) grpc.ServerStreamingClient[pawlv1.StreamTransitionsResponse] {
 		stream, err := runs.StreamTransitions(ctx, &pawlv1.StreamTransitionsRequest{Follow: true, FromNow: true})
 		if err == nil {
@@ -333,13 +333,14 @@ func TestRightsAreReplaced(t *testing.T) {
 	wantError(t, list(ctx, bob), codes.Unauthenticated, "CERTIFICATE_REVOKED")
 	conf := other.client("bob")
 	conf.RootCAs = a.client("").RootCAs
-	if err := list(ctx, pawlv1.NewRunServiceClient(r.over(conf))); err != nil {
+	if err := list(ctx, pawlv1.NewRunServiceClient(r.dialTLS(conf))); err != nil {
 		t.Fatalf("a certificate of the new authority: %v", err)
 	}
 }
 
-// TestEveryListenerIsGuarded: on an address that others reach no listener is bound
-// for callers that show nothing, TLS or not.
+// TestEveryListenerIsGuarded: a server does not listen on an address that is not a loopback address unless
+// callers need a certificate or a token, or the configuration allows it explicitly. TLS alone does not
+// suffice.
 func TestEveryListenerIsGuarded(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
@@ -381,7 +382,8 @@ func TestEveryListenerIsGuarded(t *testing.T) {
 	}
 }
 
-// TestMetricsListener asks who reads as every other listener does, and by which name.
+// TestMetricsListener: the listener for metrics checks the token and the host name of a caller, as every other
+// listener does.
 func TestMetricsListener(t *testing.T) {
 	t.Parallel()
 	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "pawl_runs 1") })

@@ -21,9 +21,9 @@ import (
 type Config struct {
 	// Runtime is the engine with its services. Exactly one of Runtime and Router must be set.
 	Runtime *services.Runtime
-	// Router sends calls to the partition that executes them, which may be in another process, see
-	// [Server.Services]. If it is set, Store and Deliveries belong to the partition, and Spaces are the
-	// existing namespaces.
+	// Router sends calls to the partition of the store that executes them, which may be in another process, see
+	// [Server.Services]. If it is set, Store and Deliveries must be nil, because each partition has its own, and Spaces
+	// are the existing namespaces.
 	Router Router
 	Spaces validate.Namespaces
 	// Quotas limits how much callers may use this server. Default: the quotas of Runtime, if there are
@@ -48,8 +48,9 @@ type Config struct {
 	// If callers send neither tokens nor certificates, an empty HOST means loopback, and an address
 	// other than loopback is refused.
 	Listen string
-	// Socket is the path of a Unix socket (mode 0600) with the same services. "" means that there is no
-	// socket. It is never encrypted. Tokens are required in the same way as on the port.
+	// Socket is the path of a Unix socket (mode 0600) with the same services as the gRPC port. "" means
+	// that there is no socket. It is never encrypted. Tokens are required in the same way as on the
+	// port.
 	Socket string
 	// HTTP is HOST:PORT of the JSON gateway. The rules of Listen apply. "" means that there is no
 	// gateway.
@@ -91,10 +92,10 @@ type Config struct {
 	// TLSCert and TLSKey are PEM files. Either both or none must be set.
 	TLSCert, TLSKey string
 	// TLSClientCA is a PEM file. If it is set, callers must send a certificate that this authority
-	// signed. If there are no tokens, the certificate identifies the caller.
+	// signed. If there are neither Tokens nor Issuers, the certificate identifies the caller.
 	TLSClientCA string
 	// Certificates are the rights of the holders of certificates ([auth.ReadCertificates]). A holder
-	// that is not listed has no rights.
+	// that is not listed has the rights of the name "*", or none.
 	Certificates []auth.Certificate
 	// Issuers are the trusted issuers of bearer tokens ([oidc.Read]).
 	Issuers []oidc.Issuer
@@ -113,7 +114,7 @@ type Config struct {
 	Channelz bool
 }
 
-// These are the defaults and maxima of the settings above. `pawl serve` has the same defaults.
+// These are the defaults and maxima of settings in [Config]. `pawl serve` has the same defaults.
 const (
 	DefaultMessageBytes = 4 << 20
 	DefaultStreams      = 20_000
@@ -150,8 +151,8 @@ func (c Config) validate() error {
 			faults = append(faults, fmt.Errorf(format, args...))
 		}
 	}
-	check((c.Runtime == nil) == (c.Router != nil), "house is required, or a router in its place")
-	check(c.Router == nil || c.Store == nil && c.Deliveries == nil, "store and deliveries are those of a house, and a router knows it")
+	check((c.Runtime == nil) == (c.Router != nil), "runtime is required, unless there is a router")
+	check(c.Router == nil || c.Store == nil && c.Deliveries == nil, "store and deliveries need a runtime, and exclude a router")
 	check(c.MaxMessageBytes > 0 && c.MaxMessageBytes <= maxMessageBytesCap,
 		"message_bytes %d: want 1 to %d", c.MaxMessageBytes, maxMessageBytesCap)
 	check(c.RequestsPerSecond >= 0 && !math.IsNaN(c.RequestsPerSecond) && !math.IsInf(c.RequestsPerSecond, 0),

@@ -13,44 +13,46 @@ func (r *rig) deliveries() pawlv1.DeliveryServiceClient {
 	return pawlv1.NewDeliveryServiceClient(r.conn)
 }
 
-// everything is what a consumer reads that has acknowledged nothing.
-func (r *rig) everything(ctx context.Context, name string) []*pawlv1.StreamTransitionsResponse {
+// readAll returns what a consumer reads that has acknowledged nothing.
+func (r *rig) readAll(ctx context.Context, name string) []*pawlv1.StreamTransitionsResponse {
 	r.t.Helper()
 	return collect(r.t, r.stream(ctx, &pawlv1.StreamTransitionsRequest{Consumer: name}))
 }
 
-// TestConsumerGoesOnWhereItAcknowledged: at every position, and not where it had read.
+// TestConsumerGoesOnWhereItAcknowledged: at every position, a consumer continues after what it acknowledged,
+// not after what it read.
 func TestConsumerGoesOnWhereItAcknowledged(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
 	r.drive(ctx, r.start(ctx).GetTurn(), 5)
-	whole := r.everything(ctx, "billing")
-	if len(whole) != 6 {
-		t.Fatalf("%d items", len(whole))
+	responses := r.readAll(ctx, "billing")
+	if len(responses) != 6 {
+		t.Fatalf("%d items", len(responses))
 	}
-	for i, item := range whole {
+	for i, item := range responses {
 		ack := &pawlv1.AckConsumerRequest{Consumer: "billing", Cursor: item.GetRecord().GetCursor()}
 		for range 2 {
 			if _, err := r.deliveries().AckConsumer(ctx, ack); err != nil {
 				t.Fatalf("ack %d: %v", i, err)
 			}
 		}
-		rest := r.everything(ctx, "billing")
-		if len(rest) != len(whole)-i-1 || len(rest) > 0 && rest[0].GetRecord().GetCursor() != whole[i+1].GetRecord().GetCursor() {
+		rest := r.readAll(ctx, "billing")
+		if len(rest) != len(responses)-i-1 || len(rest) > 0 && rest[0].GetRecord().GetCursor() != responses[i+1].GetRecord().GetCursor() {
 			t.Fatalf("after the ack of item %d: %d items", i, len(rest))
 		}
 	}
-	again := collect(t, r.stream(ctx, &pawlv1.StreamTransitionsRequest{Consumer: "billing", AfterCursor: whole[1].GetRecord().GetCursor()}))
+	again := collect(t, r.stream(ctx, &pawlv1.StreamTransitionsRequest{Consumer: "billing", AfterCursor: responses[1].GetRecord().GetCursor()}))
 	if len(again) != 4 {
 		t.Fatalf("from a position of its own: %d items", len(again))
 	}
 	list, err := r.deliveries().ListConsumers(ctx, &pawlv1.ListConsumersRequest{})
-	if err != nil || len(list.GetConsumers()) != 1 || list.GetConsumers()[0].GetCursor() != whole[5].GetRecord().GetCursor() {
+	if err != nil || len(list.GetConsumers()) != 1 || list.GetConsumers()[0].GetCursor() != responses[5].GetRecord().GetCursor() {
 		t.Fatalf("consumers %v, %v", list, err)
 	}
 }
 
-// TestConsumerFromNow: a new one begins where it was made, however late it reads.
+// TestConsumerFromNow: a new consumer begins at the position at which it was made, even if it reads much
+// later.
 func TestConsumerFromNow(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
@@ -65,7 +67,8 @@ func TestConsumerFromNow(t *testing.T) {
 	}
 }
 
-// TestConsumerHasOneStream: a newer one ends the older, forgetting it ends both.
+// TestConsumerHasOneStream: a newer stream of a consumer ends the older one. Deleting the consumer ends its
+// stream.
 func TestConsumerHasOneStream(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
@@ -90,14 +93,14 @@ func TestConsumerHasOneStream(t *testing.T) {
 	wantError(t, err, codes.NotFound, "CONSUMER_NOT_FOUND")
 }
 
-// TestConsumerIsItsOwners: another principal neither reads nor moves it, and is not
-// told that it is there.
+// TestConsumerIsItsOwners: another principal cannot read, acknowledge, delete or list a consumer. If it
+// acknowledges or deletes, the answer is the same as for a consumer that does not exist.
 func TestConsumerIsItsOwners(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t, withTokens), testContext(t)
-	mine, other, admin := as(ctx, "driver"), as(ctx, "runs:read"), as(ctx, "admin")
-	cursor := r.start(mine).GetRecord().GetCursor()
-	r.everything(mine, "billing")
+	ownCtx, other, admin := withToken(ctx, "driver"), withToken(ctx, "runs:read"), withToken(ctx, "admin")
+	cursor := r.start(ownCtx).GetRecord().GetCursor()
+	r.readAll(ownCtx, "billing")
 	_, err := r.stream(other, &pawlv1.StreamTransitionsRequest{Consumer: "billing"}).Recv()
 	wantError(t, err, codes.AlreadyExists, "CONSUMER_TAKEN")
 	_, err = r.deliveries().AckConsumer(other, &pawlv1.AckConsumerRequest{Consumer: "billing", Cursor: cursor})
@@ -107,7 +110,7 @@ func TestConsumerIsItsOwners(t *testing.T) {
 	for _, c := range []struct {
 		ctx  context.Context
 		want int
-	}{{mine, 1}, {other, 0}, {admin, 1}} {
+	}{{ownCtx, 1}, {other, 0}, {admin, 1}} {
 		list, err := r.deliveries().ListConsumers(c.ctx, &pawlv1.ListConsumersRequest{})
 		if err != nil || len(list.GetConsumers()) != c.want {
 			t.Errorf("consumers %v, %v; want %d", list, err, c.want)
@@ -124,7 +127,7 @@ func TestAcksThatAreRefused(t *testing.T) {
 	ctx := testContext(t)
 	r.drive(ctx, r.start(ctx).GetTurn(), 2)
 	foreign := other.start(ctx).GetRecord().GetCursor()
-	items := r.everything(ctx, "c")
+	items := r.readAll(ctx, "c")
 	if _, err := r.deliveries().AckConsumer(ctx, &pawlv1.AckConsumerRequest{Consumer: "c", Cursor: items[1].GetRecord().GetCursor()}); err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +145,7 @@ func TestAcksThatAreRefused(t *testing.T) {
 		_, err := r.deliveries().AckConsumer(ctx, &pawlv1.AckConsumerRequest{Consumer: tt.consumer, Cursor: tt.cursor})
 		wantError(t, err, tt.code, tt.reason)
 	}
-	if rest := r.everything(ctx, "c"); len(rest) != 1 {
+	if rest := r.readAll(ctx, "c"); len(rest) != 1 {
 		t.Fatalf("a refused ack moved the consumer: %d items left", len(rest))
 	}
 }

@@ -21,8 +21,8 @@ func controlled(id, settings string) []byte {
 	return []byte(strings.NewReplacer(`"id": "loop"`, `"id": "`+id+`"`, `"x_pawl": {`, `"x_pawl": {`+settings+`,`).Replace(string(loopPack)))
 }
 
-// begun is a run of a pack in a namespace, whose turn asks for calls of run_tests.
-func (r *rig) begun(ctx context.Context, namespace, pack string, paths ...string) *pawlv1.TurnRef {
+// startRun starts a run of a pack in a namespace. Its turn requests a call of run_tests for each path.
+func (r *rig) startRun(ctx context.Context, namespace, pack string, paths ...string) *pawlv1.TurnRef {
 	r.t.Helper()
 	req := startRequest()
 	req.Namespace, req.Pack = namespace, pack
@@ -50,7 +50,7 @@ func (r *rig) register1(ctx context.Context, namespace string, content []byte) {
 	}
 }
 
-// digestOf is that of a run's step, as a reader is told it.
+// digestOf returns the approval digest of a run's step, as ListApprovals shows it.
 func (r *rig) digestOf(ctx context.Context, namespace, run string, step int) string {
 	r.t.Helper()
 	control := pawlv1.NewControlServiceClient(r.conn)
@@ -67,17 +67,17 @@ func (r *rig) digestOf(ctx context.Context, namespace, run string, step int) str
 	return ""
 }
 
-// TestBadControl: a digest of another call, a decision on what is over, a raise that is none
-// and figures below zero are typed errors, and nothing is recorded, spent or run.
+// TestBadControl: a digest of another call, a decision on a call that is over, a raise that raises nothing,
+// and negative figures get typed errors. Nothing is recorded, spent or run.
 func TestBadControl(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
 	control := pawlv1.NewControlServiceClient(r.conn)
 	r.register1(ctx, "", controlled("held", `"max_tokens": 1000, "tools": {"run_tests": {"approve": "always"}}`))
-	yesterday, today, ended := r.begun(ctx, "", "held", "a"), r.begun(ctx, "", "held", "a", "b"), r.begun(ctx, "", "held", "a")
+	yesterday, today, ended := r.startRun(ctx, "", "held", "a"), r.startRun(ctx, "", "held", "a", "b"), r.startRun(ctx, "", "held", "a")
 	old, digest, late := r.digestOf(ctx, "", yesterday.GetRunId(), 1), r.digestOf(ctx, "", today.GetRunId(), 1), r.digestOf(ctx, "", ended.GetRunId(), 1)
 	r.register1(ctx, "", controlled("free", `"max_steps": 100`))
-	free := r.begun(ctx, "", "free", "a")
+	free := r.startRun(ctx, "", "free", "a")
 	decide := func(change func(*pawlv1.DecideStepRequest)) func() error {
 		return func() error {
 			req := &pawlv1.DecideStepRequest{RunId: today.GetRunId(), Step: 1, Digest: digest, Decision: pawlv1.StepDecision_STEP_DECISION_APPROVE}
@@ -169,9 +169,9 @@ func TestBadControl(t *testing.T) {
 	}
 }
 
-// TestNobodyDecidesBlind: a principal that may approve and may not see a sensitive payload learns
-// nothing of it by decisions: the right digest, a wrong one and edits of each kind are refused
-// alike, and a call of a tool that is not sensitive is decided.
+// TestNobodyDecidesBlind: a principal that may approve, but may not see a sensitive payload, learns nothing
+// about the payload from decisions. The right digest, a wrong one and edits of each kind are refused alike.
+// The principal can decide a call of a tool that is not sensitive.
 func TestNobodyDecidesBlind(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)
@@ -179,7 +179,7 @@ func TestNobodyDecidesBlind(t *testing.T) {
 		c.Tokens = append(c.Tokens, auth.Token{Principal: "clerk", Secret: secretOf("clerk"), Scopes: policy.RunsRead | policy.StepsApprove})
 	})
 	control := pawlv1.NewControlServiceClient(r.conn)
-	driver, clerk, admin := as(ctx, "driver"), as(ctx, "clerk"), as(ctx, "admin")
+	driver, clerk, admin := withToken(ctx, "driver"), withToken(ctx, "clerk"), withToken(ctx, "admin")
 	for pack, sensitive := range map[string]string{
 		"named": `"sensitive": {"tools": ["run_tests"]}`,
 		"bound": `"result_bindings": {"run_tests": "log"}, "sensitive": {"artifacts": ["log"]}`,
@@ -190,7 +190,7 @@ func TestNobodyDecidesBlind(t *testing.T) {
 			tools = `"tools": {"run_tests": {"approve": "always", "dedupe": ["path"], "on_unknown": "reconcile", "reconcile": "write_file"}}`
 		}
 		r.register1(driver, "", controlled(pack, tools+", "+sensitive))
-		run := r.begun(driver, "", pack, pack).GetRunId()
+		run := r.startRun(driver, "", pack, pack).GetRunId()
 		if seen := r.digestOf(clerk, "", run, 1); seen != "" {
 			t.Fatalf("%s: the clerk is told the digest %s", pack, seen)
 		}
@@ -219,7 +219,7 @@ func TestNobodyDecidesBlind(t *testing.T) {
 		}
 	}
 	r.register1(driver, "", controlled("open", `"tools": {"run_tests": {"approve": "always"}}, "sensitive": {"tools": ["write_file"]}`))
-	run := r.begun(driver, "", "open", "a").GetRunId()
+	run := r.startRun(driver, "", "open", "a").GetRunId()
 	if _, err := control.DecideStep(clerk, &pawlv1.DecideStepRequest{RunId: run, Step: 1, Digest: r.digestOf(clerk, "", run, 1), Decision: pawlv1.StepDecision_STEP_DECISION_APPROVE}); err != nil {
 		t.Errorf("a call that is not sensitive: %v", err)
 	}
@@ -252,8 +252,8 @@ func TestBadPacksOfControl(t *testing.T) {
 	}
 }
 
-// TestLongConditionsHold: a condition that takes too long, or cannot be evaluated, holds the
-// call and says why; nobody gets it.
+// TestLongConditionsHold: if the condition of an approval takes too long or cannot be evaluated, the call is
+// held for approval, and the approval has the error.
 func TestLongConditionsHold(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
@@ -261,7 +261,7 @@ func TestLongConditionsHold(t *testing.T) {
 	r.register1(ctx, "", controlled("long", `"tools": {
 		"run_tests": {"approve": "payload.a.all(x, payload.a.all(y, payload.a.all(z, x + y + z != 'q'))) && false"},
 		"write_file": {"approve": "payload.nowhere > 1.0"}}`))
-	turn := r.begun(ctx, "", "long")
+	turn := r.startRun(ctx, "", "long")
 	payload := `{"path":"p","a":[` + strings.Repeat(`"aaaa",`, 400) + `"b"]}`
 	asked, err := r.runs.RequestStep(ctx, &pawlv1.RequestStepRequest{
 		RunId: turn.GetRunId(), TurnSeq: turn.GetTurnSeq(), Attempt: turn.GetAttempt(), TurnToken: turn.GetToken(),
@@ -281,8 +281,8 @@ func TestLongConditionsHold(t *testing.T) {
 	}
 }
 
-// TestReservationAboveTheLimit: what could pass the budget is refused before it is made, and
-// nothing is spent.
+// TestReservationAboveTheLimit: a call that could exceed the budget is refused before it is made, and nothing
+// is spent.
 func TestReservationAboveTheLimit(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -297,7 +297,7 @@ func TestReservationAboveTheLimit(t *testing.T) {
 			t.Parallel()
 			r, ctx := newRig(t), testContext(t)
 			r.register1(ctx, "", controlled("poor", c.settings))
-			turn := r.begun(ctx, "", "poor")
+			turn := r.startRun(ctx, "", "poor")
 			got, err := r.runs.RequestModel(ctx, &pawlv1.RequestModelRequest{
 				RunId: turn.GetRunId(), TurnSeq: turn.GetTurnSeq(), Attempt: turn.GetAttempt(), TurnToken: turn.GetToken(), Round: 1, Bound: c.bound,
 				Request: &pawlv1.ModelRequest{Model: "gpt", Messages: []*pawlv1.ModelMessage{}},
@@ -316,8 +316,8 @@ func TestReservationAboveTheLimit(t *testing.T) {
 	}
 }
 
-// TestControlStaysInItsNamespace: who has all rights in one namespace reads, decides, steers,
-// stops and raises nothing in another.
+// TestControlStaysInItsNamespace: a principal with all rights in one namespace cannot read, decide, steer,
+// stop or raise anything in another one.
 func TestControlStaysInItsNamespace(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)
@@ -328,9 +328,9 @@ func TestControlStaysInItsNamespace(t *testing.T) {
 		}
 	})
 	control := pawlv1.NewControlServiceClient(r.conn)
-	red, blue := as(ctx, "red"), as(ctx, "blue")
+	red, blue := withToken(ctx, "red"), withToken(ctx, "blue")
 	r.register1(blue, "blue", controlled("held", `"max_tokens": 1000, "tools": {"run_tests": {"approve": "always"}}`))
-	turn := r.begun(blue, "blue", "held", "a")
+	turn := r.startRun(blue, "blue", "held", "a")
 	run, digest := turn.GetRunId(), r.digestOf(blue, "blue", turn.GetRunId(), 1)
 	commits := r.store.Commits()
 	for _, namespace := range []string{"red", "blue"} {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 	"github.com/pawl-dev/pawl/internal/grpcapi/auth/oidc"
@@ -19,11 +20,11 @@ type Rights struct {
 	Certificates []auth.Certificate
 	// Issuers have the same meaning as in [Config]. The files of their keys are read again.
 	Issuers []oidc.Issuer
-	// LinkKeys are as in [Config].
+	// LinkKeys are as in [Config]. An empty list keeps the current keys.
 	LinkKeys decisionlink.Keys
 }
 
-// rights are checked [Rights] together with the TLS keys that were read at the same time.
+// rights are [Rights] that have been checked, with the TLS keys that were read at the same time.
 type rights struct {
 	keys         *auth.Keys
 	tokens       *auth.TokenSet
@@ -36,8 +37,9 @@ func (r *rights) state() auth.AuthState {
 	return auth.AuthState{Tokens: r.tokens, Certificates: r.certificates, Issuers: r.issuers}
 }
 
-// readRights reads the PEM files. Its error contains all faults. lost is called when an issuer no
-// longer publishes a key. The keys of the same issuers are copied from old.
+// readRights reads the PEM files and checks the rights. Its error contains all faults, but those of the certificates only
+// if the PEM files can be read. lost is called when an issuer no longer publishes a key. The keys of the same issuers are
+// copied from old.
 func readRights(cfg Config, old *oidc.Set, lost func()) (rights, error) {
 	keys, keyErr := auth.KeyFiles{Cert: cfg.TLSCert, Key: cfg.TLSKey, ClientCA: cfg.TLSClientCA}.Read()
 	tokens, tokenErr := auth.NewTokenSet(cfg.Tokens)
@@ -55,7 +57,7 @@ func readRights(cfg Config, old *oidc.Set, lost func()) (rights, error) {
 func clashing(cfg Config, issuers *oidc.Set) error {
 	var faults []error
 	for _, t := range cfg.Tokens {
-		if issuers.Clashes(t.Principal) {
+		if issuers.MayCollide(t.Principal) {
 			faults = append(faults, fmt.Errorf("principal %q has a name of those that an issuer gives", t.Principal))
 		}
 	}
@@ -85,10 +87,9 @@ func unserved(cfg Config) error {
 	return errors.Join(faults...)
 }
 
-// SetRights replaces the tokens and the certificates of a running server. If there is an error, it
-// replaces none of them. New connections use the new keys. Running calls finish, but streams of
-// principals that lost rights end. SetRights cannot turn authentication by tokens on or off, because
-// the permitted addresses depend on it.
+// SetRights replaces the [Rights] of a running server. If there is an error, it replaces none of them. New connections
+// use the new keys. Running calls finish, but streams of principals that lost rights end. SetRights cannot turn
+// authentication by tokens on or off, because the permitted addresses depend on it.
 func (s *Server) SetRights(r Rights) error {
 	set, err := s.ReadyRights(r)
 	if err == nil {
@@ -121,6 +122,10 @@ func (s *Server) ReadyRights(r Rights) (set func(), err error) {
 		s.auth.Replace(state)
 	}, nil
 }
+
+// CertificateExpiry returns the end of the validity of the server's current certificate. The server must
+// use TLS.
+func (s *Server) CertificateExpiry() time.Time { return s.keys.Current.Load().Expiry() }
 
 // renew is called when an issuer no longer publishes a key. It may be called before the server is
 // complete.

@@ -63,17 +63,18 @@ func (s *Server) linkHandler(conn grpc.ClientConnInterface) http.Handler {
 	}
 }
 
-// refusedLink counts and logs a request whose link is not authentic.
+// refusedLink counts, logs and audits a request whose link is not authentic, or whose maker may no longer decide.
 func (s *Server) refusedLink(r *http.Request, err error) {
 	s.refused(auth.WithPeer(r.Context(), r.RemoteAddr), methodHTTP, nil, err)
 }
 
-// linkMaker makes the links of one person for held calls of one namespace.
+// linkMaker makes decision links for one person. Each link is for a tool call of one namespace that waits for a
+// person's decision.
 type linkMaker struct {
-	signer            *decisionlink.Signer
-	namespace, person string
-	// by is the stored name of the principal that requested the links.
-	by string
+	signer             *decisionlink.Signer
+	namespace, decider string
+	// requester is the stored name of the principal that requested the links.
+	requester string
 }
 
 // linksFor checks that the caller may make links and returns a linkMaker for a person. For the person
@@ -94,31 +95,32 @@ func (s *Server) linksFor(call runtime.Call, person string) (*linkMaker, error) 
 		}
 	}
 	return &linkMaker{
-		signer: s.links, namespace: cmp.Or(call.Namespace, runtime.DefaultNamespace), person: person, by: call.Principal.Name(),
+		signer: s.links, namespace: cmp.Or(call.Namespace, runtime.DefaultNamespace), decider: person, requester: call.Principal.Name(),
 	}, nil
 }
 
-// url returns the link for a held call with the given digest, and the time when the link expires. If
-// the digest is "", it returns "".
+// url returns the decision link for a held call (one that waits for approval), and the time when the link expires. If m
+// is nil or the call has no valid digest, it returns "".
 func (m *linkMaker) url(run string, step uint32, digest string, from time.Time) (string, time.Time) {
 	d, ok := decisionlink.ParseDigest(digest)
 	if m == nil || !ok {
 		return "", time.Time{}
 	}
-	return m.signer.URL(decisionlink.Link{Namespace: m.namespace, RunID: run, Step: step, Digest: d, For: m.person, By: m.by}, from)
+	return m.signer.URL(decisionlink.Link{Namespace: m.namespace, RunID: run, Step: step, Digest: d, For: m.decider, By: m.requester}, from)
 }
 
-// webhookLinks returns the linkMaker of a webhook. It returns nil if the webhook has no links.
+// webhookLinks returns the linkMaker for the messages of a webhook. It returns nil if the webhook has no links.
 func (s *Server) webhookLinks(sub *machine.Subscription, namespace string) *linkMaker {
 	if s.links == nil || sub.LinkFor == "" {
 		return nil
 	}
-	return &linkMaker{signer: s.links, namespace: namespace, person: sub.LinkFor, by: sub.Owner}
+	return &linkMaker{signer: s.links, namespace: namespace, decider: sub.LinkFor, requester: sub.Owner}
 }
 
-// add adds the link to a held call in a list. A call that is hidden from principals without the scope
-// values:sensitive gets no link, because the person of the link does not have that scope.
-func (m *linkMaker) add(ctx context.Context, s *controlService, namespace string, w *query.Waiting, out *pawlv1.Approval) error {
+// add adds the decision link to a held call (one that waits for approval) in a list. A call that is hidden from
+// principals without the scope values:sensitive gets no link, because the person of the link does not have that
+// scope.
+func (m *linkMaker) add(ctx context.Context, s *controlService, namespace string, w *query.WaitingItem, out *pawlv1.Approval) error {
 	if m == nil || out.GetCall() == nil {
 		return nil
 	}

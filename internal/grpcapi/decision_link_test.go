@@ -102,10 +102,10 @@ func TestDecisionLinks(t *testing.T) {
 	t.Parallel()
 	clock := &linkClock{now: time.Now()}
 	r, ctx := newRig(t, withTokens, withLinks(clock, 24*time.Hour)), testContext(t)
-	admin := as(ctx, "admin")
+	admin := withToken(ctx, "admin")
 	r.register1(admin, "", controlled("held", heldSettings))
-	turn := r.begun(admin, "", "held", "a", "b</pre><script>alert(1)</script>\u202e", "c")
-	links := r.linked(as(ctx, "steps:approve"), turn.GetRunId())
+	turn := r.startRun(admin, "", "held", "a", "b</pre><script>alert(1)</script>\u202e", "c")
+	links := r.linked(withToken(ctx, "steps:approve"), turn.GetRunId())
 	for range 2 {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
 			code, page, h := r.visit(method, links[2], "")
@@ -125,7 +125,7 @@ func TestDecisionLinks(t *testing.T) {
 			}
 		}
 	}
-	if code, _, _ := r.visit(http.MethodGet, links[1]+"?decision=approve", ""); code != http.StatusOK || len(r.linked(as(ctx, "steps:approve"), turn.GetRunId())) != 3 {
+	if code, _, _ := r.visit(http.MethodGet, links[1]+"?decision=approve", ""); code != http.StatusOK || len(r.linked(withToken(ctx, "steps:approve"), turn.GetRunId())) != 3 {
 		t.Fatalf("GET decided, or answered %d", code)
 	}
 	if code, _, _ := r.visit(http.MethodPost, links[1]+"?decision=approve", "maybe"); code != http.StatusBadRequest {
@@ -168,7 +168,7 @@ func TestTwoClicksDecideOnce(t *testing.T) {
 	clock := &linkClock{now: time.Now()}
 	r, ctx := newRig(t, withLinks(clock, 0)), testContext(t)
 	r.register1(ctx, "", controlled("held", heldSettings))
-	turn := r.begun(ctx, "", "held", "a")
+	turn := r.startRun(ctx, "", "held", "a")
 	link := r.linked(ctx, turn.GetRunId())[1]
 	var all sync.WaitGroup
 	codes := make([]int, 8)
@@ -192,10 +192,10 @@ func TestDecisionLinkRefusals(t *testing.T) {
 	start := time.Now()
 	clock := &linkClock{now: start}
 	r, ctx := newRig(t, withTokens, withLinks(clock, time.Hour)), testContext(t)
-	admin := as(ctx, "admin")
+	admin := withToken(ctx, "admin")
 	r.register1(admin, "", controlled("held", `"tools": {"run_tests": {"approve": "always", "approval": {"not_starter": true}}}`))
-	turn := r.begun(admin, "", "held", "a")
-	link := r.linked(as(ctx, "steps:approve"), turn.GetRunId())[1]
+	turn := r.startRun(admin, "", "held", "a")
+	link := r.linked(withToken(ctx, "steps:approve"), turn.GetRunId())[1]
 	own := r.linked(admin, turn.GetRunId())[1]
 	forged := decisionlink.NewSigner("https://approve.example.com/pawl", time.Hour, decisionlink.Keys{bytes.Repeat([]byte{8}, 32)}, clock.Now)
 	genuine, err := decisionlink.Keys{linkKey}.Read(link[strings.LastIndex(link, "/")+1:])
@@ -241,7 +241,7 @@ func TestDecisionLinkRefusals(t *testing.T) {
 		t.Error("something was decided")
 	}
 	control := pawlv1.NewControlServiceClient(r.conn)
-	_, err = control.ListApprovals(as(ctx, "runs:read"), &pawlv1.ListApprovalsRequest{LinkFor: "alice@example.com"})
+	_, err = control.ListApprovals(withToken(ctx, "runs:read"), &pawlv1.ListApprovalsRequest{LinkFor: "alice@example.com"})
 	wantError(t, err, codes.PermissionDenied, "SCOPE_MISSING")
 	_, err = control.ListApprovals(admin, &pawlv1.ListApprovalsRequest{LinkFor: "ops>alice"})
 	wantError(t, err, codes.InvalidArgument, "INVALID_REQUEST")
@@ -256,7 +256,7 @@ func TestSensitiveCallsHaveNoLink(t *testing.T) {
 	clock := &linkClock{now: time.Now()}
 	r, ctx := newRig(t, withLinks(clock, time.Hour)), testContext(t)
 	r.register1(ctx, "", controlled("held", heldSettings+`, "sensitive": {"tools": ["run_tests"]}`))
-	turn := r.begun(ctx, "", "held", "a")
+	turn := r.startRun(ctx, "", "held", "a")
 	if link := r.linked(ctx, turn.GetRunId())[1]; link != "" {
 		t.Errorf("the call has the link %s", link)
 	}
@@ -271,8 +271,8 @@ func TestWebhookFormats(t *testing.T) {
 	r.register1(ctx, "", controlled("held", heldSettings))
 	clock.set(r.clock.Now())
 	r.register1(ctx, "", controlled("free", `"max_steps": 100`))
-	r.begun(ctx, "", "free", "not held")
-	turn := r.begun(ctx, "", "held", "<!channel> [here](https://evil.example)")
+	r.startRun(ctx, "", "free", "not held")
+	turn := r.startRun(ctx, "", "held", "<!channel> [here](https://evil.example)")
 	for format, want := range map[machine.MessageFormat]struct{ mediaType, text string }{
 		machine.FormatCloudEvents: {cloudEventType, `"decisionlink":"https://approve.example.com/pawl/decide/`},
 		machine.FormatSlack:       {"application/json", `"type":"rich_text_preformatted"`},
@@ -300,17 +300,17 @@ func TestWebhookFormats(t *testing.T) {
 			}
 		}
 		feed.Close()
-		held := sent[len(sent)-1]
+		delivery := sent[len(sent)-1]
 		if format != machine.FormatCloudEvents && len(sent) != 1 {
 			t.Errorf("format %d: %d messages", format, len(sent))
 		}
-		if held.Type != want.mediaType || !strings.Contains(string(held.Body), want.text) {
-			t.Errorf("format %d: %s %s", format, held.Type, held.Body)
+		if delivery.Type != want.mediaType || !strings.Contains(string(delivery.Body), want.text) {
+			t.Errorf("format %d: %s %s", format, delivery.Type, delivery.Body)
 		}
-		if format != machine.FormatText && !json.Valid(held.Body) {
-			t.Errorf("format %d is no JSON: %s", format, held.Body)
+		if format != machine.FormatText && !json.Valid(delivery.Body) {
+			t.Errorf("format %d is no JSON: %s", format, delivery.Body)
 		}
-		token := string(held.Body)[strings.Index(string(held.Body), "/decide/")+len("/decide/"):]
+		token := string(delivery.Body)[strings.Index(string(delivery.Body), "/decide/")+len("/decide/"):]
 		token = token[:strings.IndexAny(token, "\"\n")]
 		if code, page, _ := r.visit(http.MethodGet, "https://approve.example.com/pawl/decide/"+token, ""); code != http.StatusOK || !strings.Contains(page, "evil.example") {
 			t.Errorf("format %d: the link is answered with %d", format, code)

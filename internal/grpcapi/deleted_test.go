@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
+	"github.com/pawl-dev/pawl/internal/grpcapi/codec"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/streams"
@@ -18,7 +18,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// withDeletions keeps everything in a real store, which deletes.
+// withDeletions makes the rig keep everything in a real store, which can delete.
 func withDeletions(t *testing.T) func(*Config, *services.Config) {
 	s, err := store.Open(store.Options{Dir: filepath.Join(t.TempDir(), "db"), MinFree: 1})
 	if err != nil {
@@ -32,7 +32,7 @@ func withDeletions(t *testing.T) func(*Config, *services.Config) {
 	return func(_ *Config, c *services.Config) { c.Store, c.Archive, c.Subscriptions, c.Deletions = s, s, s, s }
 }
 
-// cancelled starts a run and ends it.
+// cancelled starts a run, cancels it and returns its id.
 func (r *rig) cancelled(ctx context.Context) string {
 	r.t.Helper()
 	run := r.startOnly(ctx).GetRun().GetRunId()
@@ -49,8 +49,8 @@ func (r *rig) remove(ctx context.Context, run string) {
 	}
 }
 
-// TestDeletedRunIsNotRemembered: what is held of recent commits for followers of
-// everything goes with the run, and what follows it is read.
+// TestDeletedRunIsNotRemembered: recent commits are held in memory for followers of all runs. If a run is
+// deleted, its records are removed from there too. A follower still gets the records of later runs.
 func TestDeletedRunIsNotRemembered(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t, withDeletions(t)), testContext(t)
@@ -77,12 +77,12 @@ func TestDeletedRunIsNotRemembered(t *testing.T) {
 	}
 }
 
-// TestWebhookPassesOverADeletedRun: what was read before the run was deleted is not sent,
-// and the webhook stands behind it.
+// TestWebhookPassesOverADeletedRun: records that were read before their run was deleted are not sent. The
+// position of the webhook moves past them.
 func TestWebhookPassesOverADeletedRun(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t, withTokens, withDeletions(t)), testContext(t)
-	ctx = as(ctx, "admin")
+	ctx = withToken(ctx, "admin")
 	r.register(ctx)
 	kept, gone := r.cancelled(ctx), r.cancelled(ctx)
 	sub := &machine.Subscription{SubscriptionKey: machine.SubscriptionKey{Kind: machine.SubscriptionWebhook, ID: "w"}, Owner: "admin"}
@@ -108,7 +108,7 @@ func TestWebhookPassesOverADeletedRun(t *testing.T) {
 	}
 }
 
-// toldStream is a reader that does something when it was told the first record.
+// toldStream is a reader that calls first when it receives its first record.
 type toldStream struct {
 	grpc.ServerStreamingServer[pawlv1.StreamTransitionsResponse]
 	first func()
@@ -117,7 +117,7 @@ type toldStream struct {
 
 func (s *toldStream) SendMsg(m any) error {
 	var item pawlv1.StreamTransitionsResponse
-	if err := proto.Unmarshal(m.(encoded.Message), &item); err != nil {
+	if err := proto.Unmarshal(m.(codec.Message), &item); err != nil {
 		return err
 	}
 	if len(s.runs) == 0 {
@@ -127,8 +127,8 @@ func (s *toldStream) SendMsg(m any) error {
 	return nil
 }
 
-// TestStreamPassesOverADeletedRun: a stream of everything goes on behind a run that was
-// deleted since its records were read; that of the run itself ends with the reason.
+// TestStreamPassesOverADeletedRun: a stream of all runs continues after a run that was deleted since its
+// records were read. The stream of that run itself ends with the reason.
 func TestStreamPassesOverADeletedRun(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t, withDeletions(t)), testContext(t)

@@ -16,8 +16,9 @@ type Deliveries interface {
 	// Serve is called for a new or changed receiver. Stop is called for a removed receiver.
 	Serve(key machine.SubscriptionKey)
 	Stop(key machine.SubscriptionKey)
-	// Resend sends a dead letter again. If the letter arrives, Resend removes it. Errors: a
-	// *machine.Error DEAD_LETTER_NOT_FOUND or DELIVERY_FAILED.
+	// Resend sends a dead letter (a message that could not be delivered) again. If it is delivered now, Resend removes
+	// it. Errors: a *machine.Error DEAD_LETTER_NOT_FOUND, DEAD_LETTER_WITHHELD or DELIVERY_FAILED, or the reason why the
+	// owner may not read.
 	Resend(ctx context.Context, key machine.SubscriptionKey, n uint64) error
 }
 
@@ -27,11 +28,11 @@ type deliveryService struct {
 	pawlv1.UnimplementedDeliveryServiceServer
 	server        *Server
 	subscriptions *subscription.Service
-	// sends makes the deliveries. It is nil if the server makes none.
+	// sends is the object that sends messages to receivers. It is nil if the server sends none.
 	sends Deliveries
 }
 
-// sending returns the object that makes the deliveries, or an error if the server makes none.
+// sending returns the object that sends messages to receivers, or an error if the server sends none.
 func (s *deliveryService) sending() (Deliveries, error) {
 	if s.sends == nil {
 		return nil, &machine.Error{

@@ -75,7 +75,8 @@ func (s *deliveryService) webhook(sub *machine.Subscription) *pawlv1.Webhook {
 	}
 }
 
-// filterToProto converts a filter of records. It returns nil for a filter that accepts all records.
+// filterToProto converts the pack, state, parent, statuses and labels of a filter. It returns nil if the filter has none
+// of them.
 func filterToProto(f *machine.RunFilter) *pawlv1.RunFilter {
 	if f.Pack == "" && f.State == "" && f.Parent == "" && len(f.Status) == 0 && len(f.Labels) == 0 {
 		return nil

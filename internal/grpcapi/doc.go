@@ -1,10 +1,10 @@
 // Package grpcapi is the gRPC server of the sidecar. It converts requests of pawl.v1 to calls of the
 // engine, and the engine's answers to responses.
 //
-// Only this package and its subpackages use protobuf messages. Handlers convert a request, call the
-// engine and convert the answer. The engine decides what a run may do. A chain of interceptors does the
-// work that all requests have in common, see intercept.go: recovery, errors, audit, authentication and
-// scopes, the namespace, limits, and the constraints that the proto files declare.
+// The engine does not know the messages of pawl.v1. Handlers convert a request, call the engine and convert the answer.
+// The engine decides what a run may do. A chain of interceptors does the work that all requests have in common, see
+// intercept.go: recovery, errors, audit, authentication and scopes, the namespace, limits, and the constraints that the
+// proto files declare.
 //
 // [New] builds a [Server] from a [Config] and binds its addresses. [Server.Serve] serves until
 // [Server.Shutdown] is called. The same port serves grpc.health.v1 and server reflection. The JSON

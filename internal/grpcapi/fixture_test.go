@@ -33,7 +33,8 @@ import (
 //go:embed testdata/loop.json
 var loopPack []byte
 
-// routedSuite has every test reach its house through a router; "peer": at another node.
+// routedSuite, if set, makes every test reach its services through a router. With "peer" the services are at
+// another node.
 var routedSuite = os.Getenv("PAWL_ROUTED")
 
 // rig is a server over a real engine on a store in memory.
@@ -45,7 +46,7 @@ type rig struct {
 	// conf is that of engine.
 	conf   services.Config
 	server *Server
-	// services answer about the runs of engine.
+	// services serve the runs of engine.
 	services *Services
 	conn     *grpc.ClientConn
 	packs    pawlv1.PackServiceClient
@@ -79,11 +80,11 @@ func newRig(t testing.TB, configure ...func(*Config, *services.Config)) *rig {
 	return r
 }
 
-// build makes the server of the rig's house, or, where the configuration has a switchboard, one
-// with that before the house.
+// build makes the server of the rig. If the configuration has a router, the server reaches the rig's services
+// through it.
 func (r *rig) build(conf Config, spaces validate.Namespaces) {
 	r.t.Helper()
-	board, routed := conf.Router.(seated)
+	board, routed := conf.Router.(backendRouter)
 	offer := ServiceConfig{Runtime: r.engine, Store: conf.Store, Deliveries: conf.Deliveries}
 	if routed {
 		conf.Store, conf.Deliveries, conf.Spaces, conf.Quotas = nil, nil, spaces, r.engine.Quotas
@@ -104,7 +105,7 @@ func (r *rig) build(conf Config, spaces validate.Namespaces) {
 	}
 }
 
-// ready tells the server of a router what its house can.
+// ready makes the server ready, and not ready once the engine has failed.
 func (r *rig) ready() {
 	r.server.Ready(true)
 	failed, over := r.engine.Failed(), make(chan struct{})
@@ -149,8 +150,8 @@ func (r *rig) dial() *grpc.ClientConn {
 	return conn
 }
 
-// withTokens turns authentication on with one principal per scope, named after
-// it, and "driver" with reading and writing.
+// withTokens turns authentication on. There is one principal per scope, named after it, and "driver", which
+// may read and write.
 func withTokens(c *Config, _ *services.Config) {
 	for _, scope := range auth.EveryScope {
 		c.Tokens = append(c.Tokens, auth.Token{Principal: scope.String(), Secret: secretOf(scope.String()), Scopes: scope})
@@ -162,8 +163,8 @@ func withTokens(c *Config, _ *services.Config) {
 
 func secretOf(name string) string { return "secret-of-" + name + "-0123456789" }
 
-// as is a context with the bearer token of a principal; "" has none.
-func as(ctx context.Context, name string) context.Context {
+// withToken returns a context with the bearer token of a principal, or without a token if name is "".
+func withToken(ctx context.Context, name string) context.Context {
 	if name == "" {
 		return ctx
 	}
@@ -231,7 +232,7 @@ func wantError(t testing.TB, err error, code codes.Code, reason string) *status.
 	return st
 }
 
-// collect reads a stream to its end.
+// collect reads a stream to its end and returns the items.
 func collect(t testing.TB, stream grpc.ServerStreamingClient[pawlv1.StreamTransitionsResponse]) []*pawlv1.StreamTransitionsResponse {
 	t.Helper()
 	var items []*pawlv1.StreamTransitionsResponse
@@ -247,8 +248,8 @@ func collect(t testing.TB, stream grpc.ServerStreamingClient[pawlv1.StreamTransi
 	}
 }
 
-// testContext ends long after any test but a hanging one: subtests that wait for their
-// turn to run in parallel use up the time of their parent's.
+// testContext ends long after any test that does not hang. The time is long because parallel subtests that
+// wait for their turn use up the time of their parent.
 func testContext(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -301,10 +302,10 @@ func TestServerSentEvents(t *testing.T) {
 	turn := r.drive(ctx, r.start(ctx).GetTurn(), 3)
 	for _, path := range []string{"/v1/transitions:stream", "/v1/runs/" + turn.GetRunId() + "/transitions:stream"} {
 		lines := r.events(ctx, path)
-		var whole []event
+		var events []event
 		for {
 			e := wantEvent(t, lines)
-			whole = append(whole, e)
+			events = append(events, e)
 			if e.name == "end" {
 				break
 			}
@@ -313,16 +314,16 @@ func TestServerSentEvents(t *testing.T) {
 				t.Fatalf("event %v: %v", e, err)
 			}
 		}
-		if len(whole) != 5 {
-			t.Fatalf("%d events", len(whole))
+		if len(events) != 5 {
+			t.Fatalf("%d events", len(events))
 		}
-		rest := r.events(ctx, path+"?afterSeq=1", "Last-Event-ID", whole[1].id, "Accept", "text/html, text/event-stream;q=0.9")
-		for _, want := range whole[2:] {
+		rest := r.events(ctx, path+"?afterSeq=1", "Last-Event-ID", events[1].id, "Accept", "text/html, text/event-stream;q=0.9")
+		for _, want := range events[2:] {
 			if got := wantEvent(t, rest); got.id != want.id || got.name != want.name {
 				t.Fatalf("event %v, want %v", got, want)
 			}
 		}
-		again := r.httpCall(ctx, "GET", path, "", "Accept", "text/event-stream", "Last-Event-ID", whole[4].id)
+		again := r.httpCall(ctx, "GET", path, "", "Accept", "text/event-stream", "Last-Event-ID", events[4].id)
 		if body := readAll(t, again); again.StatusCode != http.StatusNoContent || len(body) > 0 {
 			t.Errorf("who connects again after the end has %d %q, want 204", again.StatusCode, body)
 		}
@@ -359,7 +360,7 @@ func TestServerSentHeartbeatAndFollow(t *testing.T) {
 func TestServerSentRefusals(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t, withGateway, withTokens), testContext(t)
-	r.start(as(ctx, "driver"))
+	r.start(withToken(ctx, "driver"))
 	accept := []string{"Accept", "text/event-stream"}
 	reader := append([]string{"Authorization", "Bearer " + secretOf("runs:read")}, accept...)
 	for path, want := range map[string]string{
@@ -539,19 +540,28 @@ func TestGatewayStartsWithRealVariables(t *testing.T) {
 func TestGatewayHealth(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t, withGateway, withTokens), testContext(t)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.server.HTTPAddr()+"/healthz", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
+	get := func(path string, code int, says string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.server.HTTPAddr()+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = "10.1.2.3:7290"
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if body := readAll(t, &httpAnswer{Body: resp.Body}); resp.StatusCode != code || !strings.Contains(string(body), says) {
+			t.Errorf("%s: %d %s", path, resp.StatusCode, body)
+		}
 	}
-	req.Host = "10.1.2.3:7290"
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if body := readAll(t, &httpAnswer{Body: resp.Body}); resp.StatusCode != http.StatusOK || !strings.Contains(string(body), "SERVING") {
-		t.Fatalf("%d %s", resp.StatusCode, body)
-	}
+	get("/readyz", http.StatusOK, `"SERVING"`)
+	get("/healthz", http.StatusOK, `"ALIVE"`)
+	// A sidecar that does not serve is alive: a restart would not help it.
+	r.server.health.set(healthpb.HealthCheckResponse_NOT_SERVING)
+	get("/readyz", http.StatusServiceUnavailable, `NOT_SERVING`)
+	get("/healthz", http.StatusOK, `"ALIVE"`)
 }
 
 // TestRootLeadsToThePage: a person who opens the port sees the page.

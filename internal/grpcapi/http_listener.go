@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"log/slog"
 	"net"
 	"net/http"
 
@@ -21,7 +22,10 @@ type httpListener struct {
 // a gRPC client calls the port, the answer contains the address of the gRPC port.
 func newHTTPListener(s *Server, port string, handler http.Handler) httpListener {
 	handler = &gateway.Signpost{Port: port, GRPC: s.Addr, Socket: s.cfg.Socket, Next: handler}
-	return httpListener{server: gateway.NewServer(handler, headerBytes)}
+	server := gateway.NewServer(handler, headerBytes)
+	// Without it, net/http writes failed TLS handshakes to standard error, in a form of its own.
+	server.ErrorLog = slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelInfo)
+	return httpListener{server: server}
 }
 
 func (w *httpListener) bind(field, address string, open bool, conf *tls.Config) (err error) {

@@ -54,8 +54,8 @@ func TestWhatTheLibraryAnswersAlone(t *testing.T) {
 	if _, err := new(bytes.Buffer).ReadFrom(resp.Body); err != nil {
 		t.Fatal(err)
 	}
-	told := func(name string) string { return resp.Header.Get(name) + resp.Trailer.Get(name) }
-	if told("Grpc-Status") != strconv.Itoa(int(codes.Unimplemented)) || told("Grpc-Status-Details-Bin") != "" {
-		t.Errorf("status %q, details %q: %v %v", told("Grpc-Status"), told("Grpc-Status-Details-Bin"), resp.Header, resp.Trailer)
+	headerValue := func(name string) string { return resp.Header.Get(name) + resp.Trailer.Get(name) }
+	if headerValue("Grpc-Status") != strconv.Itoa(int(codes.Unimplemented)) || headerValue("Grpc-Status-Details-Bin") != "" {
+		t.Errorf("status %q, details %q: %v %v", headerValue("Grpc-Status"), headerValue("Grpc-Status-Details-Bin"), resp.Header, resp.Trailer)
 	}
 }

@@ -76,10 +76,10 @@ func TestReplacedWorkerIsLogged(t *testing.T) {
 	var out syncBuffer
 	r, ctx := newRig(t, func(c *Config, _ *services.Config) { c.Log = slog.New(slog.NewTextHandler(&out, nil)) }), testContext(t)
 	r.register(ctx)
-	as := func(client, instance string) *hand {
+	as := func(client, instance string) *testWorker {
 		reg := registration("w")
 		reg.Client, reg.Instance = client, instance
-		return r.hand(ctx, reg)
+		return r.registerWorker(ctx, reg)
 	}
 	first := as("first/1", "i1")
 	again := as("first/1", "i1")

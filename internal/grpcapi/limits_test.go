@@ -35,7 +35,7 @@ func (r *rig) limit(l ratelimit.Limit) {
 	r.t.Cleanup(func() { stop(); <-ended })
 }
 
-func asks(turn *pawlv1.TurnRef) *pawlv1.RequestModelRequest {
+func requestModel(turn *pawlv1.TurnRef) *pawlv1.RequestModelRequest {
 	return modelRequest(turn, 1, &pawlv1.ModelRequest{Model: "gpt"})
 }
 
@@ -48,7 +48,7 @@ func (r *rig) waitingFor(ctx context.Context, run string, waits bool) *pawlv1.Ru
 		if got, err = r.runs.GetRun(ctx, &pawlv1.GetRunRequest{RunId: run}); err != nil {
 			r.t.Fatal(err)
 		}
-		return len(got.GetRun().GetWaitingFor()) > 0 == waits
+		return len(got.GetRun().GetLimitWaits()) > 0 == waits
 	})
 	return got.GetRun()
 }
@@ -60,7 +60,7 @@ func TestWaitingForLimits(t *testing.T) {
 	r, ctx := newRig(t), testContext(t)
 	r.limit(ratelimit.Limit{Concurrent: 1})
 	first, second, third := r.start(ctx).GetTurn(), r.startOnly(ctx).GetTurn(), r.startOnly(ctx).GetTurn()
-	asked, err := r.runs.RequestModel(ctx, asks(first))
+	asked, err := r.runs.RequestModel(ctx, requestModel(first))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestWaitingForLimits(t *testing.T) {
 	ask := func(ctx context.Context, turn *pawlv1.TurnRef) <-chan answer {
 		out := make(chan answer, 1)
 		go func() {
-			got, err := r.runs.RequestModel(ctx, asks(turn))
+			got, err := r.runs.RequestModel(ctx, requestModel(turn))
 			out <- answer{got, err}
 		}()
 		return out
@@ -79,11 +79,11 @@ func TestWaitingForLimits(t *testing.T) {
 	impatient, leave := context.WithCancel(ctx)
 	gone := ask(impatient, second)
 	run := r.waitingFor(ctx, second.GetRunId(), true)
-	if w := run.GetWaitingFor()[0]; w.GetModel() != "gpt" || w.GetLimits()[0].GetLimit() != "gpt" || w.GetLimits()[0].GetKey() != "gpt" || run.GetLastStep() != 0 {
+	if w := run.GetLimitWaits()[0]; w.GetModel() != "gpt" || w.GetLimits()[0].GetLimit() != "gpt" || w.GetLimits()[0].GetKey() != "gpt" || run.GetLastStep() != 0 {
 		t.Errorf("waits for %v, step %d", w, run.GetLastStep())
 	}
 	list, err := r.runs.ListRuns(ctx, &pawlv1.ListRunsRequest{})
-	if err != nil || len(list.GetRuns()[1].GetWaitingFor()) != 1 || len(list.GetRuns()[0].GetWaitingFor())+len(list.GetRuns()[2].GetWaitingFor()) != 0 {
+	if err != nil || len(list.GetRuns()[1].GetLimitWaits()) != 1 || len(list.GetRuns()[0].GetLimitWaits())+len(list.GetRuns()[2].GetLimitWaits()) != 0 {
 		t.Errorf("%v, %v", list, err)
 	}
 	control := pawlv1.NewControlServiceClient(r.dial())
@@ -123,13 +123,13 @@ func TestWaitingBlocksNoOtherRun(t *testing.T) {
 	r, ctx := newRig(t), testContext(t)
 	r.limit(ratelimit.Limit{Concurrent: 1})
 	r.register(ctx)
-	h := r.hand(ctx, &pawlv1.WorkerRegistration{WorkerId: "app", Batches: true})
+	h := r.registerWorker(ctx, &pawlv1.WorkerRegistration{WorkerId: "app", Batches: true})
 	served := func() *pawlv1.TurnLease {
 		h.send(serveRun(r.startOnly(ctx).GetRun().GetRunId()))
 		return h.turn().GetLease()
 	}
 	ask := func(lease *pawlv1.TurnLease) uint64 {
-		return h.send(&pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_RequestModel{RequestModel: asks(leased(lease))}})
+		return h.send(&pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_RequestModel{RequestModel: requestModel(leased(lease))}})
 	}
 	holder := served()
 	held, err := h.receipt(ask(holder))
@@ -156,13 +156,13 @@ func TestATakenRunWaitsForNoLimit(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
 	r.limit(ratelimit.Limit{Concurrent: 1})
-	if _, err := r.runs.RequestModel(ctx, asks(r.start(ctx).GetTurn())); err != nil {
+	if _, err := r.runs.RequestModel(ctx, requestModel(r.start(ctx).GetTurn())); err != nil {
 		t.Fatal(err)
 	}
 	run := r.startOnly(ctx).GetRun().GetRunId()
-	first, second := r.hand(ctx, &pawlv1.WorkerRegistration{WorkerId: "a"}), r.hand(ctx, &pawlv1.WorkerRegistration{WorkerId: "b"})
+	first, second := r.registerWorker(ctx, &pawlv1.WorkerRegistration{WorkerId: "a"}), r.registerWorker(ctx, &pawlv1.WorkerRegistration{WorkerId: "b"})
 	first.send(serveRun(run))
-	first.send(&pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_RequestModel{RequestModel: asks(leased(first.turn().GetLease()))}})
+	first.send(&pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_RequestModel{RequestModel: requestModel(leased(first.turn().GetLease()))}})
 	r.waitingFor(ctx, run, true)
 	second.send(serveRun(run))
 	if lease := second.turn().GetLease(); lease.GetRunId() != run {
@@ -176,7 +176,7 @@ func leased(lease *pawlv1.TurnLease) *pawlv1.TurnRef {
 
 func queued(r *rig) (n int) {
 	for _, f := range r.engine.Admission.Figures() {
-		n += int(f.Queued())
+		n += int(f.QueuedCalls())
 	}
 	return n
 }
@@ -188,7 +188,7 @@ func TestProvidersAreHeard(t *testing.T) {
 	r, ctx := newRig(t), testContext(t)
 	r.limit(ratelimit.Limit{PerMinute: 600, TrackProvider: true})
 	first, second := r.start(ctx).GetTurn(), r.startOnly(ctx).GetTurn()
-	asked, err := r.runs.RequestModel(ctx, asks(first))
+	asked, err := r.runs.RequestModel(ctx, requestModel(first))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func TestProvidersAreHeard(t *testing.T) {
 	}
 	answered := make(chan error, 1)
 	go func() {
-		_, err := r.runs.RequestModel(ctx, asks(second))
+		_, err := r.runs.RequestModel(ctx, requestModel(second))
 		answered <- err
 	}()
 	r.waitingFor(ctx, second.GetRunId(), true)

@@ -30,7 +30,7 @@ func (r *rig) startWith(ctx context.Context, keys string, execution pawlv1.Execu
 	return started
 }
 
-func (r *rig) again(ctx context.Context, turn *pawlv1.TurnRef) *pawlv1.TurnRef {
+func (r *rig) refetchTurn(ctx context.Context, turn *pawlv1.TurnRef) *pawlv1.TurnRef {
 	r.t.Helper()
 	view, err := r.runs.GetTurn(ctx, &pawlv1.GetTurnRequest{RunId: turn.GetRunId()})
 	if err != nil {
@@ -57,7 +57,7 @@ func (r *rig) seq(ctx context.Context, run string) uint64 {
 	return got.GetRun().GetSeq()
 }
 
-func asked(text string) *pawlv1.ModelRequest {
+func modelRequestOf(text string) *pawlv1.ModelRequest {
 	return &pawlv1.ModelRequest{Model: "gpt", Messages: []*pawlv1.ModelMessage{userMessage(text)}}
 }
 
@@ -78,8 +78,8 @@ const (
 	stepError       = pawlv1.StepStatus_STEP_STATUS_ERROR
 )
 
-// TestLateUsage: what a lost call consumed is counted once, whenever it is told and however
-// often, also behind the end of its run and under a token that nobody knows any more.
+// TestLateUsage: the usage of a lost call is counted once, no matter when and how often it is reported. This
+// holds after the end of the run too, and for a token that the sidecar no longer knows.
 func TestLateUsage(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -88,7 +88,7 @@ func TestLateUsage(t *testing.T) {
 		want pawlv1.Disposition
 	}{
 		{"the round is another execution's", func(r *rig, ctx context.Context, turn *pawlv1.TurnRef) {
-			r.askModel(ctx, r.again(ctx, turn), 1, asked("go"))
+			r.askModel(ctx, r.refetchTurn(ctx, turn), 1, modelRequestOf("go"))
 		}, ignoredStale},
 		{"the run moved on", func(r *rig, ctx context.Context, turn *pawlv1.TurnRef) { r.emit(ctx, turn, "Again") }, ignoredStale},
 		{"the run moved on, twice", func(r *rig, ctx context.Context, turn *pawlv1.TurnRef) {
@@ -100,7 +100,7 @@ func TestLateUsage(t *testing.T) {
 			}
 		}, ignoredTerminal},
 		{"the run is paused", func(r *rig, ctx context.Context, turn *pawlv1.TurnRef) {
-			r.askModel(ctx, r.again(ctx, turn), 1, asked("go"))
+			r.askModel(ctx, r.refetchTurn(ctx, turn), 1, modelRequestOf("go"))
 			if _, err := r.runs.PauseRun(ctx, &pawlv1.PauseRunRequest{RunId: turn.GetRunId()}); err != nil {
 				r.t.Fatal(err)
 			}
@@ -110,7 +110,7 @@ func TestLateUsage(t *testing.T) {
 			t.Parallel()
 			r, ctx := newRig(t), testContext(t)
 			turn := r.start(ctx).GetTurn()
-			step := r.askModel(ctx, turn, 1, asked("go")).GetStep()
+			step := r.askModel(ctx, turn, 1, modelRequestOf("go")).GetStep()
 			tt.lose(r, ctx, turn)
 			for i := range 3 {
 				got, err := r.runs.AnswerModel(ctx, modelAnswer(turn, step, spoken("late")))
@@ -126,13 +126,13 @@ func TestLateUsage(t *testing.T) {
 	}
 }
 
-// TestARepeatBehindTheTurn: what was answered in time and is told again when the turn is
-// over was counted then.
+// TestARepeatBehindTheTurn: an answer that came in time was counted then. If it is sent again after the turn,
+// it is a duplicate and is not counted again.
 func TestARepeatBehindTheTurn(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
 	turn := r.start(ctx).GetTurn()
-	step := r.askModel(ctx, turn, 1, asked("go")).GetStep()
+	step := r.askModel(ctx, turn, 1, modelRequestOf("go")).GetStep()
 	r.answerModel(ctx, turn, step, spoken("yes"))
 	r.emit(ctx, turn, "Again")
 	got, err := r.runs.AnswerModel(ctx, modelAnswer(turn, step, spoken("yes")))
@@ -144,15 +144,16 @@ func TestARepeatBehindTheTurn(t *testing.T) {
 	}
 }
 
-// TestAFencedExecutionAnswers: nobody asked for the round since.
+// TestAFencedExecutionAnswers: an execution that has lost its turn may still answer a round that the new
+// execution has not yet requested. The new execution then gets this answer.
 func TestAFencedExecutionAnswers(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
 	turn := r.start(ctx).GetTurn()
-	step := r.askModel(ctx, turn, 1, asked("go")).GetStep()
-	again := r.again(ctx, turn)
+	step := r.askModel(ctx, turn, 1, modelRequestOf("go")).GetStep()
+	again := r.refetchTurn(ctx, turn)
 	r.answerModel(ctx, turn, step, spoken("yes"))
-	if got := r.askModel(ctx, again, 1, asked("go")); !got.GetReplayed() || got.GetStep().GetModel().GetAnswer().GetParts()[0].GetText() != "yes" {
+	if got := r.askModel(ctx, again, 1, modelRequestOf("go")); !got.GetReplayed() || got.GetStep().GetModel().GetAnswer().GetParts()[0].GetText() != "yes" {
 		t.Errorf("asked again: %v", got)
 	}
 }
@@ -169,10 +170,10 @@ func TestModelsOverStreams(t *testing.T) {
 	}()); err != nil {
 		t.Fatal(err)
 	}
-	h := r.hand(ctx, registration("w"))
+	h := r.registerWorker(ctx, registration("w"))
 	lease := h.turn().GetLease()
 	ref := &pawlv1.TurnRef{RunId: lease.GetRunId(), TurnSeq: lease.GetTurnSeq(), Attempt: lease.GetAttempt(), Token: lease.GetToken()}
-	receipt, err := h.ask(&pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_RequestModel{RequestModel: modelRequest(ref, 1, asked("go"))}})
+	receipt, err := h.ask(&pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_RequestModel{RequestModel: modelRequest(ref, 1, modelRequestOf("go"))}})
 	if err != nil || receipt.GetRequestModel().GetStep().GetStatus() != stepPending {
 		t.Fatalf("asked by a worker: %v, %v", receipt, err)
 	}
@@ -181,8 +182,8 @@ func TestModelsOverStreams(t *testing.T) {
 	if err != nil || receipt.GetAnswerModel().GetRecord().GetStepResolved().GetWorker() != "w" {
 		t.Fatalf("answered by a worker: %v, %v", receipt, err)
 	}
-	// The run ends under the worker; what it still tells is counted.
-	receipt, err = h.ask(&pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_RequestModel{RequestModel: modelRequest(ref, 2, asked("go on"))}})
+	// The run ends while the worker has its turn. The usage that the worker reports after that is counted.
+	receipt, err = h.ask(&pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_RequestModel{RequestModel: modelRequest(ref, 2, modelRequestOf("go on"))}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,13 +197,13 @@ func TestModelsOverStreams(t *testing.T) {
 	}
 }
 
-// TestResponseIDs: the next execution is given what the one before noted, unless it asks
-// for something else; and the record says that it did.
+// TestResponseIDs: the next execution gets the response id that the one before noted, unless it makes another
+// request. If a recorded answer is for another request, the step and the record say so.
 func TestResponseIDs(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
 	turn := r.start(ctx).GetTurn()
-	step := r.askModel(ctx, turn, 1, asked("go")).GetStep()
+	step := r.askModel(ctx, turn, 1, modelRequestOf("go")).GetStep()
 	note := func(turn *pawlv1.TurnRef, attempt int32, id string) *pawlv1.UpdateModelCallResponse {
 		got, err := r.runs.UpdateModelCall(ctx, &pawlv1.UpdateModelCallRequest{RunId: turn.GetRunId(), Step: step.GetStep(), Attempt: attempt, TurnToken: turn.GetToken(), ResponseId: id})
 		if err != nil {
@@ -215,23 +216,23 @@ func TestResponseIDs(t *testing.T) {
 			t.Fatalf("noted: %v, want %v", got, want)
 		}
 	}
-	two := r.again(ctx, turn)
-	got := r.askModel(ctx, two, 1, asked("go")).GetStep()
+	two := r.refetchTurn(ctx, turn)
+	got := r.askModel(ctx, two, 1, modelRequestOf("go")).GetStep()
 	if got.GetModel().GetResponseId() != "resp_1" || got.GetAttempt() != 2 || got.GetModel().GetRequestChanged() {
 		t.Fatalf("the next execution: %v", got)
 	}
-	three := r.again(ctx, turn)
-	got = r.askModel(ctx, three, 1, asked("something else")).GetStep()
+	three := r.refetchTurn(ctx, turn)
+	got = r.askModel(ctx, three, 1, modelRequestOf("something else")).GetStep()
 	if got.GetModel().GetResponseId() != "" || got.GetAttempt() != 3 {
 		t.Fatalf("another request: %v", got)
 	}
 	r.answerModel(ctx, three, got, spoken("yes"))
-	four := r.again(ctx, turn)
-	if got := r.askModel(ctx, four, 1, asked("a third thing")); !got.GetReplayed() || !got.GetStep().GetModel().GetRequestChanged() {
+	four := r.refetchTurn(ctx, turn)
+	if got := r.askModel(ctx, four, 1, modelRequestOf("a third thing")); !got.GetReplayed() || !got.GetStep().GetModel().GetRequestChanged() {
 		t.Fatalf("a request that changed: %v", got)
 	}
 	seq := r.seq(ctx, turn.GetRunId())
-	r.askModel(ctx, r.again(ctx, turn), 1, asked("a fourth thing"))
+	r.askModel(ctx, r.refetchTurn(ctx, turn), 1, modelRequestOf("a fourth thing"))
 	if now := r.seq(ctx, turn.GetRunId()); now != seq {
 		t.Errorf("said again, by records %d to %d", seq+1, now)
 	}
@@ -259,12 +260,12 @@ func TestResponseIDs(t *testing.T) {
 	}
 }
 
-// TestSaid: what a turn said joins the conversation by its MODEL step.
+// TestSaid: when a turn completes, the messages through its MODEL step join the conversation.
 func TestSaid(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
 	turn := r.start(ctx).GetTurn()
-	step := r.askModel(ctx, turn, 1, asked("go")).GetStep()
+	step := r.askModel(ctx, turn, 1, modelRequestOf("go")).GetStep()
 	complete := &pawlv1.CompleteTurnRequest{RunId: turn.GetRunId(), TurnSeq: turn.GetTurnSeq(), Attempt: turn.GetAttempt(), TurnToken: turn.GetToken(), ConversationThroughStep: step.GetStep(), Event: "Again"}
 	_, err := r.runs.CompleteTurn(ctx, complete)
 	wantError(t, err, codes.FailedPrecondition, "STEP_NOT_ANSWERED")
@@ -285,12 +286,12 @@ func TestSaid(t *testing.T) {
 	}
 }
 
-// TestTheTimeOfACall passes: its execution is over, and the next one is offered.
+// TestTheTimeOfACall: if the time of a call is over, its execution is over too, and the next one is offered.
 func TestTheTimeOfACall(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
 	turn := r.startWith(ctx, `"model_calls": {"timeout_sec": 5}`, pawlv1.Execution_EXECUTION_CALLER).GetTurn()
-	step := r.askModel(ctx, turn, 1, asked("go")).GetStep()
+	step := r.askModel(ctx, turn, 1, modelRequestOf("go")).GetStep()
 	r.loop()
 	r.clock.AwaitAlarm(5 * time.Second)
 	r.clock.Advance(5 * time.Second)
@@ -301,22 +302,22 @@ func TestTheTimeOfACall(t *testing.T) {
 	if err != nil || got.GetDisposition() != ignoredStale || r.tokens(ctx, turn.GetRunId()) != 110 {
 		t.Fatalf("a late answer: %v, %v", got, err)
 	}
-	again := r.again(ctx, turn)
+	again := r.refetchTurn(ctx, turn)
 	if again.GetAttempt() != 2 {
 		t.Fatalf("the turn after it: %v", again)
 	}
-	if got := r.askModel(ctx, again, 1, asked("go")).GetStep(); got.GetAttempt() != 2 || got.GetStatus() != stepPending {
+	if got := r.askModel(ctx, again, 1, modelRequestOf("go")).GetStep(); got.GetAttempt() != 2 || got.GetStatus() != stepPending {
 		t.Errorf("the round after it: %v", got)
 	}
 }
 
-// TestFailuresOfModels: what the provider asks to wait holds, up to the pack's longest
-// pause, until the attempts are used up; a code of the pack is final.
+// TestFailuresOfModels: the next attempt waits as long as the provider asks, up to the pack's longest pause,
+// until the attempts are used up. A code that the pack names as final is final.
 func TestFailuresOfModels(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
 	turn := r.startWith(ctx, `"model_calls": {"retry": {"max_attempts": 3, "initial_sec": 1, "max_sec": 20, "jitter": 0, "non_retryable": ["BAD"]}}`, pawlv1.Execution_EXECUTION_CALLER).GetTurn()
-	step := r.askModel(ctx, turn, 1, asked("go")).GetStep()
+	step := r.askModel(ctx, turn, 1, modelRequestOf("go")).GetStep()
 	for i, want := range []struct{ after, wait time.Duration }{{0, time.Second}, {time.Hour, 20 * time.Second}, {0, 0}} {
 		step.Attempt = int32(i + 1)
 		got, err := r.runs.AnswerModel(ctx, modelFailure(turn, step, "BUSY", want.after))
@@ -328,10 +329,10 @@ func TestFailuresOfModels(t *testing.T) {
 			t.Fatalf("failure %d: %v, %v", i+1, got, err)
 		}
 	}
-	if got := r.askModel(ctx, turn, 1, asked("go")).GetStep(); got.GetStatus() != stepError || got.GetError().GetCode() != "BUSY" {
+	if got := r.askModel(ctx, turn, 1, modelRequestOf("go")).GetStep(); got.GetStatus() != stepError || got.GetError().GetCode() != "BUSY" {
 		t.Errorf("used up: %v", got)
 	}
-	two := r.askModel(ctx, turn, 2, asked("go")).GetStep()
+	two := r.askModel(ctx, turn, 2, modelRequestOf("go")).GetStep()
 	got, err := r.runs.AnswerModel(ctx, modelFailure(turn, two, "BAD", time.Second))
 	if err != nil || got.GetNext() != 0 {
 		t.Errorf("a final code: %v, %v", got, err)
@@ -341,13 +342,13 @@ func TestFailuresOfModels(t *testing.T) {
 	}
 }
 
-// TestBoundsOfPendingCalls count: what they may take together fits, or the run ends.
+// TestBoundsOfPendingCalls: the sum of what pending calls may use must fit, or the run ends.
 func TestBoundsOfPendingCalls(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
 	turn := r.startWith(ctx, `"max_tokens": 1000`, pawlv1.Execution_EXECUTION_CALLER).GetTurn()
 	ask := func(key string, bound int64) *pawlv1.RequestModelResponse {
-		req := modelRequest(turn, 1, asked("go"))
+		req := modelRequest(turn, 1, modelRequestOf("go"))
 		req.Key, req.Bound = key, &pawlv1.Usage{OutputTokens: bound}
 		got, err := r.runs.RequestModel(ctx, req)
 		if err != nil {
@@ -367,40 +368,41 @@ func TestBoundsOfPendingCalls(t *testing.T) {
 	}
 }
 
-// TestSensitiveModels: without the scope nobody reads what was said to a model, or by it.
+// TestSensitiveModels: a principal without the scope for sensitive values cannot read what was said to a model
+// or by it.
 func TestSensitiveModels(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t, withTokens), testContext(t)
-	driver := as(ctx, "driver")
+	driver := withToken(ctx, "driver")
 	turn := r.startWith(driver, `"sensitive": {"messages": true}`, pawlv1.Execution_EXECUTION_CALLER).GetTurn()
-	step := r.askModel(driver, turn, 1, asked("s3cret")).GetStep()
+	step := r.askModel(driver, turn, 1, modelRequestOf("s3cret")).GetStep()
 	r.answerModel(driver, turn, step, spoken("s3cret", `{"path":"s3cret"}`))
-	shown, err := r.runs.GetModelStep(as(ctx, "runs:read"), &pawlv1.GetModelStepRequest{RunId: turn.GetRunId(), Step: step.GetStep()})
+	shown, err := r.runs.GetModelStep(withToken(ctx, "runs:read"), &pawlv1.GetModelStepRequest{RunId: turn.GetRunId(), Step: step.GetStep()})
 	if err != nil || !shown.GetRedacted() || strings.Contains(shown.String(), "s3cret") {
 		t.Errorf("a reader is shown %v, %v", shown, err)
 	}
-	shown, err = r.runs.GetModelStep(as(ctx, "admin"), &pawlv1.GetModelStepRequest{RunId: turn.GetRunId(), Step: step.GetStep()})
+	shown, err = r.runs.GetModelStep(withToken(ctx, "admin"), &pawlv1.GetModelStepRequest{RunId: turn.GetRunId(), Step: step.GetStep()})
 	if err != nil || !strings.Contains(shown.String(), "s3cret") {
 		t.Errorf("the administrator is shown %v, %v", shown, err)
 	}
 }
 
-// TestBadModels: what is wrong is told by its field, and changes nothing.
+// TestBadModels: a bad request or answer gets a typed error and changes nothing.
 func TestBadModels(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t, func(_ *Config, c *services.Config) { c.Limits.MaxMessageBytes = 3 << 20 }), testContext(t)
 	turn := r.startWith(ctx, `"max_cost_usd": 1`, pawlv1.Execution_EXECUTION_CALLER).GetTurn()
 	_, err := r.runs.RequestModel(ctx, modelRequest(turn, 1, &pawlv1.ModelRequest{Model: "nobody-serves-it", Messages: []*pawlv1.ModelMessage{userMessage("go")}}))
 	wantError(t, err, codes.FailedPrecondition, "MODEL_UNPRICED")
-	ask := modelRequest(turn, 1, asked("go"))
+	ask := modelRequest(turn, 1, modelRequestOf("go"))
 	ask.Bound = &pawlv1.Usage{OutputTokens: 10, CostMicroUsd: 10}
 	got, err := r.runs.RequestModel(ctx, ask)
 	if err != nil {
 		t.Fatal(err)
 	}
 	step, most := got.GetStep(), got.GetMaxAnswerBytes()
-	again := r.again(ctx, turn)
-	ask = modelRequest(again, 1, asked("go"))
+	again := r.refetchTurn(ctx, turn)
+	ask = modelRequest(again, 1, modelRequestOf("go"))
 	ask.Bound = &pawlv1.Usage{OutputTokens: 10, CostMicroUsd: 10}
 	if _, err := r.runs.RequestModel(ctx, ask); err != nil {
 		t.Fatal(err)
@@ -438,8 +440,8 @@ func TestBadModels(t *testing.T) {
 	if now := r.seq(ctx, turn.GetRunId()); now != seq {
 		t.Errorf("bad input made records %d to %d", seq+1, now)
 	}
-	// Arguments that are no JSON, and a tool that is not there, are the model's words; what it
-	// thought, up to the limit, is kept as well.
+	// If the arguments are no JSON, or name a tool that does not exist, they are kept as the model wrote them.
+	// Its reasoning is kept too, up to the limit.
 	answer := spoken("yes", `{"path":`)
 	answer.Calls[0].Name = "no_such_tool"
 	answer.ProviderJson = `"` + strings.Repeat("t", int(most)-200) + `"`

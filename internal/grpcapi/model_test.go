@@ -30,7 +30,7 @@ func modelRequest(turn *pawlv1.TurnRef, round int32, asked *pawlv1.ModelRequest)
 	}
 }
 
-// spoken is an answer of a model with tool calls.
+// modelAnswer is an answer of a model with tool calls.
 func spoken(text string, calls ...string) *pawlv1.ModelAnswer {
 	out := &pawlv1.ModelAnswer{Parts: []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: text}}}, FinishReason: "stop"}
 	for i, arguments := range calls {
@@ -209,8 +209,8 @@ func TestToolPolicyHolds(t *testing.T) {
 		t.Fatal(err)
 	}
 	turn := r.startOnly(ctx).GetTurn()
-	asked := &pawlv1.ModelRequest{Model: "gpt", Messages: []*pawlv1.ModelMessage{userMessage("go")}}
-	one := r.askModel(ctx, turn, 1, asked)
+	request := &pawlv1.ModelRequest{Model: "gpt", Messages: []*pawlv1.ModelMessage{userMessage("go")}}
+	one := r.askModel(ctx, turn, 1, request)
 	r.answerModel(ctx, turn, one.GetStep(), spoken("I test.", `{"path": "."}`))
 	got, err := r.runs.RequestStep(ctx, &pawlv1.RequestStepRequest{
 		RunId: turn.GetRunId(), TurnSeq: turn.GetTurnSeq(), Attempt: turn.GetAttempt(), TurnToken: turn.GetToken(),
@@ -219,9 +219,9 @@ func TestToolPolicyHolds(t *testing.T) {
 	if err != nil || got.GetOutcomes()[0].GetDenial().GetCode() != "TOOL_BLOCKED" {
 		t.Errorf("RequestStep %v, %v", got, err)
 	}
-	if again := r.askModel(ctx, turn, 1, asked); !again.GetReplayed() {
+	if again := r.askModel(ctx, turn, 1, request); !again.GetReplayed() {
 		t.Errorf("the recorded round: %v", again)
 	}
-	_, err = r.runs.RequestModel(ctx, modelRequest(turn, 2, asked))
+	_, err = r.runs.RequestModel(ctx, modelRequest(turn, 2, request))
 	wantError(t, err, codes.FailedPrecondition, "MAX_ROUNDS")
 }

@@ -116,8 +116,8 @@ func (s *packService) find(ctx context.Context, namespace, ref string) (packs.Pa
 	return got, err
 }
 
-// packRefused adds the diagnostics to the error of a refused pack. It adds one field violation for each
-// diagnostic, as many as the error has space for.
+// packRefused adds the diagnostics to the error of a refused pack. It adds one field violation for each diagnostic that
+// is an error, as many as the error has space for.
 func packRefused(err error, found []pack.Diagnostic) error {
 	var refusal *machine.Error
 	if !errors.As(err, &refusal) || !pack.HasErrors(found) {

@@ -90,7 +90,8 @@ func TestRegisterGetListGraph(t *testing.T) {
 	}
 }
 
-// TestGetPackTools: the tools of a pack are told with who may call them and what holds of a call.
+// TestGetPackTools: GetPack returns the tools of a pack, with the prompts that may call them and the settings
+// of their calls.
 func TestGetPackTools(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
@@ -119,22 +120,22 @@ func TestGetPackGraph(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
 	r.register(ctx)
-	whole, err := r.packs.GetPackGraph(ctx, &pawlv1.GetPackGraphRequest{Pack: "loop"})
-	if err != nil || whole.GetEntry() != "work" || len(whole.GetNodes()) != 5 || !whole.GetNodes()[0].GetEntry() || whole.GetNodes()[0].GetDescription() != "Does it" {
-		t.Fatalf("GetPackGraph %v, %v", whole, err)
+	graph, err := r.packs.GetPackGraph(ctx, &pawlv1.GetPackGraphRequest{Pack: "loop"})
+	if err != nil || graph.GetEntry() != "work" || len(graph.GetNodes()) != 5 || !graph.GetNodes()[0].GetEntry() || graph.GetNodes()[0].GetDescription() != "Does it" {
+		t.Fatalf("GetPackGraph %v, %v", graph, err)
 	}
-	if node := whole.GetNodes()[0]; !slices.Equal(node.GetTools(), []string{"run_tests", "write_file"}) || node.GetSkills() != "" {
+	if node := graph.GetNodes()[0]; !slices.Equal(node.GetTools(), []string{"run_tests", "write_file"}) || node.GetSkills() != "" {
 		t.Fatalf("tools %v, skills %q", node.GetTools(), node.GetSkills())
 	}
 	kinds := map[pawlv1.EdgeKind]int{}
-	for _, e := range whole.GetEdges() {
+	for _, e := range graph.GetEdges() {
 		kinds[e.GetKind()]++
 	}
 	if kinds[pawlv1.EdgeKind_EDGE_KIND_EVENT] != 11 || kinds[pawlv1.EdgeKind_EDGE_KIND_MAX_VISITS] != 1 || kinds[pawlv1.EdgeKind_EDGE_KIND_TIMEOUT] != 1 {
 		t.Fatalf("edges %v", kinds)
 	}
-	if !strings.Contains(whole.GetMermaid(), "gate") || !strings.Contains(whole.GetDot(), "digraph") {
-		t.Fatalf("drawings %q, %q", whole.GetMermaid(), whole.GetDot())
+	if !strings.Contains(graph.GetMermaid(), "gate") || !strings.Contains(graph.GetDot(), "digraph") {
+		t.Fatalf("drawings %q, %q", graph.GetMermaid(), graph.GetDot())
 	}
 	agent, err := r.packs.GetPackGraph(ctx, &pawlv1.GetPackGraphRequest{Pack: "loop", Agent: "approver"})
 	if err != nil || len(agent.GetNodes()) != 1 || !agent.GetNodes()[0].GetTerminal() || strings.Contains(agent.GetMermaid(), "gate") {
@@ -207,8 +208,8 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestSkillFilterIsHandedOn: a filter below a source, or of an inline skill, hands on the
-// source with the filter; "none" hands on the filter alone.
+// TestSkillFilterIsHandedOn: a filter keeps the skill sources that it names, that are below it, or that it is
+// below. An empty filter keeps all sources, "none" keeps no source.
 func TestSkillFilterIsHandedOn(t *testing.T) {
 	t.Parallel()
 	sources := []json.RawMessage{
@@ -231,7 +232,7 @@ func TestSkillFilterIsHandedOn(t *testing.T) {
 func TestFilterSkills(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]bool{"skills": true, "skills/a": true, "skills-b": false, "": false} {
-		if convert.Within(path, "skills/") != want {
+		if convert.IsInside(path, "skills/") != want {
 			t.Errorf("within(%q) = %v", path, !want)
 		}
 	}

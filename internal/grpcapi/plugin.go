@@ -22,7 +22,7 @@ type Plugin struct {
 	Impl any
 	// HTTP serves the requests of the JSON port whose escaped path Matches accepts. The host and the
 	// origin of such a request were checked, but not its content type. On a server with a router, HTTP
-	// authenticates with [Server.Known] and forwards the request with [Server.Elsewhere]. Impl is then
+	// authenticates with [Server.Known] and forwards the request with [Server.ForwardingHandler]. Impl is then
 	// not used.
 	HTTP    http.Handler
 	Matches func(path string) bool
@@ -37,7 +37,7 @@ func (s *Server) registerPlugin() error {
 	if err != nil {
 		return err
 	}
-	s.own.board.Add(plugin.Desc, plugin.Impl)
+	s.ownServices.board.Add(plugin.Desc, plugin.Impl)
 	codec.Register(s.grpc, plugin.Desc, plugin.Impl)
 	s.plugin = &plugin
 	return nil
@@ -118,10 +118,58 @@ func (s *Server) CheckNamespace(ctx context.Context, method string, request any)
 
 // AcquireWaitSlot calls [Services.AcquireWaitSlot] of the server's own services.
 func (s *Server) AcquireWaitSlot(ctx context.Context, method, namespace string) (stay context.Context, leave func(), err error) {
-	return s.own.AcquireWaitSlot(ctx, method, namespace)
+	return s.ownServices.AcquireWaitSlot(ctx, method, namespace)
 }
 
 // Secured reports whether the ports use TLS, and whether callers must send a token or a certificate.
 func (s *Server) Secured() (tls, token, certificate bool) {
 	return s.keys != nil, s.auth.Current.Load().AsksToken(), s.keys != nil && s.keys.Current.Load().ClientCAs != nil
 }
+
+// The methods of Services below make Services the host of a plugin. The caller was already
+// authenticated by the server that received the call, perhaps in another process. The context contains
+// the caller, see [auth.WithCaller].
+
+// Principal returns the authenticated caller of a call.
+func (o *Services) Principal(ctx context.Context) runtime.Principal { return o.s.Principal(ctx) }
+
+// Admit checks that the caller may call a method. The server that received the call has already checked
+// the limits.
+func (o *Services) Admit(r *http.Request, method string) (context.Context, error) {
+	ctx := r.Context()
+	p := auth.CallerOf(ctx)
+	err := o.s.authorize(p, method)
+	o.s.refused(ctx, method, p, err)
+	return ctx, err
+}
+
+// CheckNamespace calls [Server.CheckNamespace].
+func (o *Services) CheckNamespace(ctx context.Context, method string, request any) error {
+	return o.s.CheckNamespace(ctx, method, request)
+}
+
+// Completed calls [Server.Completed].
+func (o *Services) Completed(ctx context.Context, method string, request any, err error) {
+	o.s.Completed(ctx, method, request, err)
+}
+
+// AcquireWaitSlot counts a call of a namespace that stays open. "" means the caller's own namespace.
+// The returned context ends when the services end or when the caller loses its right to the method. Its
+// cause tells which. leave ends the call's use of the slot.
+func (o *Services) AcquireWaitSlot(ctx context.Context, method, namespace string) (stay context.Context, leave func(), err error) {
+	free, err := o.runs.streams.Enter(ctx, namespace)
+	if err != nil {
+		return nil, nil, err
+	}
+	stay, end := o.runs.guardedContext(ctx, method)
+	return stay, func() { end(); free() }, nil
+}
+
+// Addr calls [Server.Addr].
+func (o *Services) Addr() string { return o.s.Addr() }
+
+// HTTPAddr calls [Server.HTTPAddr].
+func (o *Services) HTTPAddr() string { return o.s.HTTPAddr() }
+
+// Secured calls [Server.Secured].
+func (o *Services) Secured() (tls, token, certificate bool) { return o.s.Secured() }

@@ -8,15 +8,15 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/cache"
+	"github.com/pawl-dev/pawl/internal/grpcapi/codec"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
-	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
 	"github.com/pawl-dev/pawl/internal/grpcapi/redact"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// maxShownGraphs limits the number of graphs of runs that one reader caches.
+// maxShownGraphs limits the number of runs whose graphs one reader caches.
 const maxShownGraphs = 8192
 
 // recordEncoder converts the records for one reader. It also looks up the data that a record does not
@@ -25,8 +25,8 @@ const maxShownGraphs = 8192
 type recordEncoder struct {
 	s    *runService
 	call runtime.Call
-	// redacts means that the reader may not see sensitive values.
-	redacts bool
+	// redacting means that the reader may not see sensitive values.
+	redacting bool
 	// one means that the reader reads a single run. The stream then ends with the run.
 	one    bool
 	graphs *cache.LRU[string, shown]
@@ -38,12 +38,12 @@ type shown struct {
 	rules *redact.Rules
 	// pack is the digest of the run's pack.
 	pack string
-	// erasable means that the run can be erased. The values of such a run are not cached.
+	// erasable means that the values of the run can be erased. A dead letter of a webhook then does not keep them.
 	erasable bool
 }
 
 func newRecordEncoder(s *runService, call runtime.Call) *recordEncoder {
-	return &recordEncoder{s: s, call: call, redacts: redact.Hidden(call), graphs: cache.New[string, shown](maxShownGraphs)}
+	return &recordEncoder{s: s, call: call, redacting: redact.Hidden(call), graphs: cache.New[string, shown](maxShownGraphs)}
 }
 
 // item converts a record for a stream.
@@ -65,13 +65,13 @@ func (sh *recordEncoder) item(ctx context.Context, row *runtime.RecordRow) (*paw
 	return out, sh.redact(ctx, row.RunID, out.Snapshot)
 }
 
-// encoded converts a record that has no snapshot. The result is the encoded bytes that all its readers
-// share.
-func (sh *recordEncoder) encoded(ctx context.Context, row *runtime.RecordRow) (encoded.Message, error) {
-	place := encoded.RecordKey{
-		Namespace: sh.namespace(), Position: row.Cursor.Position, Index: row.Cursor.Index, Prev: row.PrevSeq, Redacted: sh.redacts, Erased: row.Erased,
+// encoded converts a record for all readers with the same rights, without the fields that only some readers request.
+// The result is encoded bytes that these readers share.
+func (sh *recordEncoder) encoded(ctx context.Context, row *runtime.RecordRow) (codec.Message, error) {
+	place := codec.RecordKey{
+		Namespace: sh.namespace(), Position: row.Cursor.Position, Index: row.Cursor.Index, Prev: row.PrevSeq, Redacted: sh.redacting, Erased: row.Erased,
 	}
-	return sh.s.sent.Of(place, func() (encoded.Message, error) {
+	return sh.s.sent.Message(place, func() (codec.Message, error) {
 		item, err := sh.item(ctx, row)
 		if err != nil {
 			return nil, err
@@ -90,7 +90,7 @@ func (sh *recordEncoder) namespace() string {
 
 func (sh *recordEncoder) record(ctx context.Context, row *runtime.RecordRow) (*pawlv1.Record, error) {
 	var graph *machine.Graph
-	if len(machine.Written(row.Record.Body)) > 0 {
+	if len(machine.ArtifactWrites(row.Record.Body)) > 0 {
 		run, err := sh.run(ctx, row.RunID)
 		if err != nil {
 			return nil, err
@@ -105,20 +105,20 @@ func (sh *recordEncoder) record(ctx context.Context, row *runtime.RecordRow) (*p
 		}
 	}
 	out := convert.RecordToProto(row, convert.DeclaredTypes(graph), final)
-	if asked, ok := row.Record.Body.(*machine.StepRequested); ok && asked.Hold != nil && !row.Erased {
+	if requested, ok := row.Record.Body.(*machine.StepRequested); ok && requested.Hold != nil && !row.Erased {
 		run, err := sh.run(ctx, row.RunID)
 		if err != nil {
 			return nil, err
 		}
-		payload := validate.PayloadHash(asked.Payload)
-		out.GetStepRequested().GetHold().Digest = convert.DigestToProto(machine.CallDigest(asked.Tool, run.pack, row.RunID, asked.Step, payload))
+		payload := validate.PayloadHash(requested.Payload)
+		out.GetStepRequested().GetHold().Digest = convert.DigestToProto(machine.CallDigest(requested.Tool, run.pack, row.RunID, requested.Step, payload))
 	}
 	return out, sh.redact(ctx, row.RunID, out)
 }
 
 // redact replaces the values that the reader may not see.
 func (sh *recordEncoder) redact(ctx context.Context, run string, out proto.Message) error {
-	if !sh.redacts {
+	if !sh.redacting {
 		return nil
 	}
 	known, err := sh.run(ctx, run)

@@ -32,7 +32,8 @@ type cloudEvent struct {
 	Subject         string `json:"subject"`
 	Time            string `json:"time"`
 	DataContentType string `json:"datacontenttype"`
-	// DecisionLink is an extension attribute. Only held calls have it.
+	// DecisionLink is an extension attribute of CloudEvents. Only events about a tool call that waits for approval
+	// have it.
 	DecisionLink string          `json:"decisionlink,omitempty"`
 	Data         json.RawMessage `json:"data"`
 }
@@ -43,11 +44,11 @@ type RecordFeed struct {
 	watch *streams.Watch
 	show  *recordEncoder
 	owner string
-	// links makes the links of held calls, while the owner may decide about these calls. nil means that
-	// there are no links.
+	// links makes the decision links in messages about tool calls that wait for approval, while the webhook's owner
+	// may decide about these calls. nil means that there are no links.
 	links  *linkMaker
 	format machine.MessageFormat
-	// at is the cursor of the last sent record.
+	// at is the cursor of the last record that was read, or of the end of a page without records.
 	at runtime.Cursor
 }
 
@@ -63,9 +64,9 @@ func (o *Services) RecordFeed(ctx context.Context, sub *machine.Subscription) (*
 		return nil, err
 	}
 	show := newRecordEncoder(o.runs, call)
-	// The record is sent to a third party, so it is redacted even if its owner may read the sensitive
+	// The record is sent to a third party, so it is redacted even if the webhook's owner may read the sensitive
 	// values.
-	show.redacts = true
+	show.redacting = true
 	return &RecordFeed{
 		auth: o.s.auth, watch: watch, show: show, owner: sub.Owner,
 		links: o.s.webhookLinks(sub, show.namespace()), format: sub.Format, at: o.runtime.Subscriptions.SubscriptionCursor(sub),
@@ -137,14 +138,14 @@ func (f *RecordFeed) deliveries(ctx context.Context, page *streams.Page) ([]mach
 
 func recordID(row *runtime.RecordRow) string { return fmt.Sprintf("%s/%d", row.RunID, row.Record.Seq) }
 
-// link returns the decision link of a held call, or "". The validity of the link begins at the time of
-// the record, so that each attempt sends the same body.
+// link returns the decision link for a record about a held call (one that waits for approval), or "". The link's
+// validity begins at the time of the record, so that each attempt sends the same body.
 func (f *RecordFeed) link(row *runtime.RecordRow, record *pawlv1.Record) (string, time.Time) {
-	asked := record.GetStepRequested()
-	if f.links == nil || asked.GetHold() == nil || f.auth.MayRead(f.owner, f.show.namespace(), runtime.ScopeStepsApprove) != nil {
+	requested := record.GetStepRequested()
+	if f.links == nil || requested.GetHold() == nil || f.auth.MayRead(f.owner, f.show.namespace(), runtime.ScopeStepsApprove) != nil {
 		return "", time.Time{}
 	}
-	return f.links.url(row.RunID, asked.GetStep(), asked.GetHold().GetDigest(), time.Unix(0, row.Record.At))
+	return f.links.url(row.RunID, requested.GetStep(), requested.GetHold().GetDigest(), time.Unix(0, row.Record.At))
 }
 
 // message returns a record in the format of the webhook. body is nil if this format does not include

@@ -11,15 +11,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/cluster/transport"
 )
 
-// seated is a router of the tests that has one house.
-type seated interface {
+// backendRouter is a router of the tests that has the services of one node at most. put sets them.
+type backendRouter interface {
 	Router
 	put(home *Services)
 }
 
-// far has every call go to the house of another node: through a real router without one, over
-// its connection, into the port of the node that has it.
-type far struct {
+// remoteRouter makes every call go to the services at another node: from a real router without services of its
+// own, over its connection, to the port of the node that has them.
+type remoteRouter struct {
 	*router.Router
 	t         testing.TB
 	seats     *router.Slots
@@ -27,26 +27,26 @@ type far struct {
 	directory *pair
 }
 
-func (f *far) put(home *Services) {
-	f.seats.At(0).Attach(standing{home})
+func (f *remoteRouter) put(home *Services) {
+	f.seats.At(0).Attach(healthyServices{home})
 	if _, there := f.directory.Owner(0); !there {
 		f.serve(home.s.cfg.Log)
 	}
 }
 
-// standing are services of a store that does not fail.
-type standing struct{ *Services }
+// healthyServices are services of a store that does not fail.
+type healthyServices struct{ *Services }
 
-func (standing) Failed() <-chan struct{} { return nil }
+func (healthyServices) Failed() <-chan struct{} { return nil }
 
-// pair is a cluster of two, of which one has the store.
+// pair is the directory of a cluster of two nodes, of which one has the store.
 type pair struct {
 	owner atomic.Pointer[router.Peer]
-	// changed is closed when there is one; nil: there never is.
+	// changed is closed when there is an owner; nil: there never is one.
 	changed chan struct{}
 }
 
-// elect has one of the two be the owner from now on.
+// elect makes a node the owner from now on.
 func (p *pair) elect(owner router.Peer) {
 	p.owner.Store(&owner)
 	close(p.changed)
@@ -59,7 +59,7 @@ func (p *pair) Owner(int32) (router.Peer, bool) {
 	return router.Peer{}, false
 }
 
-// Owners is the one.
+// Owners returns the one owner, if there is one.
 func (p *pair) Owners() ([]router.Peer, bool) {
 	if owner := p.owner.Load(); owner != nil {
 		return []router.Peer{*owner}, true
@@ -67,10 +67,12 @@ func (p *pair) Owners() ([]router.Peer, bool) {
 	return nil, false
 }
 
-// Made is not asked.
+// Stale returns false: this directory is always current.
+func (*pair) Stale() bool       { return false }
 func (*pair) NonEmpty() []int32 { return nil }
 
-// Changed is closed until somebody has seen the owner, who stays.
+// Changed returns a channel that is closed when there is an owner. After that it returns nil, because the
+// owner does not change.
 func (p *pair) Changed() <-chan struct{} {
 	if p.owner.Load() != nil {
 		return nil
@@ -78,17 +80,17 @@ func (p *pair) Changed() <-chan struct{} {
 	return p.changed
 }
 
-func (*pair) Refresh()            {}
-func (*pair) Known([32]byte) bool { return true }
+func (*pair) Refresh()               {}
+func (*pair) KnowsKey([32]byte) bool { return true }
 
-// newFar is one whose house is still to come.
-func newFar(t testing.TB) *far {
+// newFar returns a remoteRouter that has no services yet.
+func newFar(t testing.TB) *remoteRouter {
 	t.Helper()
 	key, err := transport.NewIdentity()
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &far{t: t, seats: router.NewSlots(), key: key, directory: &pair{changed: make(chan struct{})}}
+	f := &remoteRouter{t: t, seats: router.NewSlots(), key: key, directory: &pair{changed: make(chan struct{})}}
 	clients := transport.NewClients(key, f.directory)
 	f.Router = router.New(router.Config{Slots: router.NewSlots(), Directory: f.directory, Peers: clients})
 	t.Cleanup(func() {
@@ -100,7 +102,7 @@ func newFar(t testing.TB) *far {
 }
 
 // serve serves the port of the other node until the test ends.
-func (f *far) serve(log *slog.Logger) {
+func (f *remoteRouter) serve(log *slog.Logger) {
 	f.t.Helper()
 	port, err := transport.NewServer(transport.Config{
 		Listen: "127.0.0.1:0", Identity: f.key, TrustStore: f.directory, Router: router.New(router.Config{Slots: f.seats, Directory: &pair{}}), Log: log,
@@ -121,10 +123,10 @@ func (f *far) serve(log *slog.Logger) {
 	f.directory.elect(router.Peer{ID: "owner", Address: port.Addr(), Key: f.key.Key})
 }
 
-// routerOf is the router of a suite in which every test reaches its house by one.
+// routerOf returns the router of a suite in which every test reaches its services through a router.
 func routerOf(t testing.TB, suite string) Router {
 	if suite == "peer" {
 		return newFar(t)
 	}
-	return &switchboard{remote: true}
+	return &fakeSwitch{remote: true}
 }

@@ -2,19 +2,25 @@ package grpcapi
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"strings"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
+	"github.com/pawl-dev/pawl/internal/grpcapi/codec"
 )
 
 // Router sends calls to the services that execute them, in this process or in another one. Before the
 // server calls the router, it has authenticated the caller and has checked the limits and the
 // constraints.
 type Router interface {
-	// Unary makes a unary call. The answer may be an encoded.Message, which contains the bytes of the
+	// Unary makes a unary call. The answer may be a codec.Message, which contains the bytes of the
 	// response.
 	Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error)
 	// Stream makes a streaming call. The call ends when the context of the stream ends.
@@ -29,15 +35,15 @@ type routed struct {
 	s *Server
 }
 
-// here reports whether this server itself answers a method. An example is the health service.
-func (r *routed) here(method string) bool { return !r.s.own.board.Has(method) }
+// isLocal reports whether this server itself answers a method. An example is the health service.
+func (r *routed) isLocal(method string) bool { return !r.s.ownServices.board.HasMethod(method) }
 
 func (r *routed) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	if r.here(info.FullMethod) {
+	if r.isLocal(info.FullMethod) {
 		return next(ctx, req)
 	}
 	who, rights := auth.CallerOf(ctx), r.s.auth.Current.Load()
-	ctx, over := auth.Lasting(ctx, who)
+	ctx, over := auth.StreamContext(ctx, who)
 	defer over()
 	got, err := r.s.cfg.Router.Unary(ctx, req, info, next)
 	if err != nil {
@@ -54,11 +60,11 @@ func (r *routed) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 }
 
 func (r *routed) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-	if r.here(info.FullMethod) {
+	if r.isLocal(info.FullMethod) {
 		return next(srv, stream)
 	}
 	who, auth := auth.CallerOf(stream.Context()), r.s.auth
-	ctx, end := kept(stream.Context(), auth, r.s.draining, func() error { return auth.Recheck(who, info.FullMethod) })
+	ctx, end := drainContext(stream.Context(), auth, r.s.draining, func() error { return auth.Recheck(who, info.FullMethod) })
 	defer end()
 	return streamEnd(ctx, r.s.cfg.Router.Stream(srv, &keptStream{stream, ctx}, info, next))
 }
@@ -83,12 +89,12 @@ func (s *Server) Known(r *http.Request) (context.Context, error) {
 	return ctx, err
 }
 
-// Elsewhere returns a handler that passes HTTP requests to the router. The context of a request
+// ForwardingHandler returns a handler that passes HTTP requests to the router. The context of a request
 // contains the caller. A request ends if the caller loses a right or the server drains.
-func (s *Server) Elsewhere() http.Handler {
+func (s *Server) ForwardingHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who := auth.CallerOf(r.Context())
-		ctx, end := kept(r.Context(), s.auth, s.draining, func() error { return s.auth.Still(who) })
+		ctx, end := drainContext(r.Context(), s.auth, s.draining, func() error { return s.auth.CheckScopes(who) })
 		defer end()
 		s.cfg.Router.ServeHTTP(w, r.WithContext(ctx))
 	})
@@ -105,4 +111,39 @@ func (s *Server) routedServices() *Services {
 	o.board.Add(&pawlv1.StoreService_ServiceDesc, pawlv1.UnimplementedStoreServiceServer{})
 	o.board.Add(&pawlv1.WorkerService_ServiceDesc, pawlv1.UnimplementedWorkerServiceServer{})
 	return o
+}
+
+// decodedAnswer returns the answer of a method as a message. The answer of another node consists of encoded
+// bytes. Most callers forward these bytes without decoding them.
+func decodedAnswer(method string, answer any) (any, error) {
+	raw, ok := answer.(codec.Message)
+	if !ok {
+		return answer, nil
+	}
+	out, err := answerOf(method)
+	if err == nil {
+		err = proto.Unmarshal(raw, out)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the answer of %s that came from elsewhere: %w", method, err)
+	}
+	return out, nil
+}
+
+// answerOf returns an empty response of a method.
+func answerOf(method string) (proto.Message, error) {
+	name := protoreflect.FullName(strings.ReplaceAll(strings.TrimPrefix(method, "/"), "/", "."))
+	found, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
+	if err != nil {
+		return nil, err
+	}
+	desc, ok := found.(protoreflect.MethodDescriptor)
+	if !ok {
+		return nil, fmt.Errorf("%s is no method", name)
+	}
+	kind, err := protoregistry.GlobalTypes.FindMessageByName(desc.Output().FullName())
+	if err != nil {
+		return nil, err
+	}
+	return kind.New().Interface(), nil
 }

@@ -21,40 +21,39 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
-	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
-	"github.com/pawl-dev/pawl/internal/grpcapi/inprocess"
+	"github.com/pawl-dev/pawl/internal/grpcapi/codec"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 	"github.com/pawl-dev/pawl/internal/services"
 )
 
-// switchboard is a [Router] that has one home at a time. remote: who calls and what is answered
-// goes as between two processes.
-type switchboard struct {
-	remote bool
-	mu     sync.Mutex
-	home   *Services
-	// came is closed when there is a home; nil: there is one.
-	came chan struct{}
+// fakeSwitch is a [Router] that has one set of services at a time. If remote is set, callers and answers pass
+// as between two processes.
+type fakeSwitch struct {
+	remote   bool
+	mu       sync.Mutex
+	services *Services
+	// attached is made by put(nil). It is closed when there are services again.
+	attached chan struct{}
 }
 
-// put opens a home to calls; nil: there is none, and calls wait.
-func (b *switchboard) put(home *Services) {
+// put makes calls go to home. If home is nil, calls wait.
+func (b *fakeSwitch) put(home *Services) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.home = home
+	b.services = home
 	if home == nil {
-		b.came = make(chan struct{})
-	} else if b.came != nil {
-		close(b.came)
+		b.attached = make(chan struct{})
+	} else if b.attached != nil {
+		close(b.attached)
 	}
 }
 
-// has waits for a home.
-func (b *switchboard) has(ctx context.Context) (*Services, error) {
+// awaitServices waits until there are services and returns them.
+func (b *fakeSwitch) awaitServices(ctx context.Context) (*Services, error) {
 	for {
 		b.mu.Lock()
-		home, came := b.home, b.came
+		home, came := b.services, b.attached
 		b.mu.Unlock()
 		if home != nil {
 			return home, nil
@@ -67,8 +66,8 @@ func (b *switchboard) has(ctx context.Context) (*Services, error) {
 	}
 }
 
-// over is a context as it is in the other process: nothing but the principal comes along.
-func (b *switchboard) over(ctx context.Context) context.Context {
+// remoteContext returns the context that the other process has: only the principal is passed on.
+func (b *fakeSwitch) remoteContext(ctx context.Context) context.Context {
 	if !b.remote {
 		return ctx
 	}
@@ -76,17 +75,17 @@ func (b *switchboard) over(ctx context.Context) context.Context {
 }
 
 // Unary implements [Router].
-func (b *switchboard) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, _ grpc.UnaryHandler) (any, error) {
-	home, err := b.has(ctx)
+func (b *fakeSwitch) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, _ grpc.UnaryHandler) (any, error) {
+	home, err := b.awaitServices(ctx)
 	if err != nil {
 		return nil, err
 	}
 	_ = grpc.SetTrailer(ctx, metadata.Pairs("answered", "elsewhere"))
-	got, err := home.Call(b.over(ctx), info.FullMethod, req)
+	got, err := home.Call(b.remoteContext(ctx), info.FullMethod, req)
 	if err != nil || !b.remote {
 		return got, err
 	}
-	raw, ok := got.(encoded.Message)
+	raw, ok := got.(codec.Message)
 	if !ok {
 		raw, err = proto.Marshal(got.(proto.Message))
 	}
@@ -94,29 +93,30 @@ func (b *switchboard) Unary(ctx context.Context, req any, info *grpc.UnaryServer
 }
 
 // Stream implements [Router].
-func (b *switchboard) Stream(_ any, stream grpc.ServerStream, info *grpc.StreamServerInfo, _ grpc.StreamHandler) error {
-	home, err := b.has(stream.Context())
+func (b *fakeSwitch) Stream(_ any, stream grpc.ServerStream, info *grpc.StreamServerInfo, _ grpc.StreamHandler) error {
+	home, err := b.awaitServices(stream.Context())
 	if err != nil {
 		return err
 	}
-	return home.Stream(info.FullMethod, &keptStream{stream, b.over(stream.Context())})
+	return home.Stream(info.FullMethod, &keptStream{stream, b.remoteContext(stream.Context())})
 }
 
 // ServeHTTP implements [Router].
-func (b *switchboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if home, err := b.has(r.Context()); err == nil {
-		home.ServeHTTP(w, r.WithContext(b.over(r.Context())))
+func (b *fakeSwitch) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if home, err := b.awaitServices(r.Context()); err == nil {
+		home.ServeHTTP(w, r.WithContext(b.remoteContext(r.Context())))
 	}
 }
 
-// through is a rig whose server has this before its house.
-func (b *switchboard) through(c *Config, _ *services.Config) { c.Router = b }
+// configure makes the server of a rig use this router.
+func (b *fakeSwitch) configure(c *Config, _ *services.Config) { c.Router = b }
 
-// everyWay runs a test with the house in the server, behind a router, and in another process.
+// everyWay runs a test with the services in the server itself, behind a router, in another process, and at
+// another node.
 func everyWay(t *testing.T, test func(t *testing.T, how func(*Config, *services.Config))) {
 	t.Helper()
 	for name, how := range map[string]func(*Config, *services.Config){
-		"here": func(c *Config, _ *services.Config) { c.Router = nil }, "routed": (&switchboard{}).through, "elsewhere": (&switchboard{remote: true}).through,
+		"here": func(c *Config, _ *services.Config) { c.Router = nil }, "routed": (&fakeSwitch{}).configure, "elsewhere": (&fakeSwitch{remote: true}).configure,
 		"at another node": func(c *Config, _ *services.Config) { c.Router = newFar(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -126,12 +126,12 @@ func everyWay(t *testing.T, test func(t *testing.T, how func(*Config, *services.
 	}
 }
 
-// TestEveryWayToAHouse: calls are answered alike, wherever the house is.
+// TestEveryWayToAHouse: calls get the same answers, wherever the services are.
 func TestEveryWayToAHouse(t *testing.T) {
 	t.Parallel()
 	everyWay(t, func(t *testing.T, how func(*Config, *services.Config)) {
 		r, ctx := newRig(t, how, withTokens, withBlobs(t)), testContext(t)
-		driver := as(ctx, "driver")
+		driver := withToken(ctx, "driver")
 		turn := r.drive(driver, r.start(driver).GetTurn(), 2)
 		got, err := r.runs.GetRun(driver, &pawlv1.GetRunRequest{RunId: turn.GetRunId()})
 		if err != nil || got.GetRun().GetRunId() != turn.GetRunId() {
@@ -142,12 +142,12 @@ func TestEveryWayToAHouse(t *testing.T) {
 			if name == "work" {
 				code = codes.PermissionDenied
 			}
-			_, err = r.runs.GetRun(as(ctx, name), &pawlv1.GetRunRequest{RunId: turn.GetRunId()})
+			_, err = r.runs.GetRun(withToken(ctx, name), &pawlv1.GetRunRequest{RunId: turn.GetRunId()})
 			wantError(t, err, code, want)
-			_, err = r.stream(as(ctx, name), &pawlv1.StreamTransitionsRequest{}).Recv()
+			_, err = r.stream(withToken(ctx, name), &pawlv1.StreamTransitionsRequest{}).Recv()
 			wantError(t, err, code, want)
-			_, err = r.put(as(ctx, name), &pawlv1.PutBlobRequest{Data: []byte("x"), Last: true})
-			if name != "work" { // whose scope it is
+			_, err = r.put(withToken(ctx, name), &pawlv1.PutBlobRequest{Data: []byte("x"), Last: true})
+			if name != "work" { // which has the scope for this call
 				wantError(t, err, code, want)
 			}
 		}
@@ -160,19 +160,19 @@ func TestEveryWayToAHouse(t *testing.T) {
 	})
 }
 
-// TestAHouseComesAndGoes: streams end with DRAINING, and calls are made at the next house.
+// TestAHouseComesAndGoes: when the services end, streams end with DRAINING. Calls wait for the next services.
 func TestAHouseComesAndGoes(t *testing.T) {
 	t.Parallel()
 	for name, remote := range map[string]bool{"routed": false, "elsewhere": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			board := &switchboard{remote: remote}
-			r, ctx := newRig(t, board.through, withTokens), testContext(t)
-			driver := as(ctx, "driver")
+			board := &fakeSwitch{remote: remote}
+			r, ctx := newRig(t, board.configure, withTokens), testContext(t)
+			driver := withToken(ctx, "driver")
 			turn := r.start(driver).GetTurn()
 			follow := r.stream(driver, &pawlv1.StreamTransitionsRequest{RunId: turn.GetRunId(), Follow: true})
 			first := next(t, follow)
-			idle := r.hand(as(ctx, "work"), registration("w"))
+			idle := r.registerWorker(withToken(ctx, "work"), registration("w"))
 			for range 8 {
 				turn = r.emit(driver, turn, "Again", text("note", "x")).GetTurn()
 				next(t, follow)
@@ -202,25 +202,25 @@ func TestAHouseComesAndGoes(t *testing.T) {
 	}
 }
 
-// TestASlowReaderOutlivesAHouse: who takes nothing while the store goes to another node has each record
-// once and in order all the same, on the same stream.
+// TestASlowReaderOutlivesAHouse: a reader takes nothing while the store moves to another node. It still gets
+// each record once and in order, on the same stream.
 func TestASlowReaderOutlivesAHouse(t *testing.T) {
 	t.Parallel()
-	far := newFar(t)
-	r := newRig(t, func(c *Config, _ *services.Config) { c.Router = far })
+	remote := newFar(t)
+	r := newRig(t, func(c *Config, _ *services.Config) { c.Router = remote })
 	ctx := testContext(t)
 	turn := r.start(ctx).GetTurn()
-	// More than all windows on the way take.
+	// This is more than all flow control windows on the way hold.
 	const events = 48
 	for range events {
 		turn = r.emit(ctx, turn, "Again", text("note", strings.Repeat("x", 60<<10))).GetTurn()
 	}
 	slow := r.stream(ctx, &pawlv1.StreamTransitionsRequest{RunId: turn.GetRunId()})
 	seq := next(t, slow).GetRecord().GetSeq()
-	if _, err := far.seats.At(0).Detach(ctx); err != nil {
+	if _, err := remote.seats.At(0).Detach(ctx); err != nil {
 		t.Fatal(err)
 	}
-	r.replace(far)
+	r.replace(remote)
 	for range events {
 		if got := next(t, slow).GetRecord().GetSeq(); got != seq+1 {
 			t.Fatalf("record %d behind %d", got, seq)
@@ -232,8 +232,9 @@ func TestASlowReaderOutlivesAHouse(t *testing.T) {
 	}
 }
 
-// replace has the house of a rig go, once nobody is in it, and another one come.
-func (r *rig) replace(board seated) {
+// replace closes the engine of a rig and starts a new one. Then it gives the services of the new engine to the
+// router.
+func (r *rig) replace(board backendRouter) {
 	r.t.Helper()
 	if err := r.engine.Close(); err != nil {
 		r.t.Fatal(err)
@@ -248,7 +249,7 @@ func (r *rig) replace(board seated) {
 	board.put(r.services)
 }
 
-// withdraw takes the token of a principal back.
+// withdraw removes the tokens of a principal.
 func (r *rig) withdraw(name string) {
 	r.t.Helper()
 	var now Rights
@@ -262,10 +263,10 @@ func (r *rig) withdraw(name string) {
 	}
 }
 
-// errReached is told by a call that has come to its handler.
+// errReached is the error of a call that has reached its handler.
 var errReached = errors.New("reached")
 
-// ending is a stream that ends whatever is done on it first.
+// ending is a stream on which the first operation of a handler fails with errReached.
 type ending struct {
 	grpc.ServerStream
 	ctx context.Context
@@ -276,10 +277,11 @@ func (ending) SendMsg(any) error            { return errReached }
 func (ending) RecvMsg(any) error            { return errReached }
 func (ending) SendHeader(metadata.MD) error { return errReached }
 
-// TestEveryMethodIsOnTheBoard: what the server has registered, the services of a house answer.
+// TestEveryMethodIsOnTheBoard: the services behind a router answer every method that the server has
+// registered.
 func TestEveryMethodIsOnTheBoard(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, (&switchboard{}).through)
+	r := newRig(t, (&fakeSwitch{}).configure)
 	ctx, methods := auth.WithCaller(testContext(t), auth.Anonymous), 0
 	for service, info := range r.server.grpc.GetServiceInfo() {
 		if !strings.HasPrefix(service, "pawl.v1.") {
@@ -300,7 +302,7 @@ func TestEveryMethodIsOnTheBoard(t *testing.T) {
 			if codeOf(err) == codes.Unimplemented {
 				t.Errorf("%s: %v", name, err)
 			}
-			if _, err := inprocess.Decoded(name, encoded.Message{}); err != nil {
+			if _, err := decodedAnswer(name, codec.Message{}); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -314,7 +316,7 @@ func TestEveryMethodIsOnTheBoard(t *testing.T) {
 	}
 }
 
-// requestOf is an empty request of a method.
+// requestOf returns an empty request of a method.
 func requestOf(t *testing.T, method string) proto.Message {
 	t.Helper()
 	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(strings.ReplaceAll(method[1:], "/", ".")))
@@ -328,10 +330,11 @@ func requestOf(t *testing.T, method string) proto.Message {
 	return kind.New().Interface()
 }
 
-// TestReady: a server with a router serves when it is told to, and no more once it drains.
+// TestReady: the health of a server with a router is what Ready last set. Once the server drains, it is
+// NOT_SERVING.
 func TestReady(t *testing.T) {
 	t.Parallel()
-	r, ctx := newRig(t, (&switchboard{}).through), testContext(t)
+	r, ctx := newRig(t, (&fakeSwitch{}).configure), testContext(t)
 	client := healthpb.NewHealthClient(r.conn)
 	check := func(want healthpb.HealthCheckResponse_ServingStatus) {
 		t.Helper()
@@ -349,20 +352,21 @@ func TestReady(t *testing.T) {
 	check(healthpb.HealthCheckResponse_NOT_SERVING)
 }
 
-// TestRouterOrHouse: one of both, and what belongs to a house comes with it.
+// TestRouterOrHouse: a server needs a runtime or a router. With a router, its configuration may have no store,
+// and it must list the namespaces that its tokens name.
 func TestRouterOrHouse(t *testing.T) {
 	t.Parallel()
 	tests := map[string]Config{
-		"house is required":        {},
-		"not served; served are":   {Router: &switchboard{}, Tokens: []auth.Token{{Principal: "p", Secret: goodSecret, Scopes: runtime.ScopeWork, Namespaces: []string{"red"}}}},
-		"store and deliveries are": {Router: &switchboard{}, Store: &endlessStore{}},
+		"runtime is required":       {},
+		"not served; served are":    {Router: &fakeSwitch{}, Tokens: []auth.Token{{Principal: "p", Secret: goodSecret, Scopes: runtime.ScopeWork, Namespaces: []string{"red"}}}},
+		"store and deliveries need": {Router: &fakeSwitch{}, Store: &endlessStore{}},
 	}
 	for want, conf := range tests {
 		if _, err := New(conf); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	served := Config{Router: &switchboard{}, Spaces: validate.Namespaces{"red": 1}, Tokens: tests["not served; served are"].Tokens}
+	served := Config{Router: &fakeSwitch{}, Spaces: validate.Namespaces{"red": 1}, Tokens: tests["not served; served are"].Tokens}
 	s, err := New(served)
 	if err != nil {
 		t.Fatal(err)
@@ -372,8 +376,8 @@ func TestRouterOrHouse(t *testing.T) {
 	}
 }
 
-// TestTheSuiteThroughARouter runs all other tests of this package with a router in front of each
-// house, which passes on nothing but principals and bytes, as between two processes.
+// TestTheSuiteThroughARouter runs all other tests of this package with a router before the services. The
+// router passes on only principals and bytes, as between two processes.
 func TestTheSuiteThroughARouter(t *testing.T) {
 	t.Parallel()
 	if routedSuite != "" || testing.Short() {

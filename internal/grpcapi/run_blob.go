@@ -16,7 +16,7 @@ type putBlobServer = grpc.ClientStreamingServer[pawlv1.PutBlobRequest, pawlv1.Pu
 
 // PutBlob implements pawl.v1.RunService.
 func (s *runService) PutBlob(stream putBlobServer) error {
-	ctx, end := s.guarded(stream.Context(), pawlv1.RunService_PutBlob_FullMethodName)
+	ctx, end := s.guardedContext(stream.Context(), pawlv1.RunService_PutBlob_FullMethodName)
 	defer end()
 	in, err := stream.Recv()
 	if errors.Is(err, io.EOF) {
@@ -33,7 +33,7 @@ func (s *runService) PutBlob(stream putBlobServer) error {
 	if err != nil {
 		return err
 	}
-	for !w.Known() {
+	for !w.IsStored() {
 		if err := w.Write(ctx, in.GetOffset(), in.GetData()); err != nil {
 			return streamEnd(ctx, err)
 		}
@@ -63,7 +63,7 @@ func answerBlob(stream putBlobServer, got blob.Info, err error) error {
 
 // GetBlob implements pawl.v1.RunService.
 func (s *runService) GetBlob(in *pawlv1.GetBlobRequest, stream grpc.ServerStreamingServer[pawlv1.GetBlobResponse]) error {
-	ctx, end := s.guarded(stream.Context(), pawlv1.RunService_GetBlob_FullMethodName)
+	ctx, end := s.guardedContext(stream.Context(), pawlv1.RunService_GetBlob_FullMethodName)
 	defer end()
 	call := callOf(ctx, in.GetNamespace())
 	err := s.blobs.Get(ctx, call, in.GetBlobRef(), in.GetOffset(), func(info blob.Info, at int64, piece []byte) error {

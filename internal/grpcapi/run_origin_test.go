@@ -11,7 +11,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/services"
 )
 
-func said(words string) *pawlv1.Part { return &pawlv1.Part{Content: &pawlv1.Part_Text{Text: words}} }
+func textPart(words string) *pawlv1.Part {
+	return &pawlv1.Part{Content: &pawlv1.Part_Text{Text: words}}
+}
 
 // TestGetRunTellsItsBeginning: whose start it was, for what, and which budgets hold:
 // the pack's, lowered by the start and by the operator.
@@ -30,7 +32,7 @@ func TestGetRunTellsItsBeginning(t *testing.T) {
 		steps  int32
 	}{
 		"a variable":   {func(*pawlv1.StartRunRequest) {}, "ship", 7},
-		"an input":     {func(q *pawlv1.StartRunRequest) { q.Input = []*pawlv1.Part{said("ship"), said("it")} }, "ship\nit", 7},
+		"an input":     {func(q *pawlv1.StartRunRequest) { q.Input = []*pawlv1.Part{textPart("ship"), textPart("it")} }, "ship\nit", 7},
 		"fewer steps":  {func(q *pawlv1.StartRunRequest) { q.MaxSteps = 3 }, "ship", 3},
 		"no more than": {func(q *pawlv1.StartRunRequest) { q.MaxSteps = 30 }, "ship", 7},
 	} {

@@ -1,8 +1,10 @@
 package grpcapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
@@ -12,6 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/query"
 	"github.com/pawl-dev/pawl/internal/runtime/streams"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
 // defaultWait is how long WaitRun waits if the request has no timeout.
@@ -29,7 +32,9 @@ func (s *runService) GetRun(ctx context.Context, in *pawlv1.GetRunRequest) (*paw
 		return nil, err
 	}
 	if in.GetAtSeq() == 0 {
-		s.setWaitingFor(run, view.State)
+		if err := s.setWaiting(ctx, run, view.State); err != nil {
+			return nil, err
+		}
 	}
 	began, err := s.views.RunOriginOf(ctx, ref.Namespace, view.State)
 	if err != nil {
@@ -45,16 +50,58 @@ func (s *runService) GetRun(ctx context.Context, in *pawlv1.GetRunRequest) (*paw
 	return out, s.redactor.Hide(ctx, ref.Call, view.State, out)
 }
 
-// list reads a page of runs. If unserved is true, it lists only runs with a ready turn that no connected
-// worker serves.
-func (s *runService) list(ctx context.Context, req *query.ListRunsRequest, unserved bool) (page query.RunPage, err error) {
-	if !unserved {
-		return s.views.ListRuns(ctx, *req)
+// list reads a page of runs. If the filter selects runs that no connected worker serves, or that wait
+// for something, it lists only these.
+func (s *runService) list(ctx context.Context, req *query.ListRunsRequest, filter *pawlv1.RunFilter) (page query.RunPage, err error) {
+	switch {
+	case filter.GetUnserved():
+		page.Runs, page.NextPage, err = s.work.Unserved(ctx, dispatch.UnservedRequest{
+			Call: req.Call, Filter: req.Filter, PageToken: req.PageToken, PageSize: req.PageSize,
+		})
+		return page, err
+	case len(filter.GetWaiting()) > 0:
+		return s.listWaiting(ctx, *req, filter.GetWaiting())
 	}
-	page.Runs, page.NextPage, err = s.work.Unserved(ctx, dispatch.UnservedRequest{
-		Call: req.Call, Filter: req.Filter, PageToken: req.PageToken, PageSize: req.PageSize,
-	})
-	return page, err
+	return s.views.ListRuns(ctx, *req)
+}
+
+// maxWaitingScan bounds the runs that ListRuns examines for one page if its filter names what runs wait
+// for.
+const maxWaitingScan = 10_000
+
+// listWaiting lists the runs that wait for one of the kinds. A page can have fewer runs than requested
+// although more pages follow.
+func (s *runService) listWaiting(ctx context.Context, req query.ListRunsRequest, kinds []pawlv1.WaitingKind) (all query.RunPage, err error) {
+	if len(req.Filter.Status) == 0 {
+		req.Filter.Status = []machine.Status{machine.Running, machine.Waiting}
+	}
+	most := cmp.Or(req.PageSize, validate.DefaultPageSize)
+	req.PageSize = max(most, validate.DefaultPageSize)
+	for scanned := 0; len(all.Runs) < most && scanned < maxWaitingScan; {
+		page, err := s.views.ListRuns(ctx, req)
+		if err != nil {
+			return query.RunPage{}, err
+		}
+		for i, state := range page.Runs {
+			graph, err := s.views.Graph(ctx, req.Namespace, state)
+			if err != nil {
+				return query.RunPage{}, err
+			}
+			if !slices.Contains(kinds, pawlv1.WaitingKind(s.waits.Kind(state, graph))) {
+				continue
+			}
+			if all.Runs = append(all.Runs, state); len(all.Runs) == most {
+				page.Cut(i + 1)
+				break
+			}
+		}
+		scanned += len(page.Runs)
+		all.NextPage, req.PageToken = page.NextPage, page.NextPage
+		if page.NextPage == "" {
+			break
+		}
+	}
+	return all, nil
 }
 
 // ListRuns implements pawl.v1.RunService.
@@ -68,7 +115,7 @@ func (s *runService) ListRuns(ctx context.Context, in *pawlv1.ListRunsRequest) (
 		PageToken: position, PageSize: int(in.GetPageSize()),
 	}
 	req.Filter.Oldest = in.GetOrder() == pawlv1.RunOrder_RUN_ORDER_OLDEST_FIRST
-	page, err := s.list(ctx, &req, in.GetFilter().GetUnserved())
+	page, err := s.list(ctx, &req, in.GetFilter())
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +125,9 @@ func (s *runService) ListRuns(ctx context.Context, in *pawlv1.ListRunsRequest) (
 		if err != nil {
 			return nil, err
 		}
-		s.setWaitingFor(run, state)
+		if err := s.setWaiting(ctx, run, state); err != nil {
+			return nil, err
+		}
 		if !sizer.TryAdd(run) {
 			page.Cut(i)
 			break
@@ -139,19 +188,25 @@ func (s *runService) WaitRun(ctx context.Context, in *pawlv1.WaitRunRequest) (*p
 		return nil, err
 	}
 	run, err := s.run(ctx, callOf(ctx, in.GetNamespace()).Namespace, state)
-	s.setWaitingFor(run, state)
-	return &pawlv1.WaitRunResponse{Run: run, TimedOut: !settled}, err
-}
-
-// setWaitingFor adds the operator's limits for which the run waits.
-func (s *runService) setWaitingFor(run *pawlv1.Run, state *machine.State) {
-	if run != nil {
-		run.WaitingFor = convert.LimitWaitListToProto(s.admission.Waiting(runtime.RunKey{Namespace: state.Namespace, ID: state.RunID}))
+	if err != nil {
+		return nil, err
 	}
+	return &pawlv1.WaitRunResponse{Run: run, TimedOut: !settled}, s.setWaiting(ctx, run, state)
 }
 
-// await waits until the run has reached the wanted state, the timeout has passed, or the server ends.
-// In the last two cases settled is false.
+// setWaiting adds what the run waits for now.
+func (s *runService) setWaiting(ctx context.Context, run *pawlv1.Run, state *machine.State) error {
+	graph, err := s.views.Graph(ctx, run.GetNamespace(), state)
+	if err != nil {
+		return err
+	}
+	run.LimitWaits = convert.LimitWaitListToProto(s.admission.WaitingCalls(runtime.RunKey{Namespace: state.Namespace, ID: state.RunID}))
+	run.Waiting = convert.WaitingToProto(s.waits.ReasonFor(ctx, state, graph))
+	return nil
+}
+
+// await waits until the run has reached the wanted state, the timeout has passed, or the server ends. In the last two
+// cases it reads the run again. settled reports whether the run has reached the state.
 func (s *runService) await(ctx context.Context, ref runtime.RunRef, until pawlv1.WaitUntil, wait time.Duration) (*machine.State, bool, error) {
 	bounded, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()

@@ -5,9 +5,8 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
-	"github.com/pawl-dev/pawl/internal/grpcapi/calllimit"
+	"github.com/pawl-dev/pawl/internal/grpcapi/codec"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
-	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
 	"github.com/pawl-dev/pawl/internal/grpcapi/redact"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/blob"
@@ -18,10 +17,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/retention"
 	"github.com/pawl-dev/pawl/internal/runtime/streams"
 	"github.com/pawl-dev/pawl/internal/runtime/timetravel"
+	"github.com/pawl-dev/pawl/internal/runtime/waiting"
 )
 
-// runService implements pawl.v1.RunService. Calls that change a run are in run_drive.go, the work on
-// its turns is in run_turn.go, and calls that only read are in run_read.go and run_stream.go.
+// runService implements pawl.v1.RunService. Calls that change a run or work
+// on its turns are in run_drive.go, calls that only read are in run_read.go and run_stream.go.
 type runService struct {
 	pawlv1.UnimplementedRunServiceServer
 	engine     *runtime.Engine
@@ -32,22 +32,24 @@ type runService struct {
 	retain     *retention.Service
 	// admission applies the operator's limits to model calls.
 	admission *ratelimit.Service
+	// waits says what runs wait for.
+	waits *waiting.Service
 	// watches reads streams of records.
 	watches *streams.Service
 	auth    *auth.Authenticator
-	// draining is closed when streams must end because the server is shutting down.
+	// draining is closed when streams must end, because the server is shutting down or another node takes over the runs.
 	draining <-chan struct{}
 	// streams limits the number of streams and waits that are open at once.
-	streams  *calllimit.Streams
+	streams  *streamLimiter
 	settings *convert.SettingsCache
 	metrics  *callMetrics
 	// sent caches the encoded bytes of recently sent records.
-	sent *encoded.Records
+	sent *codec.Records
 	// redactor hides sensitive values from callers that may not read them.
 	redactor redact.Gate
 }
 
-// finalArtifacts reads the artifacts of a run that has ended. If the principal may not read runs, it
+// finalArtifacts reads the artifacts of a run that has ended. If the principal may neither read nor change runs, it
 // returns none.
 func (s *runService) finalArtifacts(ctx context.Context, ref runtime.RunRef, seq uint64) ([]*pawlv1.Artifact, error) {
 	if !ref.Principal.Scopes.Any(runtime.ScopeRunsRead | runtime.ScopeRunsWrite) {

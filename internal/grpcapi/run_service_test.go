@@ -36,10 +36,10 @@ func TestRunToItsEnd(t *testing.T) {
 		moved.GetTurn().GetTurnSeq() != moved.GetSeq() || moved.GetTurn().GetToken() == "" {
 		t.Fatalf("EmitEvent %v", moved)
 	}
-	written := moved.GetTransition().GetTransition().GetArtifactsWritten()
-	if len(written) != 2 || written[0].GetValue().GetText() != "first" || written[1].GetValue().GetJson() != `{"n":1}` ||
-		written[0].GetValue().GetMediaType() != "text/plain" {
-		t.Fatalf("written %v", written)
+	artifacts := moved.GetTransition().GetTransition().GetArtifactsWritten()
+	if len(artifacts) != 2 || artifacts[0].GetValue().GetText() != "first" || artifacts[1].GetValue().GetJson() != `{"n":1}` ||
+		artifacts[0].GetValue().GetMediaType() != "text/plain" {
+		t.Fatalf("written %v", artifacts)
 	}
 	back := r.emit(ctx, moved.GetTurn(), "Back")
 	done := r.emit(ctx, back.GetTurn(), "Finish", jsonValue("log", `[2,3]`))

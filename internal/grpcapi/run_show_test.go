@@ -10,8 +10,8 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// TestShowTurn: a turn is shown as it was, also when it is over, and nobody's token
-// is fenced by it.
+// TestShowTurn: ShowTurn returns a turn as it was, even when the turn is over. It gives no token, and the
+// tokens that were given before stay valid.
 func TestShowTurn(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
@@ -81,7 +81,7 @@ func TestGetCaller(t *testing.T) {
 	for name, want := range map[string][]string{
 		"driver": {"packs:write", "runs:write", "runs:read"}, "work": {"work"}, "admin": {"admin"},
 	} {
-		got, err := r.runs.GetCaller(as(ctx, name), &pawlv1.GetCallerRequest{})
+		got, err := r.runs.GetCaller(withToken(ctx, name), &pawlv1.GetCallerRequest{})
 		if err != nil || got.GetPrincipal() != name || !slices.Equal(got.GetScopes(), want) {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
@@ -90,8 +90,8 @@ func TestGetCaller(t *testing.T) {
 	wantError(t, err, codes.Unauthenticated, "TOKEN_MISSING")
 }
 
-// TestListRunsByReasonTimeAndID: the reason is taken whole or up to a colon, the id
-// from its beginning.
+// TestListRunsByReasonTimeAndID: the filter for the reason matches a whole reason or the part before a colon.
+// The filter for the id matches the beginning of an id.
 func TestListRunsByReasonTimeAndID(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
@@ -128,7 +128,7 @@ func TestListRunsByReasonTimeAndID(t *testing.T) {
 	}
 }
 
-// TestStreamFromNow begins with its place, from which a reader resumes.
+// TestStreamFromNow: a stream from now begins with its position, from which a reader can resume.
 func TestStreamFromNow(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)

@@ -26,7 +26,7 @@ func (s *runService) StreamTransitions(in *pawlv1.StreamTransitionsRequest, stre
 		return err
 	}
 	defer leave()
-	ctx, end := s.guarded(stream.Context(), pawlv1.RunService_StreamTransitions_FullMethodName)
+	ctx, end := s.guardedContext(stream.Context(), pawlv1.RunService_StreamTransitions_FullMethodName)
 	defer end()
 	req := convert.WatchFromProto(callerOf(ctx), in)
 	req.Output = req.Output && s.redactor.Live(ctx, refOf(ctx, in))
@@ -109,17 +109,18 @@ func streamEnd(ctx context.Context, err error) error {
 	return err
 }
 
-// guarded returns a context that ends when the caller loses its right to the method or the service
+// guardedContext returns a context that ends when the caller loses its right to the method or the service
 // ends. The cause of the context tells which.
-func (s *runService) guarded(ctx context.Context, method string) (context.Context, context.CancelFunc) {
+func (s *runService) guardedContext(ctx context.Context, method string) (context.Context, context.CancelFunc) {
 	p := auth.CallerOf(ctx)
-	return kept(ctx, s.auth, s.draining, func() error { return s.auth.Recheck(p, method) })
+	return drainContext(ctx, s.auth, s.draining, func() error { return s.auth.Recheck(p, method) })
 }
 
-// kept returns a context that ends in two cases: when enough returns an error after a change of rights,
-// and when drain is closed. The cause of the context tells which.
-func kept(ctx context.Context, authn *auth.Authenticator, drain <-chan struct{}, enough func() error) (context.Context, context.CancelFunc) {
-	ctx, over := auth.Lasting(ctx, auth.CallerOf(ctx))
+// drainContext returns a context that ends when the channel drain is closed. It also ends when enough returns an error,
+// which is called at once and after each change of rights, and when the caller's token expires. The cause of the context
+// tells which.
+func drainContext(ctx context.Context, authn *auth.Authenticator, drain <-chan struct{}, enough func() error) (context.Context, context.CancelFunc) {
+	ctx, over := auth.StreamContext(ctx, auth.CallerOf(ctx))
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
 		for {

@@ -8,8 +8,8 @@ import (
 	"google.golang.org/grpc"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/grpcapi/codec"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
-	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/retention"
 )
@@ -17,8 +17,9 @@ import (
 // ForkRun implements pawl.v1.RunService.
 func (s *runService) ForkRun(ctx context.Context, in *pawlv1.ForkRunRequest) (*pawlv1.ForkRunResponse, error) {
 	if in.GetPack() != "" {
-		// The other version of the pack may not hide the values that the source hides from the caller.
-		if err := s.redactor.Whole(ctx, refOf(ctx, in), ""); err != nil {
+		// The fork may use another version of the pack, which may not hide the values that the source's version hides
+		// from the caller. So the caller must have the right to read all of them.
+		if err := s.redactor.CheckUnredacted(ctx, refOf(ctx, in), ""); err != nil {
 			return nil, err
 		}
 	}
@@ -50,7 +51,7 @@ func (s *runService) DeleteRun(ctx context.Context, in *pawlv1.DeleteRunRequest)
 // DiffRuns implements pawl.v1.RunService.
 func (s *runService) DiffRuns(ctx context.Context, in *pawlv1.DiffRunsRequest) (*pawlv1.DiffRunsResponse, error) {
 	req := convert.DiffFromProto(callerOf(ctx), in)
-	if err := s.redactor.Whole(ctx, req.RunRef, req.Other); err != nil {
+	if err := s.redactor.CheckUnredacted(ctx, req.RunRef, req.Other); err != nil {
 		return nil, err
 	}
 	got, err := s.timeTravel.DiffRuns(ctx, req)
@@ -77,15 +78,15 @@ const exportPiece = 256 << 10
 
 // ExportRun implements pawl.v1.RunService.
 func (s *runService) ExportRun(in *pawlv1.ExportRunRequest, stream grpc.ServerStreamingServer[pawlv1.ExportRunResponse]) error {
-	ctx, end := s.guarded(stream.Context(), pawlv1.RunService_ExportRun_FullMethodName)
+	ctx, end := s.guardedContext(stream.Context(), pawlv1.RunService_ExportRun_FullMethodName)
 	defer end()
-	out := encoded.Pieces(exportPiece, func(piece []byte) error {
+	out := codec.NewChunkWriter(exportPiece, func(piece []byte) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		return stream.Send(&pawlv1.ExportRunResponse{Data: piece})
 	})
-	if err := s.redactor.Whole(ctx, refOf(ctx, in), ""); err != nil {
+	if err := s.redactor.CheckUnredacted(ctx, refOf(ctx, in), ""); err != nil {
 		return err
 	}
 	if err := s.timeTravel.ExportRun(ctx, refOf(ctx, in), out); err != nil {
@@ -98,7 +99,7 @@ type importRunServer = grpc.ClientStreamingServer[pawlv1.ImportRunRequest, pawlv
 
 // ImportRun implements pawl.v1.RunService.
 func (s *runService) ImportRun(stream importRunServer) error {
-	ctx, end := s.guarded(stream.Context(), pawlv1.RunService_ImportRun_FullMethodName)
+	ctx, end := s.guardedContext(stream.Context(), pawlv1.RunService_ImportRun_FullMethodName)
 	defer end()
 	first, err := stream.Recv()
 	if errors.Is(err, io.EOF) {
@@ -109,7 +110,7 @@ func (s *runService) ImportRun(stream importRunServer) error {
 	if err != nil {
 		return err
 	}
-	st, duplicate, err := s.timeTravel.ImportRun(ctx, callOf(ctx, first.GetNamespace()), &incoming{stream: stream, left: first.GetData()})
+	st, duplicate, err := s.timeTravel.ImportRun(ctx, callOf(ctx, first.GetNamespace()), &incoming{stream: stream, unread: first.GetData()})
 	if err != nil {
 		return streamEnd(ctx, err)
 	}
@@ -123,18 +124,18 @@ func (s *runService) ImportRun(stream importRunServer) error {
 // incoming is an io.Reader of the data in a stream of ImportRun requests.
 type incoming struct {
 	stream importRunServer
-	left   []byte
+	unread []byte
 }
 
 func (in *incoming) Read(b []byte) (int, error) {
-	for len(in.left) == 0 {
+	for len(in.unread) == 0 {
 		next, err := in.stream.Recv()
 		if err != nil {
 			return 0, err
 		}
-		in.left = next.GetData()
+		in.unread = next.GetData()
 	}
-	n := copy(b, in.left)
-	in.left = in.left[n:]
+	n := copy(b, in.unread)
+	in.unread = in.unread[n:]
 	return n, nil
 }

@@ -16,12 +16,9 @@ import (
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/test/bufconn"
 
-	"github.com/pawl-dev/pawl/internal/grpcapi/auditlog"
 	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
-	"github.com/pawl-dev/pawl/internal/grpcapi/calllimit"
 	"github.com/pawl-dev/pawl/internal/grpcapi/codec"
 	"github.com/pawl-dev/pawl/internal/grpcapi/decisionlink"
-	"github.com/pawl-dev/pawl/internal/grpcapi/resetlimit"
 )
 
 // streamWorkers is the number of goroutines that handle calls. They are reused, because the stack of a
@@ -29,8 +26,8 @@ import (
 // call this took 7 % of a busy server's time. If all of them are busy, a call gets a new goroutine.
 const streamWorkers = 256
 
-// Windows for received data, in bytes. They are fixed, because gRPC's own estimation sends a
-// ping in each round trip with data, and allows a connection 16 MiB.
+// These are the HTTP/2 flow-control windows for received data, in bytes. They are fixed, because gRPC's own
+// estimation sends a ping in each round trip with data, and allows a connection 16 MiB.
 const (
 	streamWindow     = 1 << 20
 	connectionWindow = 4 << 20
@@ -54,15 +51,15 @@ type Server struct {
 	validator protovalidate.Validator
 
 	// limit limits calls per principal and namespace.
-	limit *calllimit.Limiter
+	limit *callLimiter
 	// streams limits the calls that stay open.
-	streams *calllimit.Streams
+	streams *streamLimiter
 	// links makes and reads decision links. nil means that there are no links.
 	links *decisionlink.Signer
-	// own are the server's own services. On a server with a router, own has only the names of the
+	// ownServices are the server's own services. On a server with a router, ownServices has only the names of the
 	// services. plugin is the service of another package, or nil.
-	own    *Services
-	plugin *Plugin
+	ownServices *Services
+	plugin      *Plugin
 
 	tcp, unix net.Listener
 	local     *bufconn.Listener
@@ -75,7 +72,7 @@ type Server struct {
 func New(cfg Config) (*Server, error) {
 	cfg = cfg.withDefaults()
 	s := &Server{
-		cfg: cfg, edge: &edge{log: cfg.Log, metrics: newCallMetrics(cfg.Counts, cfg.Log), auditLog: auditlog.New(cfg.Audit, operations())},
+		cfg: cfg, edge: &edge{log: cfg.Log, metrics: newCallMetrics(cfg.Counts, cfg.Log), auditLog: newAuditLogger(cfg.Audit, operations())},
 		draining: make(chan struct{}),
 		// The constraints of a message are compiled when the message is first requested. Compiling all
 		// of them would take a third of the start time and 3 MB. A test checks that all of them can be
@@ -102,7 +99,7 @@ func New(cfg Config) (*Server, error) {
 // build creates the gRPC server with its services. If they are configured, it also creates the gateway
 // and the listener of the metrics.
 func (s *Server) build() error {
-	s.limit, s.streams = calllimit.New(s.cfg.RequestsPerSecond, s.cfg.Quotas), calllimit.NewStreams(s.cfg.MaxStreams, s.cfg.Quotas)
+	s.limit, s.streams = newCallLimiter(s.cfg.RequestsPerSecond, s.cfg.Quotas), newStreamLimiter(s.cfg.MaxStreams, s.cfg.Quotas)
 	s.grpc = grpc.NewServer(append(s.transport(), s.chain()...)...)
 	s.registerServices()
 	if err := s.registerPlugin(); err != nil {
@@ -127,8 +124,8 @@ func (s *Server) build() error {
 	return err
 }
 
-// A connection must stay open while it is idle. Clients ping every 20 s, even without a running call.
-// With gRPC's defaults the server would disconnect them at the third ping.
+// A connection must stay open while it is idle. Clients ping about every 10 s, even without a running call. With gRPC's
+// defaults the server would disconnect them at the third ping.
 var (
 	enforcement = keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}
 	pings       = keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}
@@ -156,7 +153,7 @@ func (s *Server) transport() []grpc.ServerOption {
 		grpc.NumStreamWorkers(streamWorkers),
 		grpc.StaticStreamWindowSize(streamWindow), grpc.StaticConnWindowSize(connectionWindow),
 		grpc.ForceServerCodecV2(codec.NewCodec(s.cfg.MaxMessageBytes)),
-		grpc.Creds(auth.NewTransportCredentials(s.keys.Config(), resetlimit.Keep)),
+		grpc.Creds(auth.NewTransportCredentials(s.keys.Config(), limitResets)),
 		grpc.MaxConcurrentStreams(s.cfg.connectionStreams()),
 	}
 }
@@ -222,8 +219,8 @@ func addrOf(ln net.Listener) string {
 	return ln.Addr().String()
 }
 
-// Serve reports SERVING and serves until [Server.Shutdown] is called. Then it returns nil. If a
-// listener fails before that, it returns the error.
+// Serve reports SERVING and serves until [Server.Shutdown] is called. Then it returns nil. On a server with a router,
+// [Server.Ready] reports SERVING instead. If a listener fails before that, it returns the error.
 func (s *Server) Serve() error {
 	served := make(chan error, 5)
 	running := 0
@@ -328,7 +325,7 @@ func (s *Server) drain() {
 	s.drainOnce.Do(func() {
 		s.health.stop()
 		close(s.draining)
-		s.own.End()
+		s.ownServices.End()
 	})
 }
 

@@ -136,7 +136,7 @@ func TestTLS(t *testing.T) {
 		c.TLSCert, c.TLSKey = a.path("server.pem"), a.path("server.key")
 	})
 	ctx := testContext(t)
-	if err := list(as(ctx, "runs:read"), dialTo(t, r.server.Addr(), credentials.NewTLS(a.client("")))); err != nil {
+	if err := list(withToken(ctx, "runs:read"), dialTo(t, r.server.Addr(), credentials.NewTLS(a.client("")))); err != nil {
 		t.Error(err)
 	}
 	if err := list(ctx, dialTo(t, r.server.Addr(), insecure.NewCredentials())); status.Code(err) != codes.Unavailable {
@@ -144,7 +144,7 @@ func TestTLS(t *testing.T) {
 	}
 	// The socket is guarded by its file mode and stays plain; tokens hold there too.
 	plain := dialTo(t, "unix://"+socket, insecure.NewCredentials())
-	if err := list(as(ctx, "runs:read"), plain); err != nil {
+	if err := list(withToken(ctx, "runs:read"), plain); err != nil {
 		t.Error(err)
 	}
 	wantError(t, list(ctx, plain), codes.Unauthenticated, "TOKEN_MISSING")
@@ -207,7 +207,7 @@ func TestBadConfig(t *testing.T) {
 		conf Config
 		want []string
 	}{
-		{"no engine", Config{}, []string{"house is required"}},
+		{"no engine", Config{}, []string{"runtime is required"}},
 		{"all at once", Config{Runtime: engine, MaxMessageBytes: -1, RequestsPerSecond: -1, MaxStreams: -1, HTTPOrigins: []string{"*"}, HTTPHosts: []string{"a/b"}},
 			[]string{"message_bytes -1", "requests_per_second -1", "streams -1", `http_origin "*"`, `http_host "a/b"`}},
 		{"address", Config{Runtime: engine, Listen: "0.0.0.0:0"}, []string{"not a loopback address", "insecure_bind"}},

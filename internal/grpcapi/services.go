@@ -10,16 +10,14 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/codec"
 	"github.com/pawl-dev/pawl/internal/grpcapi/convert"
-	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
-	"github.com/pawl-dev/pawl/internal/grpcapi/inprocess"
 	"github.com/pawl-dev/pawl/internal/grpcapi/redact"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/services"
 )
 
-// endGrace is how long streams may take to end by themselves when Services end. handoverDrain is how
-// long workers may still send answers. Both are shorter than at the end of a process, because the next
-// owner waits for the store.
+// endGrace is how long streams may take to end by themselves when Services end. handoverDrain is how long workers may
+// still send answers then. Both are shorter than the same times at the end of a process, because the next owner waits
+// for the store.
 const (
 	endGrace      = 250 * time.Millisecond
 	handoverDrain = 150 * time.Millisecond
@@ -40,7 +38,7 @@ type ServiceConfig struct {
 // Services execute calls for the runs of one store. Callers must already be authenticated
 // ([auth.WithCaller]), and the constraints must be checked. Safe for concurrent use.
 type Services struct {
-	board   *inprocess.Board
+	board   *serviceTable
 	s       *Server
 	runs    *runService
 	runtime *services.Runtime
@@ -54,7 +52,7 @@ type Services struct {
 // server's router calls them.
 func (s *Server) Services(of ServiceConfig) (*Services, error) {
 	o := s.servicesOf(of)
-	o.board.Of(&pawlv1.WorkerService_ServiceDesc).(*workerService).drainFor = handoverDrain
+	o.board.Implementation(&pawlv1.WorkerService_ServiceDesc).(*workerService).drainFor = handoverDrain
 	if of.Plugin == nil {
 		return o, nil
 	}
@@ -67,10 +65,10 @@ func (s *Server) Services(of ServiceConfig) (*Services, error) {
 }
 
 // Own returns the services of Config.Runtime.
-func (s *Server) Own() *Services { return s.own }
+func (s *Server) Own() *Services { return s.ownServices }
 
 func (s *Server) newServices(of ServiceConfig) *Services {
-	o := &Services{s: s, runtime: of.Runtime, board: inprocess.New()}
+	o := &Services{s: s, runtime: of.Runtime, board: newServiceTable()}
 	o.ends, o.end = context.WithCancelCause(context.Background())
 	return o
 }
@@ -79,15 +77,15 @@ func (s *Server) newServices(of ServiceConfig) *Services {
 func (s *Server) servicesOf(of ServiceConfig) *Services {
 	o, h := s.newServices(of), of.Runtime
 	runs := &runService{
-		engine: h.Engine, views: h.Views, blobs: h.Blobs, timeTravel: h.TimeTravel, retain: h.Retain, admission: h.Admission, watches: h.Watches, work: h.Work, auth: s.auth, draining: o.ends.Done(),
-		streams: s.streams, settings: convert.NewSettingsCache(), sent: encoded.NewRecords(), metrics: s.edge.metrics, redactor: redact.Gate{Views: h.Views},
+		engine: h.Engine, views: h.Views, blobs: h.Blobs, timeTravel: h.TimeTravel, retain: h.Retain, admission: h.Admission, waits: h.Waits, watches: h.Watches, work: h.Work, auth: s.auth, draining: o.ends.Done(),
+		streams: s.streams, settings: convert.NewSettingsCache(), sent: codec.NewRecords(), metrics: s.edge.metrics, redactor: redact.Gate{Views: h.Views},
 	}
 	o.runs = runs
 	o.board.Add(&pawlv1.PackService_ServiceDesc, &packService{packs: h.Registry})
 	o.board.Add(&pawlv1.RunService_ServiceDesc, runs)
 	o.board.Add(&pawlv1.ControlService_ServiceDesc, &controlService{server: s, runs: runs, schedules: h.Schedules})
 	o.board.Add(&pawlv1.DeliveryService_ServiceDesc, &deliveryService{server: s, subscriptions: h.Subscriptions, sends: of.Deliveries})
-	o.board.Add(&pawlv1.StoreService_ServiceDesc, newStoreService(of.Store, h.Namespaces, runs.guarded))
+	o.board.Add(&pawlv1.StoreService_ServiceDesc, newStoreService(of.Store, h.Namespaces, runs.guardedContext))
 	o.board.Add(&pawlv1.WorkerService_ServiceDesc, &workerService{runs: runs, edge: s.edge, maxMessage: s.cfg.MaxMessageBytes, drainFor: drainFor})
 	return o
 }
@@ -96,12 +94,12 @@ func (s *Server) servicesOf(of ServiceConfig) *Services {
 // server with a router, only the names of the services.
 func (s *Server) registerServices() {
 	if s.cfg.Router != nil {
-		s.own = s.routedServices()
+		s.ownServices = s.routedServices()
 	} else {
-		s.own = s.servicesOf(ServiceConfig{Runtime: s.cfg.Runtime, Deliveries: s.cfg.Deliveries, Store: s.cfg.Store})
+		s.ownServices = s.servicesOf(ServiceConfig{Runtime: s.cfg.Runtime, Deliveries: s.cfg.Deliveries, Store: s.cfg.Store})
 	}
-	for _, desc := range s.own.board.Descs() {
-		codec.Register(s.grpc, desc, s.own.board.Of(desc))
+	for _, desc := range s.ownServices.board.Descs() {
+		codec.Register(s.grpc, desc, s.ownServices.board.Implementation(desc))
 	}
 }
 
@@ -114,7 +112,7 @@ func (o *Services) Call(ctx context.Context, method string, req any) (any, error
 // error is DRAINING, so that the caller can continue at another node. If the reader is blocked, it is
 // OWNER_LOST.
 func (o *Services) Stream(method string, stream grpc.ServerStream) error {
-	return inprocess.Ending(o.ends, endGrace, stalled, stream, func(stream grpc.ServerStream) error { return o.board.Stream(method, stream) })
+	return endStream(o.ends, endGrace, stalled, stream, func(stream grpc.ServerStream) error { return o.board.Stream(method, stream) })
 }
 
 // ServeHTTP serves the requests for the plugin. After End they end soon.
@@ -123,10 +121,10 @@ func (o *Services) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	inprocess.EndingHTTP(o.ends, endGrace, w, r, o.plugin.HTTP)
+	endHTTP(o.ends, endGrace, w, r, o.plugin.HTTP)
 }
 
-// End ends streams, watches and waits with DRAINING. Clients then continue at the next owner.
+// End ends streams, watches and waits with the error DRAINING. Clients then continue at the next owner of the store.
 func (o *Services) End() {
 	o.end(draining())
 	if o.runtime != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/services"
 )
 
-// TestGRPCAtAPortForHTTP: a client of gRPC that has the address of a port for HTTP is told
-// which one is right, by a unary call and by a stream, with TLS and without.
+// TestGRPCAtAPortForHTTP: a gRPC client that uses the address of a port for HTTP gets an error with the right
+// address. This holds for a unary call and for a stream, with TLS and without.
 func TestGRPCAtAPortForHTTP(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
@@ -33,17 +33,17 @@ func TestGRPCAtAPortForHTTP(t *testing.T) {
 	secure := func(c *Config, _ *services.Config) {
 		c.TLSCert, c.TLSKey = a.path("server.pem"), a.path("server.key")
 	}
-	plain := insecure.NewCredentials()
+	creds := insecure.NewCredentials()
 	bound := func(s *Server) string { return s.Addr() }
 	for name, test := range map[string]struct {
 		options []func(*Config, *services.Config)
 		creds   credentials.TransportCredentials
 		where   func(*Server) string
 	}{
-		"loopback":   {[]func(*Config, *services.Config){loopback}, plain, bound},
+		"loopback":   {[]func(*Config, *services.Config){loopback}, creds, bound},
 		"TLS":        {[]func(*Config, *services.Config){loopback, secure}, credentials.NewTLS(a.client("")), bound},
-		"everywhere": {[]func(*Config, *services.Config){everywhere}, plain, func(s *Server) string { return "127.0.0.1:" + portOf(t, s.Addr()) }},
-		"socket":     {[]func(*Config, *services.Config){onSocket}, plain, func(*Server) string { return "unix:" + socket }},
+		"everywhere": {[]func(*Config, *services.Config){everywhere}, creds, func(s *Server) string { return "127.0.0.1:" + portOf(t, s.Addr()) }},
+		"socket":     {[]func(*Config, *services.Config){onSocket}, creds, func(*Server) string { return "unix:" + socket }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, append(test.options, ports)...)
@@ -86,7 +86,7 @@ func portOf(t *testing.T, address string) string {
 	return port
 }
 
-// TestPlainHTTP2IsForGRPCAlone: what else is asked over HTTP/2 without TLS is refused.
+// TestPlainHTTP2IsForGRPCAlone: any other request over HTTP/2 without TLS is refused.
 func TestPlainHTTP2IsForGRPCAlone(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, withGateway)

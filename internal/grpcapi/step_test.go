@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// requestStep asks for one tool call and fails the test unless it is pending.
+// requestStep requests one tool call and fails the test unless the call is pending.
 func (r *rig) requestStep(ctx context.Context, turn *pawlv1.TurnRef, tool, payload string) *pawlv1.Step {
 	r.t.Helper()
 	got, err := r.runs.RequestStep(ctx, &pawlv1.RequestStepRequest{
@@ -105,11 +105,11 @@ func TestStepMismatchFailsTheAttempt(t *testing.T) {
 	}
 }
 
-// TestResolveOfUnknownRun: for those who may answer any step it is no error.
+// TestResolveOfUnknownRun: if a principal may answer any step, an answer for an unknown run is no error.
 func TestResolveOfUnknownRun(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t, withTokens), testContext(t)
-	got, err := r.runs.ResolveStep(as(ctx, "admin"), &pawlv1.ResolveStepRequest{
+	got, err := r.runs.ResolveStep(withToken(ctx, "admin"), &pawlv1.ResolveStepRequest{
 		RunId: "01J99999999999999999999999", Step: 1, Tool: "run_tests", Attempt: 1,
 		Answer: &pawlv1.ResolveStepRequest_ResultJson{ResultJson: "1"},
 	})
@@ -118,8 +118,8 @@ func TestResolveOfUnknownRun(t *testing.T) {
 	}
 }
 
-// TestStepsHaveOneIdempotencyKey (8.5): wherever a step is told, its idempotency key
-// is the same, and no attempt is part of it.
+// TestStepsHaveOneIdempotencyKey (8.5): each message that contains a step has the same idempotency key for it.
+// The key does not contain the attempt.
 func TestStepsHaveOneIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)

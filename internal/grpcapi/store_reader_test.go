@@ -17,7 +17,7 @@ import (
 
 // endlessBackend is a store that writes until its context ends or the reader refuses its data.
 type endlessBackend struct {
-	// checked counts what a check told.
+	// checked is the number of progress reports of a check that were sent.
 	checked int
 }
 
@@ -72,7 +72,7 @@ func errorReason(err error) string {
 	return ""
 }
 
-// storeCalls are the three calls. Their client reads a few messages and then stops reading.
+// storeCalls returns the three calls by name. Their client reads a few messages and then stops reading.
 func storeCalls(s *storeService) map[string]func(ctx context.Context) error {
 	return map[string]func(ctx context.Context) error{
 		"backup": func(ctx context.Context) error {
@@ -88,8 +88,8 @@ func storeCalls(s *storeService) map[string]func(ctx context.Context) error {
 	}
 }
 
-// TestAReaderWhoStopsIsLetGo: whoever takes nothing of a backup or a check does not hold the
-// store for ever, and the next one may ask; a check goes on while its progress waits.
+// TestAReaderWhoStopsIsLetGo: a client that takes nothing of a backup or a check does not hold the store for
+// ever, and the next call is served. A check continues while its progress report waits.
 func TestAReaderWhoStopsIsLetGo(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"backup", "check"} {
@@ -115,8 +115,8 @@ func TestAReaderWhoStopsIsLetGo(t *testing.T) {
 	}
 }
 
-// TestNothingOutlivesTheRightToIt: who loses the right to a call loses the call, also while a
-// message waits to be taken, and a server that goes does not wait for it.
+// TestNothingOutlivesTheRightToIt: a caller that loses the right to a call loses the call, even while a
+// message waits for the reader. A server that stops does not wait for the reader.
 func TestNothingOutlivesTheRightToIt(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"backup", "check", "stats"} {
@@ -148,12 +148,13 @@ func TestNothingOutlivesTheRightToIt(t *testing.T) {
 	}
 }
 
-// wholeBackend is a store that is partition 3 of one.
+// wholeBackend is a store of partition 3.
 type wholeBackend struct{ endlessBackend }
 
 func (*wholeBackend) Partition() uint32 { return 3 }
 
-// TestABackupIsOfOnePartition: another one than this is not here, and is named.
+// TestABackupIsOfOnePartition: a backup of another partition gets PARTITION_NOT_FOUND. ListPartitions lists
+// the partition of this store.
 func TestABackupIsOfOnePartition(t *testing.T) {
 	t.Parallel()
 	s := newStoreService(&wholeBackend{}, func() []string { return []string{"default", "red"} }, func(ctx context.Context, _ string) (context.Context, context.CancelFunc) {

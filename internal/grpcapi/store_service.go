@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
+	"github.com/pawl-dev/pawl/internal/grpcapi/codec"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -61,7 +61,7 @@ func (s *storeService) Backup(in *pawlv1.BackupRequest, stream grpc.ServerStream
 		if in.GetPartition() != s.store.Partition() {
 			return noPartition(in.GetPartition())
 		}
-		out := encoded.Pieces(backupPiece, func(piece []byte) error {
+		out := codec.NewChunkWriter(backupPiece, func(piece []byte) error {
 			return sendWithTimeout(ctx, func() error { return stream.Send(&pawlv1.BackupResponse{Data: piece}) })
 		})
 		if err := s.store.Backup(ctx, in.GetAfter(), out); err != nil {
@@ -86,7 +86,7 @@ func (s *storeService) CheckStore(_ *pawlv1.CheckStoreRequest, stream grpc.Serve
 		send := func(answer *pawlv1.CheckStoreResponse) error {
 			return sendWithTimeout(ctx, func() error { return stream.Send(answer) })
 		}
-		counts, fault, err := s.watched(ctx, func(soFar *pawlv1.CheckCounts) error {
+		counts, fault, err := s.checkWithProgress(ctx, func(soFar *pawlv1.CheckCounts) error {
 			return send(&pawlv1.CheckStoreResponse{Answer: &pawlv1.CheckStoreResponse_Progress{Progress: soFar}})
 		})
 		switch {
@@ -99,9 +99,9 @@ func (s *storeService) CheckStore(_ *pawlv1.CheckStoreRequest, stream grpc.Serve
 	})
 }
 
-// watched checks the store. It calls tell with the progress, but the check does not wait for tell. So a
-// slow reader gets the newest counts after it has read earlier ones.
-func (s *storeService) watched(ctx context.Context, tell func(*pawlv1.CheckCounts) error) (*pawlv1.CheckCounts, *pawlv1.CheckFault, error) {
+// checkWithProgress checks the store. It calls tell with the progress, but the check does not wait for tell. While a slow
+// reader has not read the earlier counts, newer counts are dropped. If tell returns an error, the check ends with it.
+func (s *storeService) checkWithProgress(ctx context.Context, tell func(*pawlv1.CheckCounts) error) (*pawlv1.CheckCounts, *pawlv1.CheckFault, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	news, told := make(chan *pawlv1.CheckCounts, 1), make(chan error, 1)
@@ -155,8 +155,9 @@ func (s *storeService) ListPartitions(context.Context, *pawlv1.ListPartitionsReq
 // busyFor is the time after which a caller that was refused may try again.
 const busyFor = 5 * time.Second
 
-// runExclusive calls do while it holds busy. If another call holds busy, runExclusive returns an error
-// that contains what. If ctx has ended, the error is the cause of ctx.
+// runExclusive calls do while it holds the mutex busy. If another call holds the mutex, runExclusive returns an error,
+// which names the work by the text in what. If do fails after ctx has ended, and the cause of ctx is a [machine.Error],
+// runExclusive returns this cause.
 func (s *storeService) runExclusive(ctx context.Context, busy *sync.Mutex, what string, do func() error) error {
 	if s.store == nil {
 		return &machine.Error{Code: machine.CodeFailedPrecondition, Reason: "STORE_OFF", Message: "this server has no store to ask"}

@@ -12,8 +12,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/services"
 )
 
-// endlessStore writes a backup until nobody takes it, and counts until its caller has gone.
-type endlessStore struct{ begun, ended chan string }
+// endlessStore writes a backup until the reader refuses its data. Its Stats returns when the caller has gone.
+type endlessStore struct{ calls, ended chan string }
 
 func (s *endlessStore) Partition() uint32 { return 0 }
 
@@ -31,17 +31,17 @@ func (s *endlessStore) Check(context.Context, func(*pawlv1.CheckCounts) error) (
 }
 
 func (s *endlessStore) Stats(ctx context.Context) (*pawlv1.StoreStats, error) {
-	s.begun <- "stats"
+	s.calls <- "stats"
 	<-ctx.Done()
 	s.ended <- "stats"
 	return nil, ctx.Err()
 }
 
-// TestAServerThatGoesLetsTheStoreGo: a reader over a real connection that stopped in the middle
-// of a backup, and a count that takes long, hold neither the store nor the stop.
+// TestAServerThatGoesLetsTheStoreGo: a server that stops ends all calls of its store: a backup whose reader,
+// over a real connection, has stopped reading, and a count that takes long.
 func TestAServerThatGoesLetsTheStoreGo(t *testing.T) {
 	t.Parallel()
-	store := &endlessStore{begun: make(chan string, 1), ended: make(chan string, 2)}
+	store := &endlessStore{calls: make(chan string, 1), ended: make(chan string, 2)}
 	r := newRig(t, func(c *Config, _ *services.Config) { c.Store = store })
 	client := pawlv1.NewStoreServiceClient(r.conn)
 	stream, err := client.Backup(t.Context(), &pawlv1.BackupRequest{})
@@ -56,7 +56,7 @@ func TestAServerThatGoesLetsTheStoreGo(t *testing.T) {
 		_, err := client.GetStoreStats(t.Context(), &pawlv1.GetStoreStatsRequest{})
 		counted <- err
 	}()
-	<-store.begun
+	<-store.calls
 	r.services.End()
 	r.server.drain()
 	for range 2 {

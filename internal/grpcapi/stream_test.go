@@ -83,8 +83,8 @@ func TestStreamOfOneRun(t *testing.T) {
 	}
 }
 
-// TestStreamResumesAtEveryCursor: whatever the last cursor, what follows is what
-// an uninterrupted reader got, without gap or repeat.
+// TestStreamResumesAtEveryCursor: after each cursor, a reader that resumes gets what an uninterrupted reader
+// got, without a gap or a repeat.
 func TestStreamResumesAtEveryCursor(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
@@ -102,16 +102,16 @@ func TestStreamResumesAtEveryCursor(t *testing.T) {
 		pawlv1.RecordKind_RECORD_KIND_TURN_ABANDONED, pawlv1.RecordKind_RECORD_KIND_ENDED,
 	}
 	for _, req := range []*pawlv1.StreamTransitionsRequest{{Kinds: kinds}, {Kinds: kinds, RunId: one.GetRunId()}, {Kinds: kinds, RunId: two.GetRunId()}} {
-		whole := collect(t, r.stream(ctx, req))
-		if len(whole) < 5 {
-			t.Fatalf("%d items", len(whole))
+		responses := collect(t, r.stream(ctx, req))
+		if len(responses) < 5 {
+			t.Fatalf("%d items", len(responses))
 		}
-		for i, item := range whole {
+		for i, item := range responses {
 			again := proto.Clone(req).(*pawlv1.StreamTransitionsRequest)
 			again.AfterCursor = item.GetRecord().GetCursor()
 			rest := collect(t, r.stream(ctx, again))
-			if !slices.EqualFunc(rest, whole[i+1:], func(a, b *pawlv1.StreamTransitionsResponse) bool { return proto.Equal(a, b) }) {
-				t.Fatalf("after item %d of %v: %d items, want %d", i, req, len(rest), len(whole)-i-1)
+			if !slices.EqualFunc(rest, responses[i+1:], func(a, b *pawlv1.StreamTransitionsResponse) bool { return proto.Equal(a, b) }) {
+				t.Fatalf("after item %d of %v: %d items, want %d", i, req, len(rest), len(responses)-i-1)
 			}
 		}
 	}
@@ -182,7 +182,7 @@ func TestStreamFilters(t *testing.T) {
 	}
 }
 
-// TestFollow: a follower gets what is to come and is let go when its run ends.
+// TestFollow: a follower gets the records that come later. Its stream ends when its run ends.
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
@@ -204,7 +204,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestHeartbeat: a quiet stream tells how far it has looked, and resumes there.
+// TestHeartbeat: a quiet stream says up to which position it has looked. A reader can resume there.
 func TestHeartbeat(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
@@ -256,24 +256,23 @@ func TestStreamPositionsThatAreNone(t *testing.T) {
 	}
 }
 
-// TestStreamEndsWithTheRight: taking the token away ends the stream, whether it
-// reads or waits.
+// TestStreamEndsWithTheRight: a stream ends when its token is removed, whether the stream reads or waits.
 func TestStreamEndsWithTheRight(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t, withTokens), testContext(t)
-	r.start(as(ctx, "driver"))
-	reader := r.stream(as(ctx, "runs:read"), &pawlv1.StreamTransitionsRequest{Follow: true})
+	r.start(withToken(ctx, "driver"))
+	reader := r.stream(withToken(ctx, "runs:read"), &pawlv1.StreamTransitionsRequest{Follow: true})
 	next(t, reader)
-	driver := r.stream(as(ctx, "driver"), &pawlv1.StreamTransitionsRequest{Follow: true})
+	driver := r.stream(withToken(ctx, "driver"), &pawlv1.StreamTransitionsRequest{Follow: true})
 	next(t, driver)
-	kept := auth.Token{Principal: "driver", Secret: secretOf("driver"), Scopes: runtime.ScopeRunsRead}
-	if err := r.server.SetRights(Rights{Tokens: []auth.Token{kept}}); err != nil {
+	token := auth.Token{Principal: "driver", Secret: secretOf("driver"), Scopes: runtime.ScopeRunsRead}
+	if err := r.server.SetRights(Rights{Tokens: []auth.Token{token}}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := reader.Recv()
 	wantError(t, err, codes.Unauthenticated, "TOKEN_REVOKED")
-	kept.Scopes = runtime.ScopeWork
-	if err := r.server.SetRights(Rights{Tokens: []auth.Token{kept}}); err != nil {
+	token.Scopes = runtime.ScopeWork
+	if err := r.server.SetRights(Rights{Tokens: []auth.Token{token}}); err != nil {
 		t.Fatal(err)
 	}
 	_, err = driver.Recv()
@@ -286,13 +285,13 @@ func TestStreamEndsWithTheRight(t *testing.T) {
 	}
 }
 
-// TestStreamEndsWithSensitiveValues: a stream that shows them ends when its principal may
-// no longer read them, though it may still read the rest.
+// TestStreamEndsWithSensitiveValues: a stream that shows sensitive values ends when its principal may no
+// longer read them, even if it may still read the rest.
 func TestStreamEndsWithSensitiveValues(t *testing.T) {
 	t.Parallel()
 	for _, had := range []runtime.Scopes{runtime.ScopeValuesSensitive, runtime.ScopeAdmin} {
 		r, ctx := newRig(t, withTokens), testContext(t)
-		r.start(as(ctx, "driver"))
+		r.start(withToken(ctx, "driver"))
 		token := auth.Token{Principal: "reader", Secret: secretOf("reader"), Scopes: runtime.ScopeRunsRead | had}
 		set := func() {
 			t.Helper()
@@ -301,7 +300,7 @@ func TestStreamEndsWithSensitiveValues(t *testing.T) {
 			}
 		}
 		set()
-		reader := r.stream(as(ctx, "reader"), &pawlv1.StreamTransitionsRequest{Follow: true})
+		reader := r.stream(withToken(ctx, "reader"), &pawlv1.StreamTransitionsRequest{Follow: true})
 		next(t, reader)
 		token.Scopes = runtime.ScopeRunsRead
 		set()
@@ -310,8 +309,8 @@ func TestStreamEndsWithSensitiveValues(t *testing.T) {
 	}
 }
 
-// TestSlowReader: one that does not read holds up neither the run nor others,
-// and then gets everything.
+// TestSlowReader: a reader that does not read delays neither the run nor other readers. Later it gets
+// everything.
 func TestSlowReader(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
@@ -353,8 +352,8 @@ func TestStreamsAreBounded(t *testing.T) {
 	}
 }
 
-// TestDrainEndsStreamsAndWaits: the server does not wait for those who would
-// stay for ever.
+// TestDrainEndsStreamsAndWaits: a server that stops does not wait for streams and calls that would stay for
+// ever.
 func TestDrainEndsStreamsAndWaits(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
@@ -384,7 +383,8 @@ func TestDrainEndsStreamsAndWaits(t *testing.T) {
 	}
 }
 
-// TestWhyAStreamIsOver: who ended it says why, unless nobody knows whether what it asked for took effect.
+// TestWhyAStreamIsOver: if the server ended a stream, the stream has the server's reason. If it is unknown
+// whether the request took effect, the stream has that error instead.
 func TestWhyAStreamIsOver(t *testing.T) {
 	t.Parallel()
 	ctx, end := context.WithCancelCause(t.Context())
@@ -399,8 +399,8 @@ func TestWhyAStreamIsOver(t *testing.T) {
 	}
 }
 
-// TestStreamStatuses: where it is asked for, each record has the run's status behind the commit that
-// holds it, whatever else that commit holds, and wherever the stream begins.
+// TestStreamStatuses: if the caller asks for statuses, each record has the status of the run after the commit
+// that holds the record. Other records of the commit and the start of the stream do not change it.
 func TestStreamStatuses(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
@@ -414,17 +414,17 @@ func TestStreamStatuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	const running, waiting, cancelled = pawlv1.RunStatus_RUN_STATUS_RUNNING, pawlv1.RunStatus_RUN_STATUS_WAITING, pawlv1.RunStatus_RUN_STATUS_CANCELLED
-	whole := collect(t, r.stream(ctx, &pawlv1.StreamTransitionsRequest{RunId: run, Statuses: true, Kinds: kinds}))
-	for i, want := range map[int]pawlv1.RunStatus{0: running, len(whole) - 2: waiting, len(whole) - 1: cancelled} {
-		if got := whole[i].GetStatus(); got != want {
-			t.Errorf("item %d: %v, want %v: %v", i, got, want, whole[i].GetRecord())
+	responses := collect(t, r.stream(ctx, &pawlv1.StreamTransitionsRequest{RunId: run, Statuses: true, Kinds: kinds}))
+	for i, want := range map[int]pawlv1.RunStatus{0: running, len(responses) - 2: waiting, len(responses) - 1: cancelled} {
+		if got := responses[i].GetStatus(); got != want {
+			t.Errorf("item %d: %v, want %v: %v", i, got, want, responses[i].GetRecord())
 		}
 	}
-	for i, item := range whole {
+	for i, item := range responses {
 		after := item.GetRecord().GetSeq()
 		rest := collect(t, r.stream(ctx, &pawlv1.StreamTransitionsRequest{RunId: run, Statuses: true, Kinds: kinds, AfterSeq: after}))
-		if !slices.EqualFunc(rest, whole[i+1:], func(a, b *pawlv1.StreamTransitionsResponse) bool { return proto.Equal(a, b) }) {
-			t.Errorf("behind record %d: %v, want %v", after, rest, whole[i+1:])
+		if !slices.EqualFunc(rest, responses[i+1:], func(a, b *pawlv1.StreamTransitionsResponse) bool { return proto.Equal(a, b) }) {
+			t.Errorf("behind record %d: %v, want %v", after, rest, responses[i+1:])
 		}
 	}
 	for _, item := range collect(t, r.stream(ctx, &pawlv1.StreamTransitionsRequest{RunId: run})) {
@@ -440,7 +440,7 @@ func TestStreamOfAHeldCall(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
 	r.register1(ctx, "", controlled("held", `"max_tokens": 1000, "tools": {"run_tests": {"approve": "always"}}`))
-	run := r.begun(ctx, "", "held", "a").GetRunId()
+	run := r.startRun(ctx, "", "held", "a").GetRunId()
 	items := collect(t, r.stream(ctx, &pawlv1.StreamTransitionsRequest{RunId: run, Kinds: []pawlv1.RecordKind{pawlv1.RecordKind_RECORD_KIND_STEP_REQUESTED}}))
 	if len(items) != 1 {
 		t.Fatalf("%d calls", len(items))

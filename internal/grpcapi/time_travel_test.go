@@ -98,7 +98,7 @@ func textWrite(name, text string) *pawlv1.ArtifactWrite {
 	return &pawlv1.ArtifactWrite{Name: name, Value: &pawlv1.ArtifactValue{Value: &pawlv1.ArtifactValue_Text{Text: text}}}
 }
 
-// TestListSnapshots: the run as of each record, with the values of then.
+// TestListSnapshots: the list has the run as it was at each record, with the values of that time.
 func TestListSnapshots(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
@@ -159,7 +159,7 @@ func TestExportIsInPieces(t *testing.T) {
 	wantError(t, err, codes.NotFound, "RUN_NOT_FOUND")
 }
 
-// TestImportOfNothing: what is no export is refused, whatever its pieces.
+// TestImportOfNothing: data that is no export is refused, and so is a stream without data.
 func TestImportOfNothing(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)

@@ -47,8 +47,8 @@ var besidesTheRun = map[string]proto.Message{
 	"RaiseBudget": &pawlv1.RaiseBudgetRequest{MaxTokens: 1, Reason: "needed"},
 }
 
-// naming is a sound request of a method about a run.
-func naming(t *testing.T, method string, input protoreflect.MessageDescriptor, run string) proto.Message {
+// requestNaming is a sound request of a method about a run.
+func requestNaming(t *testing.T, method string, input protoreflect.MessageDescriptor, run string) proto.Message {
 	t.Helper()
 	form, err := protoregistry.GlobalTypes.FindMessageByName(input.FullName())
 	if err != nil {
@@ -84,7 +84,7 @@ type aboutRuns struct {
 func TestAnswersAboutUnknownRuns(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t, withTokens, withDeletions(t)), testContext(t)
-	known := r.start(as(ctx, "driver")).GetRun().GetRunId()
+	known := r.start(withToken(ctx, "driver")).GetRun().GetRunId()
 	promises, seen := promisedScopes(t), 0
 	eachMethod(func(m protoreflect.MethodDescriptor, path string) {
 		if m.Input().Fields().ByName("run_id") == nil {
@@ -92,9 +92,9 @@ func TestAnswersAboutUnknownRuns(t *testing.T) {
 		}
 		seen++
 		about(t, known, aboutRuns{method: string(m.Name()), allows: promises[path], scopes: auth.EveryScope, ask: func(scope runtime.Scopes, run string) error {
-			bounded, stop := context.WithCancel(as(ctx, scope.String()))
+			bounded, stop := context.WithCancel(withToken(ctx, scope.String()))
 			defer stop()
-			return call(bounded, r.conn, m, path, naming(t, string(m.Name()), m.Input(), run))
+			return call(bounded, r.conn, m, path, requestNaming(t, string(m.Name()), m.Input(), run))
 		}})
 	})
 	if seen < 30 {

@@ -17,26 +17,26 @@ import (
 	"github.com/pawl-dev/pawl/test/testkit/jsonvalues"
 )
 
-// chauffeur is a caller that drives its run itself, over one of the ways to do so.
-type chauffeur struct {
+// runDriver is a caller that drives its run itself, over one of the ways to do so.
+type runDriver struct {
 	step    func(*pawlv1.RequestStepRequest) (*pawlv1.RequestStepResponse, error)
 	resolve func(*pawlv1.ResolveStepRequest) (*pawlv1.ResolveStepResponse, error)
 	emit    func(*pawlv1.EmitEventRequest) (*pawlv1.EmitEventResponse, error)
 }
 
-// posted makes a call over HTTP whose JSON is real JSON.
-func posted[T proto.Message](ctx context.Context, r *rig, path, body string, into T) (T, error) {
+// post makes a call over HTTP whose JSON is real JSON.
+func post[T proto.Message](ctx context.Context, r *rig, path, body string, response T) (T, error) {
 	got := r.httpCall(ctx, http.MethodPost, path, body)
 	said, err := io.ReadAll(got.Body)
 	if err != nil || got.StatusCode != http.StatusOK {
-		return into, fmt.Errorf("%d %s %w", got.StatusCode, said, err)
+		return response, fmt.Errorf("%d %s %w", got.StatusCode, said, err)
 	}
-	return into, protojson.Unmarshal(said, into)
+	return response, protojson.Unmarshal(said, response)
 }
 
 // drivers are the ways in which a run is driven.
-func (r *rig) drivers(ctx context.Context) map[string]chauffeur {
-	return map[string]chauffeur{
+func (r *rig) drivers(ctx context.Context) map[string]runDriver {
+	return map[string]runDriver{
 		"calls": {
 			func(in *pawlv1.RequestStepRequest) (*pawlv1.RequestStepResponse, error) {
 				return r.runs.RequestStep(ctx, in)
@@ -48,15 +48,15 @@ func (r *rig) drivers(ctx context.Context) map[string]chauffeur {
 		},
 		"HTTP": {
 			func(in *pawlv1.RequestStepRequest) (*pawlv1.RequestStepResponse, error) {
-				return posted(ctx, r, fmt.Sprintf("/v1/runs/%s/turns/%d/steps", in.GetRunId(), in.GetTurnSeq()), fmt.Sprintf(`{"attempt":%d,"turnToken":%q,"requests":[{"tool":%q,"payload":%s}]}`,
+				return post(ctx, r, fmt.Sprintf("/v1/runs/%s/turns/%d/steps", in.GetRunId(), in.GetTurnSeq()), fmt.Sprintf(`{"attempt":%d,"turnToken":%q,"requests":[{"tool":%q,"payload":%s}]}`,
 					in.GetAttempt(), in.GetTurnToken(), in.GetRequests()[0].GetTool(), in.GetRequests()[0].GetPayloadJson()), &pawlv1.RequestStepResponse{})
 			},
 			func(in *pawlv1.ResolveStepRequest) (*pawlv1.ResolveStepResponse, error) {
-				return posted(ctx, r, fmt.Sprintf("/v1/runs/%s/steps/%d:resolve", in.GetRunId(), in.GetStep()), fmt.Sprintf(`{"tool":%q,"attempt":%d,"turnToken":%q,"result":%s}`,
+				return post(ctx, r, fmt.Sprintf("/v1/runs/%s/steps/%d:resolve", in.GetRunId(), in.GetStep()), fmt.Sprintf(`{"tool":%q,"attempt":%d,"turnToken":%q,"result":%s}`,
 					in.GetTool(), in.GetAttempt(), in.GetTurnToken(), in.GetResultJson()), &pawlv1.ResolveStepResponse{})
 			},
 			func(in *pawlv1.EmitEventRequest) (*pawlv1.EmitEventResponse, error) {
-				return posted(ctx, r, "/v1/runs/"+in.GetRunId()+"/events", fmt.Sprintf(`{"event":%q,"turnToken":%q,"artifacts":[{"name":%q,"value":{"json":%s}}]}`,
+				return post(ctx, r, "/v1/runs/"+in.GetRunId()+"/events", fmt.Sprintf(`{"event":%q,"turnToken":%q,"artifacts":[{"name":%q,"value":{"json":%s}}]}`,
 					in.GetEvent(), in.GetTurnToken(), in.GetArtifacts()[0].GetName(), in.GetArtifacts()[0].GetValue().GetJson()), &pawlv1.EmitEventResponse{})
 			},
 		},
@@ -110,7 +110,7 @@ func TestValuesOfDrivenRuns(t *testing.T) {
 					"the step": step.GetPayloadJson(), "the record of the event": moved.GetTransition().GetTransition().GetArtifactsWritten()[0].GetValue().GetJson(),
 				})
 				r.recorded(ctx, t, turn.GetRunId(), v.Text)
-				r.held(ctx, t, d, v.Text)
+				r.checkHeldCall(ctx, t, d, v.Text)
 			})
 		}
 	}
@@ -144,9 +144,9 @@ func (r *rig) recorded(ctx context.Context, t *testing.T, run, text string) {
 	wantSame(t, text, seen)
 }
 
-// held: of a call that is held the approver is shown the value, and the digest, by which it is
+// checkHeldCall: of a call that is held the approver is shown the value, and the digest, by which it is
 // approved, is that of what is shown.
-func (r *rig) held(ctx context.Context, t *testing.T, d chauffeur, text string) {
+func (r *rig) checkHeldCall(ctx context.Context, t *testing.T, d runDriver, text string) {
 	t.Helper()
 	started := startRequest()
 	started.Pack = "held"
@@ -194,7 +194,7 @@ func mustStart(ctx context.Context, t *testing.T, r *rig, req *pawlv1.StartRunRe
 func wantSame(t *testing.T, text string, seen map[string]string) {
 	t.Helper()
 	for what, value := range seen {
-		if !jsonvalues.Same(value, text) {
+		if !jsonvalues.Equal(value, text) {
 			t.Errorf("%s has %s", what, value)
 		}
 	}

@@ -17,10 +17,10 @@ type note struct {
 	// title is one line. facts are further lines.
 	title string
 	facts []string
-	// arguments are the arguments of a held call in a readable form. It is "" if the message does not
-	// contain them.
+	// arguments are the arguments of the tool call that waits for approval, in a readable form. It is "" if the
+	// message does not contain them.
 	arguments string
-	// link is the decision link of the held call. It is "" if the message has none.
+	// link is the decision link for the tool call that waits for approval. It is "" if the message has none.
 	link string
 }
 
@@ -28,30 +28,30 @@ type note struct {
 // 3000 characters. The page of the link shows the full arguments.
 const maxNoteArguments = 2500
 
-// noteOf returns the content of the message about a record. It returns false if the record is a call
-// that does not need the decision of a person. Then no message is sent.
+// noteOf returns the content of the message about a record. ok is false if the record is a tool call that does not
+// need a person's decision; then no message is sent.
 func noteOf(record *pawlv1.Record, link string, ends time.Time) (note, bool) {
 	run := "Run " + record.GetRunId()
-	asked := record.GetStepRequested()
-	if asked == nil {
+	requested := record.GetStepRequested()
+	if requested == nil {
 		kind := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(kindOf(record).String(), "RECORD_KIND_"), "_", " "))
 		return note{title: fmt.Sprintf("%s: %s", run, kind), facts: []string{"Record " + fmt.Sprint(record.GetSeq())}}, true
 	}
-	if asked.GetHold() == nil {
+	if requested.GetHold() == nil {
 		return note{}, false
 	}
 	n := note{
-		title: "Approve a call of " + asked.GetTool() + "?", link: link, arguments: clipped(decisionlink.Arguments(asked.GetPayloadJson())),
-		facts: []string{fmt.Sprintf("%s, step %d", run, asked.GetStep())},
+		title: "Approve a call of " + requested.GetTool() + "?", link: link, arguments: clipped(decisionlink.Arguments(requested.GetPayloadJson())),
+		facts: []string{fmt.Sprintf("%s, step %d", run, requested.GetStep())},
 	}
-	if asked.GetDeadline() != nil {
-		n.facts = append(n.facts, "Decide until "+shortTime(asked.GetDeadline().AsTime()))
+	if requested.GetDeadline() != nil {
+		n.facts = append(n.facts, "Decide until "+shortTime(requested.GetDeadline().AsTime()))
 	}
 	if !ends.IsZero() {
 		n.facts = append(n.facts, "The link ends "+shortTime(ends))
 	}
 	if link == "" {
-		n.facts = append(n.facts, fmt.Sprintf("Decide with: pawl approvals show %s %d", record.GetRunId(), asked.GetStep()))
+		n.facts = append(n.facts, fmt.Sprintf("Decide with: pawl approvals show %s %d", record.GetRunId(), requested.GetStep()))
 	}
 	return n, true
 }
@@ -92,8 +92,8 @@ func (n note) write(format machine.MessageFormat) (mediaType string, body []byte
 // object is a JSON object of a message to Slack or Teams.
 type object map[string]any
 
-// slack returns a message with blocks. All text of the run is in elements without markup, so that a
-// model cannot create a link or a mention.
+// slack returns a message with blocks. All text of the run is in elements without markup, or is escaped, so that a model
+// cannot create a link or a mention.
 func (n note) slack() object {
 	plain := func(text string) object { return object{"type": "plain_text", "text": text} }
 	parts := []object{{"type": "rich_text_section", "elements": []object{{"type": "text", "text": strings.Join(n.facts, "\n")}}}}

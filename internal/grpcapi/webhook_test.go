@@ -16,10 +16,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/services"
 )
 
-// sends notes what it is told.
-type sends struct{ served, stopped, resent chan machine.SubscriptionKey }
+// sends records the calls that it receives.
+type sends struct{ subscriptions, stopped, resent chan machine.SubscriptionKey }
 
-func (s *sends) Serve(key machine.SubscriptionKey) { s.served <- key }
+func (s *sends) Serve(key machine.SubscriptionKey) { s.subscriptions <- key }
 func (s *sends) Stop(key machine.SubscriptionKey)  { s.stopped <- key }
 func (s *sends) Resend(_ context.Context, key machine.SubscriptionKey, _ uint64) error {
 	s.resent <- key
@@ -40,29 +40,29 @@ func TestWebhookIsKept(t *testing.T) {
 	t.Parallel()
 	var to sends
 	r, ctx := newRig(t, withTokens, withSends(&to)), testContext(t)
-	mine, other, admin := as(ctx, "driver"), as(ctx, "runs:read"), as(ctx, "admin")
+	ownCtx, other, admin := withToken(ctx, "driver"), withToken(ctx, "runs:read"), withToken(ctx, "admin")
 	put := &pawlv1.PutWebhookRequest{
 		WebhookId: "audit", Url: "https://example.com/hook", Secret: secretText(24),
 		Filter: &pawlv1.RunFilter{Pack: "loop", State: "work", Labels: map[string]string{"team": "a"}, Statuses: []pawlv1.RunStatus{pawlv1.RunStatus_RUN_STATUS_RUNNING}},
 		Kinds:  []pawlv1.RecordKind{pawlv1.RecordKind_RECORD_KIND_ENDED},
 	}
-	made, err := r.deliveries().PutWebhook(mine, put)
-	if err != nil || !made.GetCreated() || made.GetWebhook().GetOwner() != "driver" || !proto.Equal(made.GetWebhook().GetFilter(), put.GetFilter()) {
-		t.Fatalf("made %v, %v", made, err)
+	created, err := r.deliveries().PutWebhook(ownCtx, put)
+	if err != nil || !created.GetCreated() || created.GetWebhook().GetOwner() != "driver" || !proto.Equal(created.GetWebhook().GetFilter(), put.GetFilter()) {
+		t.Fatalf("made %v, %v", created, err)
 	}
-	key := <-to.served
+	key := <-to.subscriptions
 	if sub, err := r.engine.Subscriptions.Subscription(ctx, key); err != nil || len(sub.Secret) != 24 {
 		t.Fatalf("stored %v", err)
 	}
 	put.Secret, put.Url = "", "https://example.com/other"
-	changed, err := r.deliveries().PutWebhook(mine, put)
-	if err != nil || changed.GetCreated() || changed.GetWebhook().GetUrl() != put.GetUrl() || changed.GetWebhook().GetCursor() != made.GetWebhook().GetCursor() {
+	changed, err := r.deliveries().PutWebhook(ownCtx, put)
+	if err != nil || changed.GetCreated() || changed.GetWebhook().GetUrl() != put.GetUrl() || changed.GetWebhook().GetCursor() != created.GetWebhook().GetCursor() {
 		t.Fatalf("changed %v, %v", changed, err)
 	}
-	if sub, err := r.engine.Subscriptions.Subscription(ctx, <-to.served); err != nil || len(sub.Secret) != 24 {
+	if sub, err := r.engine.Subscriptions.Subscription(ctx, <-to.subscriptions); err != nil || len(sub.Secret) != 24 {
 		t.Fatalf("the secret was not kept: %v", err)
 	}
-	got, err := r.deliveries().GetWebhook(mine, &pawlv1.GetWebhookRequest{WebhookId: "audit"})
+	got, err := r.deliveries().GetWebhook(ownCtx, &pawlv1.GetWebhookRequest{WebhookId: "audit"})
 	if err != nil || !proto.Equal(got.GetWebhook(), changed.GetWebhook()) || strings.Contains(got.String(), "kkk") {
 		t.Fatalf("got %v, %v", got, err)
 	}
@@ -75,7 +75,7 @@ func TestWebhookIsKept(t *testing.T) {
 	for _, c := range []struct {
 		ctx  context.Context
 		want int
-	}{{mine, 1}, {other, 0}, {admin, 1}} {
+	}{{ownCtx, 1}, {other, 0}, {admin, 1}} {
 		hooks, err := r.deliveries().ListWebhooks(c.ctx, &pawlv1.ListWebhooksRequest{})
 		all, err2 := r.deliveries().ListDeliveries(c.ctx, &pawlv1.ListDeliveriesRequest{})
 		if err != nil || err2 != nil || len(hooks.GetWebhooks()) != c.want || len(all.GetDeliveries()) != c.want {
@@ -120,12 +120,12 @@ func TestWebhooksThatAreRefused(t *testing.T) {
 	wantError(t, err, codes.FailedPrecondition, "DELIVERIES_OFF")
 }
 
-// TestRecordFeed: the records behind a position as CloudEvents, as the owner reads
-// them, and only while that one may.
+// TestRecordFeed: the feed has the records after a position as CloudEvents, as the owner reads them, and only
+// while the owner may read them.
 func TestRecordFeed(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t, withTokens), testContext(t)
-	turn := r.drive(as(ctx, "driver"), r.start(as(ctx, "driver")).GetTurn(), 2)
+	turn := r.drive(withToken(ctx, "driver"), r.start(withToken(ctx, "driver")).GetTurn(), 2)
 	sub := &machine.Subscription{SubscriptionKey: machine.SubscriptionKey{Kind: machine.SubscriptionWebhook, ID: "w"}, Owner: "driver"}
 	feed, err := r.services.RecordFeed(ctx, sub)
 	if err != nil {
@@ -136,7 +136,7 @@ func TestRecordFeed(t *testing.T) {
 	if err != nil || len(events) != 3 {
 		t.Fatalf("events %v, %v", events, err)
 	}
-	page, err := r.runs.ListTransitions(as(ctx, "driver"), &pawlv1.ListTransitionsRequest{RunId: turn.GetRunId()})
+	page, err := r.runs.ListTransitions(withToken(ctx, "driver"), &pawlv1.ListTransitionsRequest{RunId: turn.GetRunId()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,16 +171,16 @@ func TestRecordFeed(t *testing.T) {
 	}
 }
 
-// TestDeadLetters: page by page, with and without bodies, for the owner and admin.
+// TestDeadLetters: the owner and admin can list dead letters page by page, with and without bodies.
 func TestDeadLetters(t *testing.T) {
 	t.Parallel()
 	var to sends
 	r, ctx := newRig(t, withTokens, withSends(&to)), testContext(t)
-	mine, other, admin := as(ctx, "driver"), as(ctx, "runs:read"), as(ctx, "admin")
-	if _, err := r.deliveries().PutWebhook(mine, &pawlv1.PutWebhookRequest{WebhookId: "w", Url: "https://example.com", Secret: secretText(32)}); err != nil {
+	ownCtx, other, admin := withToken(ctx, "driver"), withToken(ctx, "runs:read"), withToken(ctx, "admin")
+	if _, err := r.deliveries().PutWebhook(ownCtx, &pawlv1.PutWebhookRequest{WebhookId: "w", Url: "https://example.com", Secret: secretText(32)}); err != nil {
 		t.Fatal(err)
 	}
-	key := <-to.served
+	key := <-to.subscriptions
 	for n := range uint64(5) {
 		before, err := r.engine.Subscriptions.Subscription(ctx, key)
 		if err != nil {
@@ -219,20 +219,20 @@ func TestDeadLetters(t *testing.T) {
 	wantError(t, err, codes.NotFound, "DELIVERY_NOT_FOUND")
 	_, err = r.deliveries().ResendDeadLetter(other, &pawlv1.ResendDeadLetterRequest{DeliveryRef: ref, N: 1})
 	wantError(t, err, codes.NotFound, "DELIVERY_NOT_FOUND")
-	if _, err := r.deliveries().ResendDeadLetter(mine, &pawlv1.ResendDeadLetterRequest{DeliveryRef: ref, N: 1}); err != nil || <-to.resent != key {
+	if _, err := r.deliveries().ResendDeadLetter(ownCtx, &pawlv1.ResendDeadLetterRequest{DeliveryRef: ref, N: 1}); err != nil || <-to.resent != key {
 		t.Fatalf("resent: %v", err)
 	}
 	_, err = r.deliveries().DiscardDeadLetter(other, &pawlv1.DiscardDeadLetterRequest{DeliveryRef: ref, N: 2})
 	wantError(t, err, codes.NotFound, "DELIVERY_NOT_FOUND")
-	if _, err := r.deliveries().DiscardDeadLetter(mine, &pawlv1.DiscardDeadLetterRequest{DeliveryRef: ref, N: 2}); err != nil {
+	if _, err := r.deliveries().DiscardDeadLetter(ownCtx, &pawlv1.DiscardDeadLetterRequest{DeliveryRef: ref, N: 2}); err != nil {
 		t.Fatalf("discarded: %v", err)
 	}
-	_, err = r.deliveries().DiscardDeadLetter(mine, &pawlv1.DiscardDeadLetterRequest{DeliveryRef: ref, N: 2})
+	_, err = r.deliveries().DiscardDeadLetter(ownCtx, &pawlv1.DiscardDeadLetterRequest{DeliveryRef: ref, N: 2})
 	wantError(t, err, codes.NotFound, "DEAD_LETTER_NOT_FOUND")
-	if left, err := r.deliveries().ListDeadLetters(mine, &pawlv1.ListDeadLettersRequest{DeliveryRef: ref}); err != nil || len(left.GetDeadLetters()) != 4 || left.GetDeadLetters()[1].GetN() != 3 {
-		t.Fatalf("left: %v, %v", left, err)
+	if remaining, err := r.deliveries().ListDeadLetters(ownCtx, &pawlv1.ListDeadLettersRequest{DeliveryRef: ref}); err != nil || len(remaining.GetDeadLetters()) != 4 || remaining.GetDeadLetters()[1].GetN() != 3 {
+		t.Fatalf("left: %v, %v", remaining, err)
 	}
-	troubled, err := r.deliveries().ListDeliveries(mine, &pawlv1.ListDeliveriesRequest{Troubled: true})
+	troubled, err := r.deliveries().ListDeliveries(ownCtx, &pawlv1.ListDeliveriesRequest{Troubled: true})
 	if err != nil || len(troubled.GetDeliveries()) != 1 || troubled.GetDeliveries()[0].GetDeadLetters() != 5 {
 		t.Fatalf("troubled %v, %v", troubled, err)
 	}

@@ -9,8 +9,8 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// TestRequestsTogether: requests that share a message, the registration's included, are
-// each taken in their order and each have their receipt.
+// TestRequestsTogether: requests that share a message, with the registration among them, are taken in order.
+// Each has its own receipt.
 func TestRequestsTogether(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
@@ -63,12 +63,11 @@ func TestRequestsTogether(t *testing.T) {
 	}
 }
 
-// TestTooManyTogether: a message with more requests than are taken is refused, request
-// by request.
+// TestTooManyTogether: if a message has more requests than the server takes, each of them is refused.
 func TestTooManyTogether(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
-	h := r.hand(ctx, registration("flood"))
+	h := r.registerWorker(ctx, registration("flood"))
 	message := &pawlv1.WorkRequest{Id: 1}
 	for id := range uint64(maxBatch) {
 		message.More = append(message.More, &pawlv1.WorkRequest{Id: id + 2})
@@ -87,7 +86,7 @@ func TestTooManyTogether(t *testing.T) {
 	})
 }
 
-// countedStream counts the messages that it is sent.
+// countedStream counts the messages that are sent on it.
 type countedStream struct {
 	grpc.ServerStream
 	first    *pawlv1.WorkResponse
@@ -107,8 +106,8 @@ func (s *countedStream) Send(m *pawlv1.WorkResponse) error {
 	return nil
 }
 
-// TestResponsesTogether: what waits goes in one message, in order, within its bounds,
-// and only to workers that read it.
+// TestResponsesTogether: responses that wait go in one message, in order and within its bounds, and only to
+// workers that can read it.
 func TestResponsesTogether(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -148,9 +147,9 @@ func TestResponsesTogether(t *testing.T) {
 	}
 }
 
-// TestRegistrationIsAnsweredAlone: what a worker is told right after it registered, here the
-// answers of a turn that it keeps, comes in a message behind: who waits for the registration
-// reads no other response of its message.
+// TestRegistrationIsAnsweredAlone: the answer to a registration is alone in its message, because a worker that
+// waits for it reads no other response in that message. Other responses, here the answers of a turn that the
+// worker keeps, come in a later message.
 func TestRegistrationIsAnsweredAlone(t *testing.T) {
 	t.Parallel()
 	link, stream := newWorkStream(nil), &countedStream{}
@@ -167,8 +166,8 @@ func TestRegistrationIsAnsweredAlone(t *testing.T) {
 	}
 }
 
-// TestBriefReceipts: a worker that registers so is told of a completion only that it was
-// taken, or why not; what it cannot go on without it is told.
+// TestBriefReceipts: a worker can register for compact receipts. The receipt of its completion then says only
+// that the completion was taken, or why not. Receipts that the worker needs to go on are complete.
 func TestBriefReceipts(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)

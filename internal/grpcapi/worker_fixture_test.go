@@ -13,23 +13,23 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// hand is a worker at the other end of a stream.
-type hand struct {
+// testWorker is a worker at the other end of a stream.
+type testWorker struct {
 	t      testing.TB
 	stream grpc.BidiStreamingClient[pawlv1.WorkRequest, pawlv1.WorkResponse]
 	hangUp context.CancelFunc
 	ids    uint64
-	// got are the responses; its end is told by failed.
-	got        chan *pawlv1.WorkResponse
-	failed     chan error
-	turns      []*pawlv1.TurnAssignment
-	steps      []*pawlv1.StepAssignment
-	revoked    []*pawlv1.Revocation
-	left       []*pawlv1.RunUnserved
-	answers    []*pawlv1.StepAnswers
-	receipts   []*pawlv1.WorkReceipt
-	drains     []*pawlv1.ServerDrain
-	registered *pawlv1.WorkerRegistered
+	// responses receives the responses of the stream. failed receives the error at its end.
+	responses    chan *pawlv1.WorkResponse
+	failed       chan error
+	turns        []*pawlv1.TurnAssignment
+	steps        []*pawlv1.StepAssignment
+	revoked      []*pawlv1.Revocation
+	unservedRuns []*pawlv1.RunUnserved
+	answers      []*pawlv1.StepAnswers
+	receipts     []*pawlv1.WorkReceipt
+	serverDrains []*pawlv1.ServerDrain
+	registered   *pawlv1.WorkerRegistered
 }
 
 func registration(id string) *pawlv1.WorkerRegistration {
@@ -37,7 +37,7 @@ func registration(id string) *pawlv1.WorkerRegistration {
 }
 
 // open begins a stream and sends its first request.
-func (r *rig) open(ctx context.Context, first *pawlv1.WorkRequest) *hand {
+func (r *rig) open(ctx context.Context, first *pawlv1.WorkRequest) *testWorker {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(ctx)
 	r.t.Cleanup(cancel)
@@ -45,7 +45,7 @@ func (r *rig) open(ctx context.Context, first *pawlv1.WorkRequest) *hand {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	h := &hand{t: r.t, stream: stream, hangUp: cancel, got: make(chan *pawlv1.WorkResponse, 1024), failed: make(chan error, 1)}
+	h := &testWorker{t: r.t, stream: stream, hangUp: cancel, responses: make(chan *pawlv1.WorkResponse, 1024), failed: make(chan error, 1)}
 	go func() {
 		for {
 			m, err := stream.Recv()
@@ -54,19 +54,19 @@ func (r *rig) open(ctx context.Context, first *pawlv1.WorkRequest) *hand {
 				return
 			}
 			for _, one := range append([]*pawlv1.WorkResponse{m}, m.GetMore()...) {
-				h.got <- one
+				h.responses <- one
 			}
 		}
 	}()
-	// One that is refused at once may have ended before anything goes: receiving tells why.
+	// A refused stream may have ended before anything is sent. Receiving then returns the reason.
 	if err := stream.Send(first); err != nil && !errors.Is(err, io.EOF) {
 		r.t.Fatal(err)
 	}
 	return h
 }
 
-// hand registers a worker of everything with one credit of each kind.
-func (r *rig) hand(ctx context.Context, reg *pawlv1.WorkerRegistration) *hand {
+// registerWorker registers a worker that serves everything, with one credit of each kind.
+func (r *rig) registerWorker(ctx context.Context, reg *pawlv1.WorkerRegistration) *testWorker {
 	r.t.Helper()
 	h := r.open(ctx, &pawlv1.WorkRequest{
 		Credits: &pawlv1.WorkCredits{Turns: 1, Steps: 1}, Item: &pawlv1.WorkRequest_Register{Register: reg},
@@ -75,17 +75,17 @@ func (r *rig) hand(ctx context.Context, reg *pawlv1.WorkerRegistration) *hand {
 	return h
 }
 
-// patience bounds every wait for what must come; none of them takes near as long, on a
-// machine that has time.
+// patience bounds every wait for something that must come. On a machine that is not overloaded, each wait is
+// much shorter.
 const patience = 60 * time.Second
 
-// until takes responses until done.
-func (h *hand) until(what string, done func() bool) {
+// until receives responses until done returns true.
+func (h *testWorker) until(what string, done func() bool) {
 	h.t.Helper()
 	late := time.After(patience)
 	for !done() {
 		select {
-		case m := <-h.got:
+		case m := <-h.responses:
 			h.keep(m)
 		case err := <-h.failed:
 			h.failed <- err
@@ -96,7 +96,7 @@ func (h *hand) until(what string, done func() bool) {
 	}
 }
 
-func (h *hand) keep(m *pawlv1.WorkResponse) {
+func (h *testWorker) keep(m *pawlv1.WorkResponse) {
 	switch item := m.GetItem().(type) {
 	case *pawlv1.WorkResponse_Registered:
 		h.registered = item.Registered
@@ -105,7 +105,7 @@ func (h *hand) keep(m *pawlv1.WorkResponse) {
 	case *pawlv1.WorkResponse_Step:
 		h.steps = append(h.steps, item.Step)
 	case *pawlv1.WorkResponse_RunUnserved:
-		h.left = append(h.left, item.RunUnserved)
+		h.unservedRuns = append(h.unservedRuns, item.RunUnserved)
 	case *pawlv1.WorkResponse_Revoked:
 		h.revoked = append(h.revoked, item.Revoked)
 	case *pawlv1.WorkResponse_StepAnswers:
@@ -113,11 +113,11 @@ func (h *hand) keep(m *pawlv1.WorkResponse) {
 	case *pawlv1.WorkResponse_Receipt:
 		h.receipts = append(h.receipts, item.Receipt)
 	case *pawlv1.WorkResponse_Drain:
-		h.drains = append(h.drains, item.Drain)
+		h.serverDrains = append(h.serverDrains, item.Drain)
 	}
 }
 
-func (h *hand) turn() *pawlv1.TurnAssignment {
+func (h *testWorker) turn() *pawlv1.TurnAssignment {
 	h.t.Helper()
 	h.until("turn", func() bool { return len(h.turns) > 0 })
 	next := h.turns[0]
@@ -125,7 +125,7 @@ func (h *hand) turn() *pawlv1.TurnAssignment {
 	return next
 }
 
-func (h *hand) step() *pawlv1.StepAssignment {
+func (h *testWorker) step() *pawlv1.StepAssignment {
 	h.t.Helper()
 	h.until("step", func() bool { return len(h.steps) > 0 })
 	next := h.steps[0]
@@ -134,7 +134,7 @@ func (h *hand) step() *pawlv1.StepAssignment {
 }
 
 // send sends a request and returns its id.
-func (h *hand) send(req *pawlv1.WorkRequest) uint64 {
+func (h *testWorker) send(req *pawlv1.WorkRequest) uint64 {
 	h.t.Helper()
 	h.ids++
 	req.Id = h.ids
@@ -145,12 +145,12 @@ func (h *hand) send(req *pawlv1.WorkRequest) uint64 {
 }
 
 // receipt waits for the receipt of a request.
-func (h *hand) receipt(id uint64) (*pawlv1.WorkReceipt, error) {
+func (h *testWorker) receipt(id uint64) (*pawlv1.WorkReceipt, error) {
 	h.t.Helper()
 	late := time.After(patience)
 	for {
 		select {
-		case m := <-h.got:
+		case m := <-h.responses:
 			r := m.GetReceipt()
 			if r.GetId() == id && r != nil {
 				return r, status.FromProto(r.GetError()).Err()
@@ -165,18 +165,18 @@ func (h *hand) receipt(id uint64) (*pawlv1.WorkReceipt, error) {
 	}
 }
 
-func (h *hand) ask(req *pawlv1.WorkRequest) (*pawlv1.WorkReceipt, error) {
+func (h *testWorker) ask(req *pawlv1.WorkRequest) (*pawlv1.WorkReceipt, error) {
 	h.t.Helper()
 	return h.receipt(h.send(req))
 }
 
 // end waits for the end of the stream.
-func (h *hand) end() error {
+func (h *testWorker) end() error {
 	h.t.Helper()
 	late := time.After(patience)
 	for {
 		select {
-		case m := <-h.got:
+		case m := <-h.responses:
 			h.keep(m)
 		case err := <-h.failed:
 			return err
@@ -229,7 +229,7 @@ func (r *rig) startWorkers(ctx context.Context) *pawlv1.StartRunResponse {
 	return started
 }
 
-// loop fires timers and lets leases run out until the test ends.
+// loop fires timers and expires leases until the test ends.
 func (r *rig) loop() {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})

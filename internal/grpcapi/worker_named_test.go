@@ -23,7 +23,7 @@ func TestAForgottenTurnComesBack(t *testing.T) {
 			r, ctx := newRig(t), testContext(t)
 			r.loop()
 			r.register(ctx)
-			h := r.hand(ctx, registration("w1"))
+			h := r.registerWorker(ctx, registration("w1"))
 			r.startWorkers(ctx)
 			first := h.turn()
 			if _, err := h.ask(completion(first, "Again")); err != nil {
@@ -61,8 +61,8 @@ func TestAForgottenTurnComesBack(t *testing.T) {
 	}
 }
 
-// TestALeaseThatItsWorkerEndedIsNotLost: a heartbeat that was sent before the receipt of
-// a request that ends a turn came names that turn still; it is not told to stop it.
+// TestALeaseThatItsWorkerEndedIsNotLost: a worker sends a heartbeat before it gets the receipt of a request
+// that ends a turn. The heartbeat still names this turn. The answer does not list the turn as lost.
 func TestALeaseThatItsWorkerEndedIsNotLost(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*pawlv1.TurnAssignment) *pawlv1.WorkRequest{
@@ -92,7 +92,7 @@ func TestALeaseThatItsWorkerEndedIsNotLost(t *testing.T) {
 			r.register(ctx)
 			reg := registration("w1")
 			reg.StepCapacity, reg.Tools = 0, nil
-			h := r.hand(ctx, reg)
+			h := r.registerWorker(ctx, reg)
 			r.startWorkers(ctx)
 			a := h.turn()
 			if _, err := h.ask(stepRequest(a, "run_tests", `{"path": "."}`)); err != nil {

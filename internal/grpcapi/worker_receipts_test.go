@@ -15,13 +15,13 @@ import (
 )
 
 // deafStream is the stream of a worker that asks and asks, and reads nothing until it
-// listens.
+// starts reading.
 type deafStream struct {
 	grpc.ServerStream
 	ctx      context.Context
-	asks     int64
+	requests int64
 	read     atomic.Int64
-	listens  chan struct{}
+	reading  chan struct{}
 	receipts atomic.Int64
 }
 
@@ -29,7 +29,7 @@ func (s *deafStream) Context() context.Context { return s.ctx }
 
 func (s *deafStream) Recv() (*pawlv1.WorkRequest, error) {
 	n := s.read.Add(1)
-	if n > s.asks {
+	if n > s.requests {
 		return nil, io.EOF
 	}
 	return &pawlv1.WorkRequest{Id: uint64(n), Item: &pawlv1.WorkRequest_Release{
@@ -38,19 +38,19 @@ func (s *deafStream) Recv() (*pawlv1.WorkRequest, error) {
 }
 
 func (s *deafStream) Send(m *pawlv1.WorkResponse) error {
-	<-s.listens
+	<-s.reading
 	if m.GetReceipt() != nil {
 		s.receipts.Add(1)
 	}
 	return nil
 }
 
-// deaf connects such a worker; the channel gets how its stream ended.
-func (r *rig) deaf(asks int64) (*deafStream, *workStream, <-chan error) {
+// connectDeafWorker connects such a worker; the channel gets how its stream ended.
+func (r *rig) connectDeafWorker(asks int64) (*deafStream, *workStream, <-chan error) {
 	r.t.Helper()
 	s := &workerService{runs: r.services.runs, edge: r.server.edge, maxMessage: DefaultMessageBytes}
 	ctx := auth.WithCaller(testContext(r.t), auth.Anonymous)
-	link, stream := newWorkStream(s), &deafStream{ctx: ctx, asks: asks, listens: make(chan struct{})}
+	link, stream := newWorkStream(s), &deafStream{ctx: ctx, requests: asks, reading: make(chan struct{})}
 	first := &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_Register{Register: registration("deaf")}}
 	if err := s.connect(ctx, first, link); err != nil {
 		r.t.Fatal(err)
@@ -79,12 +79,12 @@ func eventually(t testing.TB, what string, holds func() bool) {
 func TestUnreadReceipts(t *testing.T) {
 	t.Parallel()
 	const asks = 20_000
-	stream, link, ended := newRig(t).deaf(asks)
+	stream, link, ended := newRig(t).connectDeafWorker(asks)
 	eventually(t, "its requests wait", func() bool { return len(link.inFlight) == requestsInFlight || stream.read.Load() > asks })
 	if n := stream.read.Load(); n > requestsInFlight+1 {
 		t.Fatalf("%d requests were read of a worker that reads nothing, want at most %d", n, requestsInFlight+1)
 	}
-	close(stream.listens)
+	close(stream.reading)
 	if err := <-ended; err != nil {
 		t.Fatalf("the stream ended with %v", err)
 	}

@@ -64,7 +64,7 @@ func (l *workStream) take(ctx context.Context, in *pawlv1.WorkRequest) {
 	l.mu.Lock()
 	before := l.last[run.GetRunId()]
 	l.last[run.GetRunId()] = turn
-	l.busy++
+	l.unanswered++
 	l.mu.Unlock()
 	l.requests.Add(1)
 	go l.run(byWorker(ctx, l.worker), in, run.GetRunId(), before, turn)
@@ -88,7 +88,7 @@ func (l *workStream) run(ctx context.Context, in *pawlv1.WorkRequest, run string
 	if close(turn); l.last[run] == turn {
 		delete(l.last, run)
 	}
-	l.busy--
+	l.unanswered--
 	l.mu.Unlock()
 	l.answer(in, receipt, err)
 }
@@ -139,8 +139,8 @@ func methodOf(in *pawlv1.WorkRequest) string {
 	return "/" + pawlv1.RunService_ServiceDesc.ServiceName + "/" + strings.TrimSuffix(name, "Request")
 }
 
-// audited calls guardedCall and writes a line to the audit log. The line names the RPC of RunService to
-// which the request corresponds.
+// audited calls guardedCall and writes a line to the audit log. The line names the RPC of RunService to which the request
+// corresponds, or the RPC Work if there is none.
 func (l *workStream) audited(ctx context.Context, in *pawlv1.WorkRequest) (*pawlv1.WorkReceipt, error) {
 	audit := l.s.edge.auditLog
 	if audit == nil {
@@ -166,7 +166,8 @@ func (l *workStream) guardedCall(ctx context.Context, in *pawlv1.WorkRequest) (r
 	return l.call(ctx, in)
 }
 
-// call executes a request that corresponds to an RPC of RunService.
+// call executes a request that corresponds to an RPC of RunService, or that says that the worker begins or ceases to
+// serve a run.
 func (l *workStream) call(ctx context.Context, in *pawlv1.WorkRequest) (*pawlv1.WorkReceipt, error) {
 	out := &pawlv1.WorkReceipt{}
 	runs := l.s.runs
@@ -213,6 +214,7 @@ func (l *workStream) call(ctx context.Context, in *pawlv1.WorkRequest) (*pawlv1.
 		l.worker.Release(item.ReleaseRun.GetRunId())
 		return out, nil
 	}
+	// The only kind of request about a run that is left is SetArtifacts.
 	got, err := runs.SetArtifacts(ctx, in.GetSetArtifacts())
 	out.Answer = &pawlv1.WorkReceipt_SetArtifacts{SetArtifacts: got}
 	return out, err
@@ -272,14 +274,14 @@ func (l *workStream) answer(in *pawlv1.WorkRequest, receipt *pawlv1.WorkReceipt,
 		return
 	}
 	receipt.Id = in.GetId()
-	if l.compactReceipts && !awaited(in) {
+	if l.compactReceipts && !needsAnswer(in) {
 		receipt.Answer = nil
 	}
 	l.queueReceipt(receipt)
 }
 
-// awaited reports whether a worker cannot continue without the answer to its request.
-func awaited(in *pawlv1.WorkRequest) bool {
+// needsAnswer reports whether a worker cannot continue without the answer to its request.
+func needsAnswer(in *pawlv1.WorkRequest) bool {
 	switch in.GetItem().(type) {
 	case *pawlv1.WorkRequest_RequestModel, *pawlv1.WorkRequest_AnswerModel,
 		*pawlv1.WorkRequest_RequestStep, *pawlv1.WorkRequest_Heartbeat, *pawlv1.WorkRequest_Output:

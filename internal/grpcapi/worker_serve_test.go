@@ -15,12 +15,12 @@ func serveRun(run string, tools ...string) *pawlv1.WorkRequest {
 	return &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_ServeRun{ServeRun: &pawlv1.ServeRun{RunId: run, Tools: tools}}}
 }
 
-// unserved waits for the end of a serving.
-func (h *hand) unserved() *pawlv1.RunUnserved {
+// unserved waits for the response that the worker does not serve a run any more.
+func (h *testWorker) unserved() *pawlv1.RunUnserved {
 	h.t.Helper()
-	h.until("end of the serving", func() bool { return len(h.left) > 0 })
-	next := h.left[0]
-	h.left = h.left[1:]
+	h.until("end of the serving", func() bool { return len(h.unservedRuns) > 0 })
+	next := h.unservedRuns[0]
+	h.unservedRuns = h.unservedRuns[1:]
 	return next
 }
 
@@ -30,7 +30,7 @@ func TestAServedTurnComesWithTheReceipt(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
 	run := r.start(ctx).GetTurn().GetRunId()
-	h := r.hand(ctx, &pawlv1.WorkerRegistration{WorkerId: "app", Batches: true})
+	h := r.registerWorker(ctx, &pawlv1.WorkerRegistration{WorkerId: "app", Batches: true})
 	if _, err := h.ask(serveRun(run)); err != nil {
 		t.Fatal(err)
 	}
@@ -46,14 +46,14 @@ func TestAServedTurnComesWithTheReceipt(t *testing.T) {
 	}
 }
 
-// TestServeRun: who may start a run serves it over a stream that offers nothing, without the scope
-// work and where workers are off, until the right to it is gone.
+// TestServeRun: a principal that may start a run can serve it over a stream that offers nothing. It does not
+// need the scope work, and the server may have workers turned off. The stream ends with the right to it.
 func TestServeRun(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t, withTokens, func(_ *Config, c *services.Config) { c.Work.Off = true }), testContext(t)
-	ctx = as(ctx, "driver")
+	ctx = withToken(ctx, "driver")
 	run := r.start(ctx).GetTurn().GetRunId()
-	h := r.hand(ctx, &pawlv1.WorkerRegistration{WorkerId: "app"})
+	h := r.registerWorker(ctx, &pawlv1.WorkerRegistration{WorkerId: "app"})
 	if _, err := h.ask(serveRun(run, "run_tests")); err != nil {
 		t.Fatal(err)
 	}
@@ -93,20 +93,20 @@ func TestServeRun(t *testing.T) {
 	wantError(t, h.end(), codes.PermissionDenied, "SCOPE_MISSING")
 }
 
-// TestServedRunsAgain: a worker that connects again names the runs that it serves, and is told
-// which of them are not its own any more, behind what it is registered with.
+// TestServedRunsAgain: a worker that connects again names the runs that it serves. After the answer to its
+// registration, it receives which of them it does not serve any more.
 func TestServedRunsAgain(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
 	run := r.start(ctx).GetTurn().GetRunId()
-	h := r.hand(ctx, &pawlv1.WorkerRegistration{WorkerId: "app", ServedRuns: []*pawlv1.ServeRun{
+	h := r.registerWorker(ctx, &pawlv1.WorkerRegistration{WorkerId: "app", ServedRuns: []*pawlv1.ServeRun{
 		{RunId: run}, {RunId: "01ARZ3NDEKTSV4RRFFQ69G5FAV"},
 	}})
 	if got := h.unserved(); got.GetRunId() == run || got.GetCause() != pawlv1.UnservedCause_UNSERVED_CAUSE_REFUSED {
 		t.Fatalf("told %v", got)
 	}
 	h.turn()
-	other := r.hand(ctx, &pawlv1.WorkerRegistration{WorkerId: "other", ServedRuns: []*pawlv1.ServeRun{{RunId: run}}})
+	other := r.registerWorker(ctx, &pawlv1.WorkerRegistration{WorkerId: "other", ServedRuns: []*pawlv1.ServeRun{{RunId: run}}})
 	if got := other.unserved(); got.GetRunId() != run || got.GetCause() != pawlv1.UnservedCause_UNSERVED_CAUSE_TAKEN_OVER {
 		t.Fatalf("told %v", got)
 	}

@@ -22,8 +22,8 @@ const (
 	// drainFor is how long workers may still answer after the server has begun to drain. It is shorter
 	// than streamGrace. A worker keeps its unfinished work and reports it to the next server.
 	drainFor = 750 * time.Millisecond
-	// heartbeatEvery is the interval at which workers must send heartbeats. If a lease is shorter than
-	// three intervals, its worker must send them more often.
+	// heartbeatEvery is the interval at which workers must send heartbeats. If a worker's lease of a turn or step is
+	// shorter than three intervals, the worker must send them more often.
 	heartbeatEvery = 15 * time.Second
 )
 
@@ -43,7 +43,7 @@ type workServer = grpc.BidiStreamingServer[pawlv1.WorkRequest, pawlv1.WorkRespon
 
 // Work implements pawl.v1.WorkerService.
 func (s *workerService) Work(stream workServer) error {
-	ctx, over := auth.Lasting(stream.Context(), auth.CallerOf(stream.Context()))
+	ctx, over := auth.StreamContext(stream.Context(), auth.CallerOf(stream.Context()))
 	defer over()
 	first, err := stream.Recv()
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *workerService) Work(stream workServer) error {
 		return err
 	}
 	err = s.serve(ctx, stream, link, more)
-	link.worker.Close(!s.drains())
+	link.worker.Close(!s.isDraining())
 	return err
 }
 
@@ -65,7 +65,7 @@ func (s *workerService) serve(ctx context.Context, stream workServer, link *work
 	received := make(chan error, 1)
 	go func() { received <- link.receive(ctx, stream, more) }()
 	who, drain := auth.CallerOf(ctx), s.runs.draining
-	var over <-chan time.Time
+	var deadline <-chan time.Time
 	for {
 		// One loop in each stream waits for all events, because there may be thousands of idle workers.
 		changed := s.runs.auth.Changed()
@@ -75,7 +75,7 @@ func (s *workerService) serve(ctx context.Context, stream workServer, link *work
 		if err := link.flush(stream); err != nil {
 			return err
 		}
-		if over != nil && link.idle() {
+		if deadline != nil && link.idle() {
 			return draining()
 		}
 		select {
@@ -87,12 +87,12 @@ func (s *workerService) serve(ctx context.Context, stream workServer, link *work
 		case err := <-received:
 			return s.received(stream, link, err)
 		case <-drain:
-			drain, over = nil, time.After(s.drainFor)
+			drain, deadline = nil, time.After(s.drainFor)
 			s.runs.work.Drain()
 			link.push(&pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_Drain{
 				Drain: &pawlv1.ServerDrain{Deadline: timestamppb.New(time.Now().Add(s.drainFor))},
 			}})
-		case <-over:
+		case <-deadline:
 			return draining()
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -100,8 +100,8 @@ func (s *workerService) serve(ctx context.Context, stream workServer, link *work
 	}
 }
 
-// received ends a stream after its worker has sent the last request. It first waits until all pending
-// requests are answered.
+// received ends a stream after its worker has sent the last request. It first waits until all pending requests are
+// answered. If the stream broke, it returns the error at once.
 func (s *workerService) received(stream workServer, link *workStream, err error) error {
 	if !errors.Is(err, io.EOF) {
 		return recvError(err)
@@ -110,7 +110,7 @@ func (s *workerService) received(stream workServer, link *workStream, err error)
 	return link.flush(stream)
 }
 
-func (s *workerService) drains() bool {
+func (s *workerService) isDraining() bool {
 	select {
 	case <-s.runs.draining:
 		return true
@@ -119,7 +119,8 @@ func (s *workerService) drains() bool {
 	}
 }
 
-// recvError returns the error for a stream that ended before its first request.
+// recvError returns the error for a stream that ended before its first request. It returns all errors other than io.EOF
+// unchanged.
 func recvError(err error) error {
 	if errors.Is(err, io.EOF) {
 		return registrationRequired()
@@ -188,7 +189,7 @@ func (s *runService) turnResponse(ctx context.Context, namespace string, view *r
 	out := convert.TurnViewToProto(view)
 	out.VariablesJson = string(variables)
 	out.Remaining = convert.RemainingToProto(&view.Remaining)
-	out.SettingsJson = s.settings.Of(owner, view.TurnRef.Prompt, view.TurnRef.State)
+	out.SettingsJson = s.settings.SettingsJSON(owner, view.TurnRef.Prompt, view.TurnRef.State)
 	convert.DescribeSlots(owner, view.TurnRef.State, out.GetArtifactSlots())
 	return out, nil
 }

@@ -66,14 +66,14 @@ type workStream struct {
 	inFlight           chan struct{}
 	queuedReceiptBytes atomic.Int64
 	receiptsFreed      chan struct{}
-	// waiting is the size of the requests that wait for the operator's limits. excess is the number of
-	// requests that these limits admitted although requestsInFlight was reached.
-	waiting, excess atomic.Int64
+	// waiting is the size, in bytes, of the requests that wait for the operator's rate limits. ratedExcess is the number
+	// of requests that continued after this wait although requestsInFlight was reached.
+	waiting, ratedExcess atomic.Int64
 	// last contains a channel for each run. The channel is closed when the newest request about the run
 	// has taken effect.
 	last map[string]chan struct{}
-	// busy is the number of requests that are not answered yet. mu protects busy and last.
-	busy int
+	// unanswered is the number of requests that are not answered yet. mu protects unanswered and last.
+	unanswered int
 }
 
 func newWorkStream(s *workerService) *workStream {
@@ -83,8 +83,8 @@ func newWorkStream(s *workerService) *workStream {
 	}
 }
 
-// push queues a message. It never blocks, because the queue is limited by the work that the worker
-// holds and by the number of admitted requests.
+// push queues a message. It never blocks. The queue stays limited, because the work that the worker holds and the number
+// of admitted requests are limited.
 func (l *workStream) push(m *pawlv1.WorkResponse) {
 	l.mu.Lock()
 	l.queue = append(l.queue, m)
@@ -180,17 +180,19 @@ func (l *workStream) receipted(receipt *pawlv1.WorkReceipt) {
 	}
 }
 
-// releaseRequest releases the capacity of a request.
+// releaseRequest releases the capacity of a request. While requests have continued beyond the limit (ratedExcess), it
+// lowers their number instead.
 func (l *workStream) releaseRequest() {
-	for n := l.excess.Load(); n > 0; n = l.excess.Load() {
-		if l.excess.CompareAndSwap(n, n-1) {
+	for n := l.ratedExcess.Load(); n > 0; n = l.ratedExcess.Load() {
+		if l.ratedExcess.CompareAndSwap(n, n-1) {
 			return
 		}
 	}
 	<-l.inFlight
 }
 
-// await releases the capacity of a request while the request waits for the operator's limits.
+// await releases the capacity that a request takes up in the stream while the request waits for the operator's rate
+// limits. The function end takes the capacity again. If too many bytes wait already, await returns an error.
 func (l *workStream) await(in *pawlv1.WorkRequest) (end func(), err error) {
 	size := int64(proto.Size(in))
 	if l.waiting.Add(size) > waitingBytes {
@@ -206,7 +208,7 @@ func (l *workStream) await(in *pawlv1.WorkRequest) (end func(), err error) {
 		select {
 		case l.inFlight <- struct{}{}:
 		default:
-			l.excess.Add(1)
+			l.ratedExcess.Add(1)
 		}
 	}, nil
 }
@@ -214,7 +216,7 @@ func (l *workStream) await(in *pawlv1.WorkRequest) (end func(), err error) {
 // idle reports whether the worker holds no work and does not wait for an answer.
 func (l *workStream) idle() bool {
 	l.mu.Lock()
-	quiet := l.busy == 0 && len(l.queue) == 0
+	quiet := l.unanswered == 0 && len(l.queue) == 0
 	l.mu.Unlock()
 	turns, steps := l.worker.Held()
 	return quiet && turns+steps == 0

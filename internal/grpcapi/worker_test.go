@@ -15,13 +15,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/services"
 )
 
-// TestWork: a worker is sent the turns of a run until it ends, one after the
-// other, each with the prompt rendered and a lease.
+// TestWork: a worker receives the turns of a run one after the other until the run ends. Each has the rendered
+// prompt and a lease.
 func TestWork(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
 	r.register(ctx)
-	h := r.hand(ctx, registration("w1"))
+	h := r.registerWorker(ctx, registration("w1"))
 	if h.registered.GetHeartbeatInterval().AsDuration() <= 0 || h.registered.GetMaxMessageBytes() == 0 || h.registered.GetTurnCapacity() != 4 {
 		t.Fatalf("registered %v", h.registered)
 	}
@@ -56,14 +56,14 @@ func TestWork(t *testing.T) {
 	}
 }
 
-// TestWorkSteps: a turn's steps go to the worker of their tool, and the answers
-// come back to the turn's.
+// TestWorkSteps: the steps of a turn go to the worker that serves their tool. The answers go to the worker of
+// the turn.
 func TestWorkSteps(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
 	r.register(ctx)
-	model := r.hand(ctx, &pawlv1.WorkerRegistration{WorkerId: "model", Prompts: []string{"worker"}, TurnCapacity: 1})
-	tools := r.hand(ctx, &pawlv1.WorkerRegistration{WorkerId: "tools", Packs: []string{"loop@1.0.0"}, Tools: []string{"run_tests"}, StepCapacity: 1})
+	model := r.registerWorker(ctx, &pawlv1.WorkerRegistration{WorkerId: "model", Prompts: []string{"worker"}, TurnCapacity: 1})
+	tools := r.registerWorker(ctx, &pawlv1.WorkerRegistration{WorkerId: "tools", Packs: []string{"loop@1.0.0"}, Tools: []string{"run_tests"}, StepCapacity: 1})
 	run := r.startWorkers(ctx)
 	a := model.turn()
 	got, err := model.ask(stepRequest(a, "run_tests", `{"path":"a"}`, `{"path":"b"}`))
@@ -85,7 +85,7 @@ func TestWorkSteps(t *testing.T) {
 		}
 	}
 	model.until("answers", func() bool { return len(model.answers) == 2 })
-	// Each commit tells of its own; which of them is quicker is nobody's promise.
+	// Each commit sends its own answers. Their order is not guaranteed.
 	told := map[uint32]string{}
 	for _, answers := range model.answers {
 		for _, s := range answers.GetSteps() {
@@ -111,14 +111,14 @@ func TestWorkSteps(t *testing.T) {
 	}
 }
 
-// TestSuspend: a turn that waits for its steps only is released and comes back
-// with the answers, at the same attempt.
+// TestSuspend: a turn that only waits for its steps is released. It comes back with the answers, at the same
+// attempt.
 func TestSuspend(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
 	r.register(ctx)
 	r.startWorkers(ctx)
-	h := r.hand(ctx, registration("w"))
+	h := r.registerWorker(ctx, registration("w"))
 	a := h.turn()
 	if _, err := h.ask(stepRequest(a, "run_tests", `{"path":"a"}`)); err != nil {
 		t.Fatal(err)
@@ -177,7 +177,7 @@ func TestBadRegistration(t *testing.T) {
 	}
 	lenient := registration("w")
 	lenient.Prompts, lenient.Tools, lenient.Packs, lenient.AllowUnknown = []string{"worker", "poet"}, []string{"rm_rf"}, []string{"loop", "poems"}, true
-	h := r.hand(ctx, lenient)
+	h := r.registerWorker(ctx, lenient)
 	if got := strings.Join(h.registered.GetUnknown(), " "); got != "pack:poems prompt:poet tool:rm_rf" {
 		t.Fatalf("unknown are %q", got)
 	}
@@ -194,17 +194,16 @@ func TestWorkersOff(t *testing.T) {
 	wantError(t, r.open(ctx, registering(registration("w"))).end(), codes.FailedPrecondition, "WORKERS_OFF")
 }
 
-// TestBadWork: each fault of a worker is told to it, and neither its stream nor
-// the run is the worse for it.
+// TestBadWork: the worker receives an error for each of its bad requests. Its stream and the run continue.
 func TestBadWork(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
 	r.register(ctx)
 	r.startWorkers(ctx)
-	h := r.hand(ctx, registration("w"))
+	h := r.registerWorker(ctx, registration("w"))
 	a := h.turn()
 	r.startWorkers(ctx)
-	other := r.hand(ctx, registration("other"))
+	other := r.registerWorker(ctx, registration("other"))
 	theirs := other.turn()
 	for name, c := range map[string]struct {
 		req    *pawlv1.WorkRequest
@@ -248,12 +247,12 @@ func withArtifact(req *pawlv1.WorkRequest, name, value string) *pawlv1.WorkReque
 	return withWrite(req, text(name, value))
 }
 
-// TestHeartbeatFlood: heartbeats that come too fast are refused, one by one.
+// TestHeartbeatFlood: the server refuses each heartbeat that comes too fast.
 func TestHeartbeatFlood(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
 	r.register(ctx)
-	h := r.hand(ctx, registration("w"))
+	h := r.registerWorker(ctx, registration("w"))
 	refused := 0
 	for range 3 * heartbeatBurst {
 		if _, err := h.ask(&pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_Heartbeat{Heartbeat: &pawlv1.WorkerHeartbeat{}}}); err != nil {
@@ -270,34 +269,34 @@ func TestHeartbeatFlood(t *testing.T) {
 	}
 }
 
-// TestHugeRequest: a request over the limit ends the stream and names the limit;
-// the turn is delivered again, at no attempt.
+// TestHugeRequest: a request over the limit ends the stream. The turn is delivered again with the same
+// attempt.
 func TestHugeRequest(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t, func(c *Config, _ *services.Config) { c.MaxMessageBytes = 64 << 10 }), testContext(t)
 	r.register(ctx)
 	r.startWorkers(ctx)
-	h := r.hand(ctx, registration("w"))
+	h := r.registerWorker(ctx, registration("w"))
 	a := h.turn()
 	h.send(withArtifact(completion(a, "Again"), "note", strings.Repeat("x", 10<<20)))
 	if err := h.end(); codeOf(err) != codes.ResourceExhausted {
 		t.Fatalf("the stream ended with %v", err)
 	}
-	again := r.hand(ctx, registration("w")).turn()
+	again := r.registerWorker(ctx, registration("w")).turn()
 	if again.GetLease().GetDelivery() != 2 || again.GetLease().GetAttempt() != 1 {
 		t.Fatalf("delivered again as %v", again.GetLease())
 	}
 }
 
-// TestNeverReturns: a worker that says nothing loses its lease and is told; its
-// answer comes too late.
+// TestNeverReturns: a worker that sends nothing loses its lease and receives the revocation. Its answer comes
+// too late.
 func TestNeverReturns(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
 	r.loop()
 	r.register(ctx)
 	r.startWorkers(ctx)
-	h := r.hand(ctx, registration("w"))
+	h := r.registerWorker(ctx, registration("w"))
 	a := h.turn()
 	r.clock.AwaitAlarm(time.Minute)
 	r.clock.Advance(time.Minute)
@@ -313,28 +312,28 @@ func TestNeverReturns(t *testing.T) {
 	}
 }
 
-// TestHangUp: the turn of a worker whose connection breaks is another one's at
-// once; back again, it may present what it held.
+// TestHangUp: if the connection of a worker breaks, its turn goes to another worker at once. If the same
+// worker is back first, it keeps the turn that it names.
 func TestHangUp(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
 	r.register(ctx)
 	r.startWorkers(ctx)
-	first := r.hand(ctx, registration("first"))
-	held := first.turn()
+	first := r.registerWorker(ctx, registration("first"))
+	turn := first.turn()
 	first.hangUp()
 	back := registration("first")
-	back.HeldTurns = []*pawlv1.TurnLease{held.GetLease()}
-	again := r.hand(ctx, back)
-	kept := again.registered.GetKeptTurns()
-	if len(kept) != 1 || kept[0].GetDelivery() != 1 || kept[0].GetToken() == held.GetLease().GetToken() {
+	back.HeldTurns = []*pawlv1.TurnLease{turn.GetLease()}
+	again := r.registerWorker(ctx, back)
+	leases := again.registered.GetKeptTurns()
+	if len(leases) != 1 || leases[0].GetDelivery() != 1 || leases[0].GetToken() == turn.GetLease().GetToken() {
 		t.Fatalf("kept %v", again.registered)
 	}
-	held.Lease = kept[0]
-	if _, err := again.ask(completion(held, "Again")); err != nil {
+	turn.Lease = leases[0]
+	if _, err := again.ask(completion(turn, "Again")); err != nil {
 		t.Fatal(err)
 	}
-	second := r.hand(ctx, registration("second"))
+	second := r.registerWorker(ctx, registration("second"))
 	next := again.turn()
 	again.hangUp()
 	if d := second.turn().GetLease(); d.GetRunId() != next.GetLease().GetRunId() || d.GetDelivery() != 2 {
@@ -342,17 +341,17 @@ func TestHangUp(t *testing.T) {
 	}
 }
 
-// TestDrain: a server that goes tells its workers, takes what they are through
-// with, and lets them go.
+// TestDrain: a server that stops notifies its workers, takes what they have finished, and then ends their
+// streams.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
 	r.register(ctx)
 	r.startWorkers(ctx)
-	busy, idle := r.hand(ctx, registration("busy")), r.hand(ctx, registration("idle"))
+	busy, idle := r.registerWorker(ctx, registration("busy")), r.registerWorker(ctx, registration("idle"))
 	a := busy.turn()
 	r.services.End()
-	busy.until("drain", func() bool { return len(busy.drains) > 0 })
+	busy.until("drain", func() bool { return len(busy.serverDrains) > 0 })
 	if _, err := busy.ask(completion(a, "Again")); err != nil {
 		t.Fatalf("a completion while the server drains: %v", err)
 	}
@@ -363,15 +362,14 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestWorkScope: workers need the scope work and nothing else, and their stream
-// ends when they lose it.
+// TestWorkScope: a worker needs the scope work and nothing else. Its stream ends when it loses this scope.
 func TestWorkScope(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t, withTokens), testContext(t)
-	r.register(as(ctx, "driver"))
-	wantError(t, r.open(as(ctx, "driver"), registering(registration("w"))).end(), codes.PermissionDenied, "SCOPE_MISSING")
-	h := r.hand(as(ctx, "work"), registration("w"))
-	r.startWorkers(as(ctx, "driver"))
+	r.register(withToken(ctx, "driver"))
+	wantError(t, r.open(withToken(ctx, "driver"), registering(registration("w"))).end(), codes.PermissionDenied, "SCOPE_MISSING")
+	h := r.registerWorker(withToken(ctx, "work"), registration("w"))
+	r.startWorkers(withToken(ctx, "driver"))
 	if _, err := h.ask(completion(h.turn(), "Again")); err != nil {
 		t.Fatalf("with the scope work alone: %v", err)
 	}
@@ -381,14 +379,14 @@ func TestWorkScope(t *testing.T) {
 	wantError(t, h.end(), codes.Unauthenticated, "TOKEN_REVOKED")
 }
 
-// TestOutput: who follows a run reads the output of its turn as it comes, in
-// order, and goes on where it stopped.
+// TestOutput: a follower of a run reads the output of its turn as it comes, in order, and can continue where
+// it stopped.
 func TestOutput(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
 	r.register(ctx)
 	run := r.startWorkers(ctx).GetRun().GetRunId()
-	h := r.hand(ctx, registration("w"))
+	h := r.registerWorker(ctx, registration("w"))
 	a := h.turn()
 	say := func(token string, offset int64, text string) {
 		t.Helper()
@@ -452,14 +450,14 @@ func TestOutput(t *testing.T) {
 	}
 }
 
-// TestOutputAmongRecords: those who read later, too, get each piece behind the record that was the
-// newest when it was written, and before the next one; and what is reasoning is marked.
+// TestOutputAmongRecords: each reader, even a later one, gets each piece of output after the record that was
+// the newest when the piece was written, and before the next record. Pieces of reasoning are marked.
 func TestOutputAmongRecords(t *testing.T) {
 	t.Parallel()
 	r, ctx := newRig(t), testContext(t)
 	r.register(ctx)
 	run := r.startWorkers(ctx).GetRun().GetRunId()
-	h := r.hand(ctx, registration("w"))
+	h := r.registerWorker(ctx, registration("w"))
 	lease := h.turn().GetLease()
 	var offset int64
 	say := func(text string, reasoning bool) {

@@ -12,7 +12,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// Codes of failures; the code for an HTTP status is "MODEL_" and its number.
+// These are the codes of failed model calls. The code for an HTTP status is "MODEL_" and its number.
 const (
 	CodeUnauthorized = "MODEL_UNAUTHORIZED"
 	CodeRateLimited  = "MODEL_RATE_LIMITED"
@@ -34,7 +34,8 @@ type Request struct {
 	// Parameters are the pack's parameters by name, including tool_choice.
 	Parameters map[string]json.RawMessage
 	Messages   []*pawlv1.Message
-	// MaxTokens bounds the tokens of the answer. It is sent to the endpoint; 0 = the endpoint's own default, if it has one.
+	// MaxTokens bounds the tokens of the answer. It is sent to the endpoint; 0 = defaultMaxTokens in the form [Messages],
+	// otherwise no bound is sent.
 	MaxTokens int64
 	// MaxAnswer bounds the answer, in bytes of its texts; 0 = no bound.
 	MaxAnswer int64
@@ -48,8 +49,8 @@ type Request struct {
 	names *names
 }
 
-// wired returns the names of the request's tools in the form that endpoints accept.
-func (r *Request) wired() names {
+// wireNames returns the table of the tools' names: in the pack, and in the form that the endpoint accepts.
+func (r *Request) wireNames() names {
 	if r.names == nil {
 		n := namesOf(r.Tools)
 		r.names = &n
@@ -75,19 +76,20 @@ type Failure struct {
 
 func (f *Failure) Error() string { return f.Code + ": " + f.Message }
 
-// Ask makes one call of the model. It calls onText with the text as it arrives. It returns the usage that the endpoint reported, also for
-// a failed call. The usage is marked as estimated if it may be incomplete, and it is nil if the endpoint did not process the call. The
-// error is a [*Failure], or the error of the context if the context has ended.
+// Ask makes one call of the model. It calls onText with the text as it arrives. It returns the usage that the endpoint
+// reported, also for a failed call. The usage is marked as estimated if it may be incomplete, and it is nil if the
+// endpoint did not process the call, or if the context ended before the answer began. The error is a [*Failure], or the
+// error of the context if the context has ended.
 func (e *Endpoint) Ask(ctx context.Context, req *Request, onText func(string)) (*pawlv1.ModelAnswer, *pawlv1.Usage, error) {
 	call, cancel := context.WithTimeoutCause(ctx, e.Timeout, errTimeout)
 	defer cancel()
 	ask := map[Form]func(context.Context, *Request, *streamWriter) (*reply, *pawlv1.Usage, error){
 		Chat: e.askChat, Messages: e.askMessages, Responses: e.askResponses,
 	}[e.Form]
-	tell := streamWriter{e: e, text: flow{to: onText}, thought: flow{to: req.OnThought}}
+	tell := streamWriter{e: e, text: flow{to: onText}, reasoning: flow{to: req.OnThought}}
 	got, usage, err := ask(call, req, &tell)
 	tell.end()
-	usage = settled(usage)
+	usage = validUsage(usage)
 	if err == nil {
 		// A complete answer is returned even if the context ended meanwhile, because it is paid for.
 		var answer *pawlv1.ModelAnswer
@@ -101,7 +103,7 @@ func (e *Endpoint) Ask(ctx context.Context, req *Request, onText func(string)) (
 	if errors.Is(context.Cause(call), errTimeout) {
 		err = &Failure{Code: CodeTimeout, Message: fmt.Sprintf("model %s: no whole answer in %s", e.Name, e.Timeout)}
 		if usage == nil {
-			usage = unheard() // the endpoint may still be processing the call
+			usage = unreportedUsage() // the endpoint may still be processing the call
 		}
 	}
 	return nil, usage, e.failure(err)

@@ -15,7 +15,7 @@ import (
 
 const key = "sk-secret-of-the-test"
 
-// forms are both wire formats against one script.
+// forms runs a test with each wire format. The endpoint always answers with the given answer.
 func forms(t *testing.T, answer endpoint.Answer, test func(*testing.T, *Endpoint, *endpoint.Server)) {
 	for name, prefix := range map[string]string{"chat": "", "messages": anthropicScheme, "responses": responsesScheme} {
 		t.Run(name, func(t *testing.T) {
@@ -33,16 +33,17 @@ func forms(t *testing.T, answer endpoint.Answer, test func(*testing.T, *Endpoint
 
 func user(parts ...*pawlv1.Part) *pawlv1.Message { return &pawlv1.Message{Role: "user", Parts: parts} }
 
-func words(s string) *pawlv1.Part { return &pawlv1.Part{Content: &pawlv1.Part_Text{Text: s}} }
+func textPart(s string) *pawlv1.Part { return &pawlv1.Part{Content: &pawlv1.Part_Text{Text: s}} }
 
-// TestAnAnswerIsReadWhole: text, thoughts, calls and usage of both forms.
+// TestAnAnswerIsReadWhole: Ask returns the text, the reasoning, the calls and the usage of an answer, in each
+// wire format.
 func TestAnAnswerIsReadWhole(t *testing.T) {
 	t.Parallel()
 	answer := endpoint.Answer{Text: "Let me see.", Reasoning: "hm", Calls: []endpoint.Call{{ID: "c1", Name: "look", Arguments: `{"at":1}`}, {ID: "c2", Name: "look", Arguments: `{"at":`}}}
 	forms(t, answer, func(t *testing.T, e *Endpoint, server *endpoint.Server) {
 		var told strings.Builder
 		got, usage, err := e.Ask(t.Context(), &Request{
-			System: "Be brief.", Tools: []Tool{{Name: "look"}}, Messages: []*pawlv1.Message{user(words("Go."))},
+			System: "Be brief.", Tools: []Tool{{Name: "look"}}, Messages: []*pawlv1.Message{user(textPart("Go."))},
 			Parameters: map[string]json.RawMessage{"temperature": json.RawMessage("0.5"), "tool_choice": json.RawMessage(`"required"`)},
 		}, func(s string) { told.WriteString(s) })
 		if err != nil {
@@ -93,7 +94,7 @@ func TestWhatFailsSaysHow(t *testing.T) {
 				if c.code == CodeTimeout {
 					e.Timeout = 100 * time.Millisecond
 				}
-				_, _, err := e.Ask(t.Context(), &Request{MaxAnswer: 1000, Messages: []*pawlv1.Message{user(words("Go."))}}, func(string) {})
+				_, _, err := e.Ask(t.Context(), &Request{MaxAnswer: 1000, Messages: []*pawlv1.Message{user(textPart("Go."))}}, func(string) {})
 				f, ok := errors.AsType[*Failure](err)
 				if !ok || f.Code != c.code || f.Final != c.final || f.RetryAfter != c.after || strings.Contains(f.Message, key) {
 					t.Errorf("%T %+v", err, f)
@@ -103,7 +104,7 @@ func TestWhatFailsSaysHow(t *testing.T) {
 	}
 }
 
-// TestNobodyThere: an endpoint that cannot be reached may be there later.
+// TestNobodyThere: the failure of an endpoint that cannot be reached is not final.
 func TestNobodyThere(t *testing.T) {
 	t.Parallel()
 	e, err := ParseEndpoint("gpt=http://127.0.0.1:1")
@@ -117,28 +118,29 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
-// TestACancelledCallIsNoFailure: the turn is somebody else's then.
+// TestACancelledCallIsNoFailure: a cancelled call returns context.Canceled and no failure, because another
+// execution has the turn by then.
 func TestACancelledCallIsNoFailure(t *testing.T) {
 	t.Parallel()
 	forms(t, endpoint.Answer{Text: "and", Hang: true}, func(t *testing.T, e *Endpoint, _ *endpoint.Server) {
 		ctx, cancel := context.WithCancel(t.Context())
-		_, _, err := e.Ask(ctx, &Request{Messages: []*pawlv1.Message{user(words("Go."))}}, func(string) { cancel() })
+		_, _, err := e.Ask(ctx, &Request{Messages: []*pawlv1.Message{user(textPart("Go."))}}, func(string) { cancel() })
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%v", err)
 		}
 	})
 }
 
-// TestMuchReasoning: a megabyte of it is no fault of its own where there is room, and one
-// by its name where there is none.
+// TestMuchReasoning: a megabyte of reasoning is no failure if there is room for it. Without room it is a
+// failure with its own code.
 func TestMuchReasoning(t *testing.T) {
 	t.Parallel()
 	forms(t, endpoint.Answer{Reasoning: strings.Repeat("think ", 1<<20/6), Text: "Done."}, func(t *testing.T, e *Endpoint, _ *endpoint.Server) {
-		got, usage, err := e.Ask(t.Context(), &Request{MaxAnswer: 4 << 20, Messages: []*pawlv1.Message{user(words("Go."))}}, func(string) {})
+		got, usage, err := e.Ask(t.Context(), &Request{MaxAnswer: 4 << 20, Messages: []*pawlv1.Message{user(textPart("Go."))}}, func(string) {})
 		if err != nil || got.GetParts()[0].GetText() != "Done." || usage == nil {
 			t.Fatalf("%v, %v", got.GetFinishReason(), err)
 		}
-		_, _, err = e.Ask(t.Context(), &Request{MaxAnswer: 1 << 19, Messages: []*pawlv1.Message{user(words("Go."))}}, func(string) {})
+		_, _, err = e.Ask(t.Context(), &Request{MaxAnswer: 1 << 19, Messages: []*pawlv1.Message{user(textPart("Go."))}}, func(string) {})
 		f, ok := errors.AsType[*Failure](err)
 		if !ok || f.Code != CodeTooLarge || !f.Final {
 			t.Errorf("%v", err)
@@ -146,7 +148,8 @@ func TestMuchReasoning(t *testing.T) {
 	})
 }
 
-// TestWhatAnEndpointCannotTake fails by its name, and nothing is asked.
+// TestWhatAnEndpointCannotTake: a request that an endpoint cannot take fails with an error that names the
+// reason, and nothing is sent.
 func TestWhatAnEndpointCannotTake(t *testing.T) {
 	t.Parallel()
 	data := func(media string) *pawlv1.Part {
@@ -157,7 +160,7 @@ func TestWhatAnEndpointCannotTake(t *testing.T) {
 		code string
 		says string
 	}{
-		"a video":             {&Request{Messages: []*pawlv1.Message{user(words("See:"), data("video/mp4"))}}, CodePart, "video/mp4"},
+		"a video":             {&Request{Messages: []*pawlv1.Message{user(textPart("See:"), data("video/mp4"))}}, CodePart, "video/mp4"},
 		"a blob":              {&Request{Messages: []*pawlv1.Message{user(&pawlv1.Part{Content: &pawlv1.Part_Uri{Uri: "blob:sha256:00"}, MediaType: "image/png"})}}, CodePart, "parts[0]"},
 		"a picture of a tool": {&Request{Messages: []*pawlv1.Message{{Role: "assistant", Parts: []*pawlv1.Part{data("image/png")}}}}, CodePart, "it.bin"},
 		"a parameter":         {&Request{Parameters: map[string]json.RawMessage{"mood": json.RawMessage("1")}}, CodeParameter, "parameters.mood"},
@@ -175,16 +178,16 @@ func TestWhatAnEndpointCannotTake(t *testing.T) {
 	}
 }
 
-// TestNoCallDangles: a call that a conversation left without an answer gets one, and media
-// go as the endpoint wants them.
+// TestNoCallDangles: a call that has no answer in the conversation gets one in the request. Media are sent in
+// the form that the endpoint takes.
 func TestNoCallDangles(t *testing.T) {
 	t.Parallel()
 	forms(t, endpoint.Answer{Text: "ok"}, func(t *testing.T, e *Endpoint, server *endpoint.Server) {
 		calls := `[{"id":"a","name":"look","arguments":"{}"},{"id":"b","type":"function","function":{"name":"look","arguments":"nonsense"}}]`
 		_, _, err := e.Ask(t.Context(), &Request{Messages: []*pawlv1.Message{
-			user(words("Go."), &pawlv1.Part{Content: &pawlv1.Part_Data{Data: []byte("abcd")}, MediaType: "image/png"}),
-			{Role: "assistant", ToolCallsJson: calls}, {Role: "tool", ToolCallId: "a", Parts: []*pawlv1.Part{words("seen")}},
-			user(words("And?")),
+			user(textPart("Go."), &pawlv1.Part{Content: &pawlv1.Part_Data{Data: []byte("abcd")}, MediaType: "image/png"}),
+			{Role: "assistant", ToolCallsJson: calls}, {Role: "tool", ToolCallId: "a", Parts: []*pawlv1.Part{textPart("seen")}},
+			user(textPart("And?")),
 		}}, func(string) {})
 		if err != nil {
 			t.Fatal(err)

@@ -11,14 +11,16 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// The names of the parameter that bounds an answer in chat completions. OpenAI's newer models refuse the older name. Many other endpoints
-// know only the older name and may ignore the newer name without an error.
+// These are the two names of the parameter that bounds the tokens of an answer in chat completions. OpenAI's newer
+// models refuse the older name. Many other endpoints know only the older name and may ignore the newer name without
+// an error.
 const (
 	chatLimit         = "max_tokens"
 	chatLimitOfOpenAI = "max_completion_tokens"
 )
 
-// MaxTokens returns the bound of an answer that the parameters of a pack contain, in tokens. It returns 0 if they contain none.
+// MaxTokens returns the maximum number of tokens of an answer that the parameters of a pack set. It returns 0 if they
+// set none.
 func (e *Endpoint) MaxTokens(parameters map[string]json.RawMessage) (int64, error) {
 	value, ok := parameters[chatLimit]
 	if !ok {
@@ -31,8 +33,8 @@ func (e *Endpoint) MaxTokens(parameters map[string]json.RawMessage) (int64, erro
 	return int64(n.Num), nil
 }
 
-// limitName returns the parameter name with which the endpoint receives the bound of an answer. It is the newer name if the endpoint has
-// asked for it or if the endpoint is OpenAI's. For other endpoints it is the older name.
+// limitName returns the name of the parameter that bounds an answer's tokens. It is the newer name if the endpoint
+// has asked for it or if the endpoint is OpenAI's. For other endpoints it is the older name.
 func (e *Endpoint) limitName() string {
 	if e.newer != nil && e.newer.Load() {
 		return chatLimitOfOpenAI
@@ -43,8 +45,9 @@ func (e *Endpoint) limitName() string {
 	return chatLimit
 }
 
-// wantsOther reports whether err means that the endpoint refuses the older name of the bound and asks for the newer one. It returns false
-// for every other error, because an endpoint that knows only the older name would ignore the newer one.
+// wantsOther reports whether err means that the endpoint refuses the older name of the parameter that bounds an
+// answer, and requests the newer one. It returns false for every other error, because an endpoint that knows only the
+// older name would silently ignore the newer one.
 func wantsOther(err error, name string) bool {
 	f, ok := errors.AsType[*Failure](err)
 	return ok && name == chatLimit && f.Code == "MODEL_400" && strings.Contains(f.Message, chatLimitOfOpenAI)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestMaxTokens: the bound of an answer is a whole number, however it is spelled.
+// TestMaxTokens: the bound of an answer is a whole number, in any spelling.
 func TestMaxTokens(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]int64{
@@ -26,7 +26,8 @@ func TestMaxTokens(t *testing.T) {
 	}
 }
 
-// TestLimitName: OpenAI's own endpoint is told by the newer name, all others by the older one.
+// TestLimitName: a request to OpenAI's own endpoint has the newer name of the bound. Requests to all others
+// have the older name.
 func TestLimitName(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{

@@ -27,10 +27,10 @@ func (e *Endpoint) askChat(ctx context.Context, req *Request, tell *streamWriter
 		return nil, nil, err
 	}
 	defer events.close()
-	take := chatAnswer{byteBudget: byteBudget{name: e.Name, limit: req.MaxAnswer}, stream: tell, usage: unheard()}
+	take := chatAnswer{byteBudget: byteBudget{name: e.Name, limit: req.MaxAnswer}, stream: tell, usage: unreportedUsage()}
 	for events.next() {
 		if fault := events.at.Get("error"); fault.Type != gjson.Null {
-			return nil, take.usage, e.broken(fault)
+			return nil, take.usage, e.midAnswerFailure(fault)
 		}
 		if err := take.chunk(events.at); err != nil {
 			return nil, take.usage, err
@@ -41,13 +41,13 @@ func (e *Endpoint) askChat(ctx context.Context, req *Request, tell *streamWriter
 	}
 	// An endpoint that sends the end of the stream has sent the whole answer, even if there is no finish reason.
 	if take.answer.GetFinishReason() == "" && !events.ended {
-		return nil, take.usage, e.cut()
+		return nil, take.usage, e.cutStreamFailure()
 	}
-	return take.whole(req), take.usage, nil
+	return take.completeReply(req), take.usage, nil
 }
 
-// beginChat sends a request. If the endpoint asks for the other name of the answer's bound, beginChat sends the request again. This is
-// safe because the endpoint does not execute a refused request.
+// beginChat sends a request. If the endpoint asks for the other name of the parameter that bounds the answer,
+// beginChat sends the request again. This is safe because the endpoint does not execute a refused request.
 func (e *Endpoint) beginChat(ctx context.Context, req *Request) (*eventStream, error) {
 	name := e.limitName()
 	events, err := e.sendChat(ctx, req, name)
@@ -91,19 +91,19 @@ func (e *Endpoint) chatBody(req *Request, limit string) ([]byte, error) {
 	} else {
 		body["tools"] = chatTools(req)
 		if choice, ok := req.Parameters["tool_choice"]; ok {
-			body["tool_choice"] = req.wired().choice(choice)
+			body["tool_choice"] = req.wireNames().choice(choice)
 		}
 	}
 	messages := []any{}
 	if req.System != "" {
 		messages = append(messages, object{"role": "system", "content": req.System})
 	}
-	conversation, err := whole(req.Messages)
+	conversation, err := answerEveryCall(req.Messages)
 	if err != nil {
 		return nil, err
 	}
 	for _, m := range conversation {
-		wire, err := chatMessage(m, req.wired())
+		wire, err := chatMessage(m, req.wireNames())
 		if err != nil {
 			return nil, err
 		}
@@ -112,7 +112,7 @@ func (e *Endpoint) chatBody(req *Request, limit string) ([]byte, error) {
 		}
 	}
 	body["messages"] = messages
-	return plain(body), nil
+	return encodePlain(body), nil
 }
 
 // unknownParameter returns the error for an unknown parameter, with its name.
@@ -123,13 +123,13 @@ func (e *Endpoint) unknownParameter(name string, known []string) error {
 	}
 }
 
-// anything is the schema for a tool that declares no schema.
-var anything = json.RawMessage(`{"type":"object","properties":{}}`)
+// anyObjectSchema is the schema for a tool that declares no schema.
+var anyObjectSchema = json.RawMessage(`{"type":"object","properties":{}}`)
 
 func chatTools(req *Request) (out []any) {
 	for _, t := range req.Tools {
 		out = append(out, object{"type": "function", "function": object{
-			"name": req.wired().toWire(t.Name), "description": t.Description, "parameters": t.schema(),
+			"name": req.wireNames().toWire(t.Name), "description": t.Description, "parameters": t.schema(),
 		}})
 	}
 	return out
@@ -138,14 +138,14 @@ func chatTools(req *Request) (out []any) {
 // schema returns the schema of the tool's parameters.
 func (t *Tool) schema() json.RawMessage {
 	if len(t.Parameters) == 0 {
-		return anything
+		return anyObjectSchema
 	}
 	return t.Parameters
 }
 
 // chatMessage returns a message in the form of chat completions. It returns nil for an empty message, which endpoints refuse.
 func chatMessage(m *pawlv1.Message, wired names) (any, error) {
-	if raw := recorded(Chat, m); raw != nil && m.GetRole() == "assistant" {
+	if raw := recordedMessage(Chat, m); raw != nil && m.GetRole() == "assistant" {
 		return raw, nil
 	}
 	content, err := chatContent(m)
@@ -212,13 +212,13 @@ func chatPart(p *pawlv1.Part) object {
 	media, data := mediaOf(p), p.GetData()
 	url := fetchable(p)
 	if data != nil {
-		url = "data:" + media + ";base64," + encoded(p)
+		url = "data:" + media + ";base64," + base64Data(p)
 	}
 	switch {
 	case strings.HasPrefix(media, "image/") && url != "":
 		return object{"type": "image_url", "image_url": object{"url": url}}
 	case data != nil && audioForms[media] != "":
-		return object{"type": "input_audio", "input_audio": object{"data": encoded(p), "format": audioForms[media]}}
+		return object{"type": "input_audio", "input_audio": object{"data": base64Data(p), "format": audioForms[media]}}
 	case data != nil && media == "application/pdf":
 		name := p.GetFilename()
 		if name == "" {

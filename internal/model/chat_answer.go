@@ -16,7 +16,8 @@ import (
 type reply struct {
 	rawAnswer
 	answer *pawlv1.ModelAnswer
-	// seal returns the message in the endpoint's form, from the normalized texts and calls.
+	// seal returns the answer as a message for later requests, in the endpoint's form. It uses the normalized texts
+	// and calls.
 	seal func(texts []string, calls []*pawlv1.ModelCall, wired names) any
 }
 
@@ -30,8 +31,8 @@ type chatAnswer struct {
 	// listed reports whether the content arrived as a list of parts.
 	listed  bool
 	refusal strings.Builder
-	// kept are further fields of the message that the endpoint needs in the next request.
-	kept map[string]*keptField
+	// keptFields are further fields of the message that the endpoint needs in the next request.
+	keptFields map[string]*keptField
 	// open are the calls that further pieces may belong to, by their index. calls are all calls.
 	open  map[int64]*chatCall
 	calls []*chatCall
@@ -43,6 +44,7 @@ type contentPart struct {
 	text     strings.Builder
 }
 
+// chatCall is a tool call that is collected from its pieces.
 type chatCall struct {
 	index     int64
 	id, name  string
@@ -54,8 +56,8 @@ type chatCall struct {
 // refuses its own annotations.
 var keptFields = []string{"reasoning_content", "reasoning", "reasoning_details", "extra_content", "thinking_blocks", "provider_specific_fields", "thought_signature", "reasoning_opaque"}
 
-// thoughts are the fields that contain the model's reasoning as text.
-var thoughts = []string{"reasoning_content", "reasoning"}
+// reasoningFields are the fields that contain the model's reasoning as text.
+var reasoningFields = []string{"reasoning_content", "reasoning"}
 
 // keptField collects one of the keptFields from its pieces. Texts and lists are joined. For other values the last piece is the value.
 type keptField struct {
@@ -64,10 +66,11 @@ type keptField struct {
 	raw  json.RawMessage
 }
 
+// take adds a piece to the field.
 func (k *keptField) take(v gjson.Result) {
 	switch {
 	case v.Type == gjson.String:
-		k.text.WriteString(unquoted(v.Raw))
+		k.text.WriteString(unquoteJSON(v.Raw))
 	case v.IsArray():
 		for _, item := range v.Array() {
 			k.list = append(k.list, json.RawMessage(item.Raw))
@@ -77,6 +80,7 @@ func (k *keptField) take(v gjson.Result) {
 	}
 }
 
+// value returns the complete value of the field.
 func (k *keptField) value() any {
 	switch {
 	case k.raw != nil:
@@ -87,6 +91,7 @@ func (k *keptField) value() any {
 	return wellFormed(k.text.String())
 }
 
+// chunk adds one event of the stream: usage, id, finish reason, and the pieces of the message.
 func (a *chatAnswer) chunk(c gjson.Result) error {
 	if u := c.Get("usage"); u.IsObject() {
 		tokens := u.Get("completion_tokens")
@@ -104,7 +109,7 @@ func (a *chatAnswer) chunk(c gjson.Result) error {
 		a.answer.FinishReason = reason
 	}
 	delta := choice.Get("delta")
-	if err := a.keep(delta); err != nil {
+	if err := a.collectFields(delta); err != nil {
 		return err
 	}
 	refusal := textAt(delta, "refusal")
@@ -125,24 +130,24 @@ func (a *chatAnswer) chunk(c gjson.Result) error {
 	return nil
 }
 
-// keep collects the keptFields of a piece. Some endpoints send the same reasoning under two names.
-func (a *chatAnswer) keep(delta gjson.Result) error {
+// collectFields collects the keptFields of a piece. Some endpoints send the same reasoning under two names.
+func (a *chatAnswer) collectFields(delta gjson.Result) error {
 	thought := false
 	for _, name := range keptFields {
 		v := delta.Get(name)
 		if v.Type == gjson.Null || v.Type == gjson.String && v.Str == "" {
 			continue
 		}
-		if a.kept == nil {
-			a.kept = map[string]*keptField{}
+		if a.keptFields == nil {
+			a.keptFields = map[string]*keptField{}
 		}
-		if a.kept[name] == nil {
-			a.kept[name] = &keptField{}
+		if a.keptFields[name] == nil {
+			a.keptFields[name] = &keptField{}
 		}
-		a.kept[name].take(v)
-		if v.Type == gjson.String && !thought && slices.Contains(thoughts, name) {
+		a.keptFields[name].take(v)
+		if v.Type == gjson.String && !thought && slices.Contains(reasoningFields, name) {
 			thought = true
-			a.stream.writeThought(unquoted(v.Raw))
+			a.stream.writeThought(unquoteJSON(v.Raw))
 		}
 		if err := a.take(v.Raw); err != nil {
 			return err
@@ -151,7 +156,8 @@ func (a *chatAnswer) keep(delta gjson.Result) error {
 	return nil
 }
 
-// contents adds the content of a piece, which is a text or a list of parts.
+// contents adds the content of a piece, which is a text or a list of parts. Parts that are neither text nor reasoning are
+// dropped.
 func (a *chatAnswer) contents(v gjson.Result) error {
 	if !v.IsArray() {
 		return a.text(textIn(v), false)
@@ -184,6 +190,7 @@ func textsIn(v gjson.Result) string {
 	return out.String()
 }
 
+// text adds a piece of text, or of reasoning if thinking is set, and streams it.
 func (a *chatAnswer) text(s string, thinking bool) error {
 	if s == "" {
 		return nil
@@ -254,9 +261,9 @@ func (a *chatAnswer) callOf(piece gjson.Result) (*chatCall, error) {
 	return c, nil
 }
 
-// whole returns the complete answer.
-func (a *chatAnswer) whole(req *Request) *reply {
-	out := &reply{answer: &a.answer, seal: a.seal}
+// completeReply returns the complete answer.
+func (a *chatAnswer) completeReply(req *Request) *reply {
+	out := &reply{answer: &a.answer, seal: a.toRequestForm}
 	out.refusal = a.refusal.String()
 	for _, part := range a.content {
 		if !part.thinking {
@@ -265,13 +272,13 @@ func (a *chatAnswer) whole(req *Request) *reply {
 	}
 	slices.SortStableFunc(a.calls, func(x, y *chatCall) int { return cmp.Compare(x.index, y.index) })
 	for _, c := range a.calls {
-		out.calls = append(out.calls, rawCall{id: c.id, name: req.wired().fromWire(c.name), arguments: c.arguments.String()})
+		out.calls = append(out.calls, rawCall{id: c.id, name: req.wireNames().fromWire(c.name), arguments: c.arguments.String()})
 	}
 	return out
 }
 
-// seal returns the message in the form in which it is sent back to chat completions.
-func (a *chatAnswer) seal(texts []string, calls []*pawlv1.ModelCall, wired names) any {
+// toRequestForm returns the answer as a message for later requests, in the form of chat completions.
+func (a *chatAnswer) toRequestForm(texts []string, calls []*pawlv1.ModelCall, wired names) any {
 	wire := object{"role": "assistant", "content": nil}
 	switch {
 	case a.listed:
@@ -282,7 +289,7 @@ func (a *chatAnswer) seal(texts []string, calls []*pawlv1.ModelCall, wired names
 	if refusal := wellFormed(a.refusal.String()); refusal != "" {
 		wire["refusal"] = refusal
 	}
-	for name, field := range a.kept {
+	for name, field := range a.keptFields {
 		wire[name] = field.value()
 	}
 	var out []any
@@ -299,7 +306,7 @@ func (a *chatAnswer) seal(texts []string, calls []*pawlv1.ModelCall, wired names
 	return wire
 }
 
-// list returns the content as the list of parts in which it arrived.
+// list returns the content of the answer as a list of parts, for an endpoint that sent it as such a list.
 func (a *chatAnswer) list(calls bool) any {
 	var out []any
 	for _, part := range a.content {

@@ -9,24 +9,24 @@ import (
 )
 
 const (
-	// maxParts, maxCalls, maxFinish and maxTokens bound an answer and its usage. They are the bounds of the contract: an answer that exceeds
-	// them would be refused after it was paid for.
+	// maxParts, maxCalls, maxFinish and maxTokens bound an answer and its usage. The API (pawl.v1) has the same
+	// bounds: it would refuse a larger answer after the answer was paid for.
 	maxParts  = 64
 	maxCalls  = 256
 	maxFinish = 128
 	maxTokens = 1_000_000_000_000
-	// maxName bounds names, in bytes, as the contract does.
+	// maxName bounds names, in bytes. The API (pawl.v1) has the same bound.
 	maxName = 256
-	// hidden is the text that replaces the key in texts.
-	hidden = "[key]"
+	// keyPlaceholder is the text that replaces the endpoint's API key in texts.
+	keyPlaceholder = "[key]"
 )
 
-// hide replaces the key in a text of an endpoint.
+// hide replaces the API key in a text that the endpoint sent.
 func (e *Endpoint) hide(text string) string {
 	if e.Key == "" {
 		return text
 	}
-	return strings.ReplaceAll(text, e.Key, hidden)
+	return strings.ReplaceAll(text, e.Key, keyPlaceholder)
 }
 
 // clip returns the beginning of a text, of at most limit bytes. It does not cut a character in two.
@@ -34,7 +34,8 @@ func clip(text string, limit int) string {
 	return strings.ToValidUTF8(text[:min(len(text), limit)], "")
 }
 
-// clean makes an answer that the contract accepts from the endpoint's reply. The answer does not contain the key.
+// clean converts the endpoint's reply to an answer that the contract (the API of pawl.v1) accepts. The answer does
+// not contain the API key.
 func (e *Endpoint) clean(r *reply, req *Request) (*pawlv1.ModelAnswer, error) {
 	if len(r.calls) > maxCalls {
 		return nil, tooManyCalls(e.Name)
@@ -49,26 +50,28 @@ func (e *Endpoint) clean(r *reply, req *Request) (*pawlv1.ModelAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
-	texts, calls, ok := normal(r.rawAnswer, req.Round, known)
+	texts, calls, ok := normalizeAnswer(r.rawAnswer, req.Round, known)
 	if !ok {
 		return nil, &Failure{Code: CodeNoAnswer, Message: "model " + e.Name + ": the answer has no text, no call and no refusal"}
 	}
 	text := func(s string) string { return e.hide(wellFormed(s)) }
 	a := r.answer
 	a.Refusal, a.Calls, a.ProviderName = text(r.refusal), calls, e.Form.provider()
-	// A message that the sidecar would refuse is rebuilt, so that a paid answer is not lost.
-	if message := wholeEscapes(text(sealed(e.Form, r.seal(texts, calls, req.wired())))); strictjson.Valid([]byte(message)) {
+	// The message in the endpoint's form is kept only if it is valid JSON. Otherwise it is built again from the parts
+	// when it is sent, so that a paid answer is not lost.
+	if message := wholeEscapes(text(recordedText(e.Form, r.seal(texts, calls, req.wireNames())))); strictjson.Valid([]byte(message)) {
 		a.ProviderJson = message
 	}
 	a.ResponseId, a.Model, a.FinishReason = clip(text(a.GetResponseId()), maxName), clip(text(a.GetModel()), maxName), clip(text(a.GetFinishReason()), maxFinish)
 	for _, t := range texts {
 		a.Parts = append(a.Parts, &pawlv1.Part{Content: &pawlv1.Part_Text{Text: t}})
 	}
-	a.Parts = joined(a.GetParts())
+	a.Parts = joinParts(a.GetParts())
 	return a, r.fit(a, req.MaxAnswer, e.Name)
 }
 
-// fit shortens the answer to the limit. If needed it drops the message in the endpoint's form, which can be built again from the parts.
+// fit drops the message in the endpoint's form, which can be built again from the parts, if the answer would exceed the
+// limit with it. If the rest exceeds the limit too, fit returns an error.
 func (r *reply) fit(a *pawlv1.ModelAnswer, limit int64, name string) error {
 	held := byteBudget{name: name, limit: limit}
 	for _, p := range a.GetParts() {
@@ -87,8 +90,8 @@ func tooManyCalls(name string) error {
 	return &Failure{Code: CodeTooLarge, Final: true, Message: fmt.Sprintf("model %s: the answer has more than %d tool calls", name, maxCalls)}
 }
 
-// joined reduces text parts to the allowed number. The last part contains all texts that follow.
-func joined(parts []*pawlv1.Part) []*pawlv1.Part {
+// joinParts reduces text parts to the allowed number. The last part contains all texts that follow.
+func joinParts(parts []*pawlv1.Part) []*pawlv1.Part {
 	if len(parts) <= maxParts {
 		return parts
 	}
@@ -99,11 +102,11 @@ func joined(parts []*pawlv1.Part) []*pawlv1.Part {
 	return append(parts[:maxParts-1:maxParts-1], &pawlv1.Part{Content: &pawlv1.Part_Text{Text: rest.String()}})
 }
 
-// unheard returns the usage of a call for which the endpoint has not reported any usage.
-func unheard() *pawlv1.Usage { return &pawlv1.Usage{Estimated: true} }
+// unreportedUsage returns the usage of a call for which the endpoint has not reported any usage.
+func unreportedUsage() *pawlv1.Usage { return &pawlv1.Usage{Estimated: true} }
 
-// settled returns usage that the contract accepts, from any values that the endpoint reported.
-func settled(u *pawlv1.Usage) *pawlv1.Usage {
+// validUsage returns usage that the API (pawl.v1) accepts, from any values that the endpoint reported.
+func validUsage(u *pawlv1.Usage) *pawlv1.Usage {
 	if u == nil {
 		return nil
 	}
@@ -113,21 +116,21 @@ func settled(u *pawlv1.Usage) *pawlv1.Usage {
 	return u
 }
 
-// streamWriter passes text and reasoning on as they arrive, without the key. It holds back the end of a piece that could be the start of
-// the key, or half of a character, until more text arrives.
+// streamWriter passes text and reasoning on as they arrive, without the API key. It holds back the end of a piece
+// that could be the start of the key, or half of a character, until more text arrives.
 type streamWriter struct {
-	e             *Endpoint
-	text, thought flow
+	e               *Endpoint
+	text, reasoning flow
 }
 
 // flow is one of the two streams: text or reasoning.
 type flow struct {
-	to         func(string)
-	held, half string
+	to            func(string)
+	pending, half string
 }
 
 func (t *streamWriter) writeText(piece string)    { t.text.take(t.e, piece) }
-func (t *streamWriter) writeThought(piece string) { t.thought.take(t.e, piece) }
+func (t *streamWriter) writeThought(piece string) { t.reasoning.take(t.e, piece) }
 
 func (f *flow) take(e *Endpoint, piece string) {
 	if f.to == nil {
@@ -135,9 +138,9 @@ func (f *flow) take(e *Endpoint, piece string) {
 	}
 	piece, half := withoutHalf(f.half + piece)
 	f.half = half
-	text := e.hide(f.held + wellFormed(piece))
+	text := e.hide(f.pending + wellFormed(piece))
 	n := len(text) - e.keyPrefixLen(text)
-	f.held = text[n:]
+	f.pending = text[n:]
 	if n > 0 {
 		f.to(text[:n])
 	}
@@ -154,12 +157,12 @@ func (e *Endpoint) keyPrefixLen(text string) int {
 	return 0
 }
 
-// end passes on the text that was held back.
+// end passes on the text that was held back, because no more text arrives.
 func (t *streamWriter) end() {
-	for _, f := range []*flow{&t.text, &t.thought} {
-		if held := f.held + wellFormed(f.half); held != "" && f.to != nil {
+	for _, f := range []*flow{&t.text, &t.reasoning} {
+		if held := f.pending + wellFormed(f.half); held != "" && f.to != nil {
 			f.to(held)
 		}
-		f.held, f.half = "", ""
+		f.pending, f.half = "", ""
 	}
 }

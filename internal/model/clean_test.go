@@ -30,7 +30,7 @@ func stream(events ...string) string {
 	return b.String()
 }
 
-func asking(t *testing.T, scheme string, answer endpoint.Answer) (*pawlv1.ModelAnswer, *pawlv1.Usage, string, error) {
+func askEndpoint(t *testing.T, scheme string, answer endpoint.Answer) (*pawlv1.ModelAnswer, *pawlv1.Usage, string, error) {
 	t.Helper()
 	server := endpoint.New(t, func(int, endpoint.Request) endpoint.Answer { return answer })
 	e, err := ParseEndpoint("gpt=" + scheme + server.URL)
@@ -39,26 +39,26 @@ func asking(t *testing.T, scheme string, answer endpoint.Answer) (*pawlv1.ModelA
 	}
 	e.Key, e.Timeout = key, longestWait
 	var told strings.Builder
-	got, usage, err := e.Ask(t.Context(), &Request{Messages: []*pawlv1.Message{user(words("Go."))}}, func(s string) { told.WriteString(s) })
+	got, usage, err := e.Ask(t.Context(), &Request{Messages: []*pawlv1.Message{user(textPart("Go."))}}, func(s string) { told.WriteString(s) })
 	return got, usage, told.String(), err
 }
 
-// TestTheKeyIsInNoAnswer: an endpoint that repeats it, in pieces, is told and recorded
-// without it; so is an error that is cut within it.
+// TestTheKeyIsInNoAnswer: if an endpoint repeats the key, even in pieces, neither the reader nor the record
+// gets it. The same holds for an error text that is cut within the key.
 func TestTheKeyIsInNoAnswer(t *testing.T) {
 	t.Parallel()
 	for _, scheme := range []string{"", anthropicScheme} {
 		answer := endpoint.Answer{
 			Text: "it is " + key + key[:4], Reasoning: key, Calls: []endpoint.Call{{ID: key, Name: key, Arguments: `{"k":"` + key + `"}`}},
 		}
-		got, _, told, err := asking(t, scheme, answer)
+		got, _, told, err := askEndpoint(t, scheme, answer)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if raw := got.String() + told; strings.Contains(raw, key) || told != "it is [key]"+key[:4] || got.GetParts()[0].GetText() != told {
 			t.Errorf("%q, told %q", raw, told)
 		}
-		_, _, _, err = asking(t, scheme, endpoint.Answer{Status: 400, Error: strings.Repeat("x", maxErrorText-10) + key})
+		_, _, _, err = askEndpoint(t, scheme, endpoint.Answer{Status: 400, Error: strings.Repeat("x", maxErrorText-10) + key})
 		if err == nil || strings.Contains(err.Error(), key[:10]) {
 			t.Errorf("%v", err)
 		}
@@ -86,7 +86,7 @@ func TestAnAnswerIsOneThatIsTaken(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, usage, told, err := asking(t, c.scheme, endpoint.Answer{Body: c.body})
+			got, usage, told, err := askEndpoint(t, c.scheme, endpoint.Answer{Body: c.body})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -106,26 +106,26 @@ func TestAnAnswerIsOneThatIsTaken(t *testing.T) {
 	for i := range maxParts + 5 {
 		blocks = append(blocks, fmt.Sprintf(`{"type":"content_block_start","index":%d,"content_block":{"type":"text","text":"%d,"}}`, i, i))
 	}
-	got, _, told, err := asking(t, anthropicScheme, endpoint.Answer{Body: stream(append(blocks, `{"type":"message_stop"}`)...)})
+	got, _, told, err := askEndpoint(t, anthropicScheme, endpoint.Answer{Body: stream(append(blocks, `{"type":"message_stop"}`)...)})
 	if err != nil || len(got.GetParts()) != maxParts || got.GetParts()[maxParts-1].GetText() != "63,64,65,66,67,68," || !strings.HasSuffix(told, "68,") {
 		t.Errorf("%d parts, %v, told %q", len(got.GetParts()), err, told)
 	}
 }
 
-// TestCallsOfOneIndex: some endpoints give all calls of an answer the same.
+// TestCallsOfOneIndex: some endpoints give all calls of an answer the same index.
 func TestCallsOfOneIndex(t *testing.T) {
 	t.Parallel()
 	call := func(id, arguments string) string {
 		return `{"id":"r","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"` + id + `","function":{"name":"look","arguments":"` + arguments + `"}}]},"finish_reason":"tool_calls"}]}`
 	}
-	got, _, _, err := asking(t, "", endpoint.Answer{Body: stream(call("a", "{"), call("a", "}"), call("b", "{}"))})
+	got, _, _, err := askEndpoint(t, "", endpoint.Answer{Body: stream(call("a", "{"), call("a", "}"), call("b", "{}"))})
 	if err != nil || len(got.GetCalls()) != 2 || got.GetCalls()[0].GetArguments() != "{}" || got.GetCalls()[1].GetId() != "b" {
 		t.Errorf("%v, %v", got, err)
 	}
 }
 
-// TestWhatIsNoStream: a page of a portal, an answer in one piece, and events that are no
-// JSON are told as what they are.
+// TestWhatIsNoStream: a page of a portal, an answer in one piece, and events that are no JSON give a failure
+// with the code that fits. None of them is final.
 func TestWhatIsNoStream(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -143,7 +143,7 @@ func TestWhatIsNoStream(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, scheme := range []string{"", anthropicScheme} {
-				_, _, _, err := asking(t, scheme, c.answer)
+				_, _, _, err := askEndpoint(t, scheme, c.answer)
 				if f, ok := errors.AsType[*Failure](err); !ok || f.Code != c.code || f.Final {
 					t.Errorf("%q: %v", scheme, err)
 				}
@@ -152,8 +152,8 @@ func TestWhatIsNoStream(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatIsBrokenOff: what an endpoint says of it in the midst of its stream is told, without the key;
-// an error that is null is none.
+// TestAnAnswerThatIsBrokenOff: if an endpoint sends an error in the middle of its stream, the failure has the
+// text of this error, without the key. An error that is null is no error.
 func TestAnAnswerThatIsBrokenOff(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ scheme, body string }{
@@ -167,8 +167,8 @@ func TestAnAnswerThatIsBrokenOff(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, _, told, err := asking(t, c.scheme, endpoint.Answer{Body: c.body})
-			if f, ok := errors.AsType[*Failure](err); !ok || f.Code != CodeCut || f.Final || !strings.HasSuffix(f.Message, "overloaded "+hidden) || told != "half" {
+			_, _, told, err := askEndpoint(t, c.scheme, endpoint.Answer{Body: c.body})
+			if f, ok := errors.AsType[*Failure](err); !ok || f.Code != CodeCut || f.Final || !strings.HasSuffix(f.Message, "overloaded "+keyPlaceholder) || told != "half" {
 				t.Errorf("%v, told %q", err, told)
 			}
 		})

@@ -62,11 +62,13 @@ type Endpoint struct {
 	Key string
 	// Timeout bounds one call.
 	Timeout time.Duration
-	// newer reports whether the endpoint has asked for the newer name of an answer's bound. If it is nil, this is not remembered.
+	// newer reports whether the endpoint has requested the newer name of the parameter that bounds an answer. If newer
+	// is nil, the request is not remembered.
 	newer *atomic.Bool
 }
 
-// usualMaxTokens is the bound of a chat answer, in tokens, that is assumed if the pack sets none. It is the same in every client.
+// usualMaxTokens is the bound of an answer in the forms [Chat] and [Responses], in tokens, that is assumed if the pack
+// sets none. It is the same in every client.
 const usualMaxTokens = 4096
 
 // DefaultMaxTokens returns the assumed bound of an answer, in tokens, if the pack sets none.
@@ -113,7 +115,7 @@ func ParseEndpoint(text string) (Endpoint, error) {
 	return e, nil
 }
 
-// keyChars match the characters of a model's name that a variable name must not contain.
+// keyChars match those characters of a model's name that are not allowed in the name of an environment variable.
 var keyChars = regexp.MustCompile(`[^A-Z0-9]+`)
 
 // KeyVariable returns the name of the environment variable with a model's key. For "gpt-5" this is PAWL_MODEL_KEY_GPT_5.
@@ -134,17 +136,18 @@ const maxBodyBytes = 64 << 20
 
 // client returns an HTTP client that follows no redirect, because the key must be sent only to the operator's endpoint.
 func (e *Endpoint) client(req *Request) *http.Client {
-	return &http.Client{Transport: bounded{e, req.OnProviderLimits}}
+	return &http.Client{Transport: limitedTransport{e, req.OnProviderLimits}}
 }
 
-// bounded is a transport that cuts bodies that are too long and refuses redirects.
-type bounded struct {
+// limitedTransport is a transport that returns an error for a body that is too long, for a redirect, and for a page or a
+// JSON text in place of an event stream.
+type limitedTransport struct {
 	e        *Endpoint
 	onLimits func(*pawlv1.ProviderLimits)
 }
 
 // RoundTrip implements http.RoundTripper.
-func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
+func (b limitedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	res, err := http.DefaultTransport.RoundTrip(req)
 	if err != nil {
 		return nil, err
@@ -154,7 +157,7 @@ func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	res.Body = http.MaxBytesReader(nil, res.Body, maxBodyBytes)
 	if res.StatusCode >= 300 && res.StatusCode < 400 {
-		return nil, errors.Join(b.e.refused(res.StatusCode, nil, "a redirect is not followed"), res.Body.Close())
+		return nil, errors.Join(b.e.statusFailure(res.StatusCode, nil, "a redirect is not followed"), res.Body.Close())
 	}
 	if kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); res.StatusCode < 300 && (kind == "text/html" || kind == "application/json") {
 		return nil, errors.Join(b.noStream(kind, res), res.Body.Close())
@@ -162,14 +165,15 @@ func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// noStream returns the failure for a response that is not an event stream. The failure contains the text of the response.
-func (b bounded) noStream(kind string, res *http.Response) *Failure {
+// noStream returns the failure for a response that is not an event stream. The failure contains the text of the
+// response.
+func (b limitedTransport) noStream(kind string, res *http.Response) *Failure {
 	f := &Failure{Code: CodeNoStream, Message: fmt.Sprintf("model %s: the endpoint answers with %s, want text/event-stream: is the base URL one of a model?", b.e.Name, kind)}
 	body, _ := io.ReadAll(io.LimitReader(res.Body, maxFaultBytes)) // a partial text is better than none
 	if kind == "application/json" {
-		if fault := seen(body).Get("error"); fault.Type != gjson.Null {
+		if fault := parseUnambiguous(body).Get("error"); fault.Type != gjson.Null {
 			f.Message = "model " + b.e.Name + ": the endpoint answers 200 with an error"
-			return b.e.faulty(fault, f)
+			return b.e.addErrorBody(fault, f)
 		}
 	}
 	if text := faultWords(body); text != "" {

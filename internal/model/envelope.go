@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// Library is the name of the message forms of this package in recorded answers; see ADR 0091.
+	// Library marks recorded messages that this package wrote in an endpoint's own form, so that it can send them
+	// back unchanged (ADR 0091).
 	Library = "pawl"
 	// LibraryVersion is the version of the message forms.
 	LibraryVersion = "1"
@@ -25,13 +26,13 @@ type envelope struct {
 	Message map[string]json.RawMessage `json:"message"`
 }
 
-// sealed returns a message of a form as the text that is recorded.
-func sealed(form Form, message any) string {
-	return string(plain(object{"library": Library, "version": LibraryVersion, "message": object{form.name(): message}}))
+// recordedText returns an answer's message in the endpoint's form as the text that is recorded, with the name of the form.
+func recordedText(form Form, message any) string {
+	return string(encodePlain(object{"library": Library, "version": LibraryVersion, "message": object{form.name(): message}}))
 }
 
-// plain encodes v as JSON without escapes for HTML. v must consist of texts and valid JSON, so that encoding cannot fail.
-func plain(v any) []byte {
+// encodePlain encodes v as JSON without escapes for HTML. v must consist of texts and valid JSON, so that encoding cannot fail.
+func encodePlain(v any) []byte {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
@@ -39,9 +40,9 @@ func plain(v any) []byte {
 	return bytes.TrimRight(out.Bytes(), "\n")
 }
 
-// recorded returns the recorded message in the given form, so that it is sent again unchanged. It returns nil if there is none; then the
-// message is made from its readable parts.
-func recorded(form Form, m *pawlv1.Message) json.RawMessage {
+// recordedMessage returns the recorded message in the given form, so that it is sent again unchanged. It returns nil if
+// there is none, or if it does not have the same tool calls as m; then the message is made from its readable parts.
+func recordedMessage(form Form, m *pawlv1.Message) json.RawMessage {
 	text := m.GetProviderJson()
 	var e envelope
 	if text == "" || strictjson.Decode([]byte(text), &e, strictjson.Foreign) != nil || e.Library != Library {
@@ -59,7 +60,7 @@ func recorded(form Form, m *pawlv1.Message) json.RawMessage {
 		}
 		ids = append(ids, c.ID)
 	}
-	if !slices.Equal(ids, form.callIDs(seen(raw))) {
+	if !slices.Equal(ids, form.callIDs(parseUnambiguous(raw))) {
 		return nil
 	}
 	return raw
@@ -82,8 +83,9 @@ func (f Form) callIDs(message gjson.Result) (ids []string) {
 	return ids
 }
 
-// ForeignLibrary returns the library, with its version, that recorded a message in a form that this package cannot read. This message is
-// rebuilt from its readable parts. It returns "" if the message is not of this kind.
+// ForeignLibrary returns the name and version of the library that recorded m in its own format. This package does not
+// read that format, so it sends the text and the calls of m instead. It returns "" if m has no library's format, or that
+// of this package.
 func ForeignLibrary(m *pawlv1.Message) string {
 	if m.GetProviderJson() == "" {
 		return ""

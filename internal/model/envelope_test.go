@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/test/testkit/endpoint"
 )
 
-// asMessage is an answer as a message of the next request, as the sidecar makes one of it.
+// asMessage returns an answer as a message of the next request, as the sidecar makes it.
 func asMessage(t *testing.T, a *pawlv1.ModelAnswer) *pawlv1.Message {
 	t.Helper()
 	var calls []call
@@ -19,13 +19,13 @@ func asMessage(t *testing.T, a *pawlv1.ModelAnswer) *pawlv1.Message {
 	}
 	m := &pawlv1.Message{Role: "assistant", Parts: a.GetParts(), Refusal: a.GetRefusal(), ProviderJson: a.GetProviderJson()}
 	if calls != nil {
-		m.ToolCallsJson = string(plain(calls))
+		m.ToolCallsJson = string(encodePlain(calls))
 	}
 	return m
 }
 
-// told is the body of the request that tells messages.
-func told(t *testing.T, e *Endpoint, server *endpoint.Server, messages ...*pawlv1.Message) string {
+// requestBody returns the body of the request that sends messages.
+func requestBody(t *testing.T, e *Endpoint, server *endpoint.Server, messages ...*pawlv1.Message) string {
 	t.Helper()
 	n := len(server.Requests())
 	if _, _, err := e.Ask(t.Context(), &Request{Tools: []Tool{{Name: "flower.order"}}, Messages: messages}, func(string) {}); err != nil {
@@ -38,8 +38,9 @@ func told(t *testing.T, e *Endpoint, server *endpoint.Server, messages ...*pawlv
 	return string(raw)
 }
 
-// TestWhatWasRecordedIsToldAgain: with what the provider wants to have back, in each form; of another
-// library it is made anew.
+// TestWhatWasRecordedIsToldAgain: a recorded answer is in the next request with the data that the provider
+// wants back, in each wire format. If this data is of another library or cannot be used, the request has the
+// calls without it.
 func TestWhatWasRecordedIsToldAgain(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -75,7 +76,7 @@ func TestWhatWasRecordedIsToldAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 			e.Timeout = time.Minute
-			got, _, err := e.Ask(t.Context(), &Request{Tools: []Tool{{Name: "flower.order"}}, Messages: []*pawlv1.Message{user(words("Go."))}}, func(string) {})
+			got, _, err := e.Ask(t.Context(), &Request{Tools: []Tool{{Name: "flower.order"}}, Messages: []*pawlv1.Message{user(textPart("Go."))}}, func(string) {})
 			if err != nil || got.GetCalls()[0].GetName() != "flower.order" || got.GetProviderName() == "" {
 				t.Fatalf("%v, %v", got, err)
 			}
@@ -83,7 +84,7 @@ func TestWhatWasRecordedIsToldAgain(t *testing.T) {
 			if foreign := ForeignLibrary(m); foreign != "" {
 				t.Errorf("our own answer is of %s", foreign)
 			}
-			again := told(t, &e, server, user(words("Go.")), m)
+			again := requestBody(t, &e, server, user(textPart("Go.")), m)
 			for _, want := range c.back {
 				if !strings.Contains(again, want) {
 					t.Errorf("%s is not in %s", want, again)
@@ -94,7 +95,7 @@ func TestWhatWasRecordedIsToldAgain(t *testing.T) {
 				`{"library":"pawl","version":"1","message":{"` + e.Form.name() + `":{"tool_calls":[]}}}`,
 			} {
 				m.ProviderJson = envelope
-				anew := told(t, &e, server, user(words("Go.")), m)
+				anew := requestBody(t, &e, server, user(textPart("Go.")), m)
 				if strings.Contains(anew, "c2ln") || !strings.Contains(anew, `"name":"flower_order"`) {
 					t.Errorf("%s: told %s", envelope, anew)
 				}
@@ -106,7 +107,7 @@ func TestWhatWasRecordedIsToldAgain(t *testing.T) {
 	}
 }
 
-// TestNamesOfTools: each has one that endpoints take, and the answer has the pack's.
+// TestNamesOfTools: each tool has a name that endpoints take. The answer has the name from the pack.
 func TestNamesOfTools(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 70)

@@ -17,8 +17,8 @@ import (
 // maxErrorText bounds the error text of an endpoint in a failure, in bytes.
 const maxErrorText = 1 << 10
 
-// refused returns the failure for an HTTP status that is not a success.
-func (e *Endpoint) refused(status int, header http.Header, text string) *Failure {
+// statusFailure returns the failure for an HTTP status that is not a success.
+func (e *Endpoint) statusFailure(status int, header http.Header, text string) *Failure {
 	f := &Failure{Code: "MODEL_" + strconv.Itoa(status), RetryAfter: retryAfter(header)}
 	f.Message = strings.TrimSpace(fmt.Sprintf("model %s: %d %s", e.Name, status, http.StatusText(status)))
 	switch {
@@ -47,11 +47,11 @@ func (e *Endpoint) errorText(text string) string {
 	return clip(e.hideParts(e.hide(text)), maxErrorText)
 }
 
-// partOfKey is the number of consecutive bytes of the key from which on they are removed from an error of an endpoint. An error about an
-// invalid key often contains the first and last part of the key.
+// partOfKey is the length of the shortest part of the key that is removed from an error of an endpoint, in bytes. An
+// error about an invalid key often contains the first and last part of the key.
 const partOfKey = 4
 
-// hideParts removes parts of the key from a text.
+// hideParts removes parts of the key from a text. It does nothing if the key is shorter than twice partOfKey.
 func (e *Endpoint) hideParts(text string) string {
 	if len(e.Key) < 2*partOfKey {
 		return text
@@ -66,15 +66,15 @@ func (e *Endpoint) hideParts(text string) string {
 		if n < partOfKey {
 			n = 1
 			out.WriteByte(text[0])
-		} else if !strings.HasSuffix(out.String(), hidden) {
-			out.WriteString(hidden)
+		} else if !strings.HasSuffix(out.String(), keyPlaceholder) {
+			out.WriteString(keyPlaceholder)
 		}
 		text = text[n:]
 	}
 	return out.String()
 }
 
-// longestWait is the longest pause that the contract allows.
+// longestWait is the longest pause before another attempt that the API accepts.
 const longestWait = 24 * time.Hour
 
 // retryAfter returns the pause in the headers of a response. The pause is in milliseconds, in seconds or a date.
@@ -102,18 +102,19 @@ func wait(ns float64) time.Duration {
 	return time.Duration(min(ns, float64(longestWait)))
 }
 
-// cut returns the failure for a stream that ended before the answer was complete.
-func (e *Endpoint) cut() *Failure {
+// cutStreamFailure returns the failure for a stream that ended before the answer was complete.
+func (e *Endpoint) cutStreamFailure() *Failure {
 	return &Failure{Code: CodeCut, Message: "model " + e.Name + ": the stream ended in the midst of the answer"}
 }
 
-// broken returns the failure for an error that an endpoint reports in the middle of its answer.
-func (e *Endpoint) broken(fault gjson.Result) *Failure {
-	return e.faulty(fault, &Failure{Code: CodeCut, Message: "model " + e.Name + ": the endpoint broke off its answer"})
+// midAnswerFailure returns the failure for an error that an endpoint reports in the middle of its answer.
+func (e *Endpoint) midAnswerFailure(fault gjson.Result) *Failure {
+	return e.addErrorBody(fault, &Failure{Code: CodeCut, Message: "model " + e.Name + ": the endpoint broke off its answer"})
 }
 
-// faulty returns f with the code of the error in a body, if the body has one.
-func (e *Endpoint) faulty(fault gjson.Result, f *Failure) *Failure {
+// addErrorBody adds the error in a response body to the failure f: its code, its text, and whether another attempt is
+// useful.
+func (e *Endpoint) addErrorBody(fault gjson.Result, f *Failure) *Failure {
 	f.Code, f.Final = classOf(fault, f.Code)
 	if f.Code == CodeUnauthorized {
 		f.Message += ": it does not take the key of " + KeyVariable(e.Name) + " or --model-key"
@@ -124,7 +125,7 @@ func (e *Endpoint) faulty(fault gjson.Result, f *Failure) *Failure {
 	return f
 }
 
-// classes maps words in the type or code of an error to the code of the failure.
+// classes assigns a failure code to errors whose type or code contains certain words.
 var classes = []struct {
 	word  string
 	code  string
@@ -136,8 +137,8 @@ var classes = []struct {
 	{"invalid_request", "MODEL_400", true}, {"invalid_argument", "MODEL_400", true}, {"context_length", "MODEL_400", true}, {"invalid_prompt", "MODEL_400", true},
 }
 
-// classOf returns the code of an error, and whether no further attempt is useful. It uses the status in the error or, if there is none,
-// the words of the error.
+// classOf returns the failure code for an error, and whether no further attempt is useful. It uses the HTTP status in
+// the error or, if there is none, the words of the error. usual is the code for all other errors.
 func classOf(fault gjson.Result, usual string) (code string, last bool) {
 	for _, name := range []string{"code", "status", "status_code"} {
 		switch status := int(fault.Get(name).Int()); {
@@ -166,7 +167,7 @@ func faultWords(body []byte) string {
 	if text := strings.TrimSpace(string(body)); strictjson.CheckLenient(body) != nil {
 		return firstWords(text)
 	}
-	return wordsIn(seen(body), 0)
+	return wordsIn(parseUnambiguous(body), 0)
 }
 
 // wordsAt are the fields that may contain an error text, in order.

@@ -15,7 +15,8 @@ import (
 	"github.com/pawl-dev/pawl/test/testkit/endpoint"
 )
 
-// TestFaultsHaveTheEndpointsWords: whatever the shape of what it says.
+// TestFaultsHaveTheEndpointsWords: the message of a failure is the endpoint's own text, for each form of its
+// answer.
 func TestFaultsHaveTheEndpointsWords(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
@@ -45,7 +46,8 @@ func TestFaultsHaveTheEndpointsWords(t *testing.T) {
 	}
 }
 
-// TestFaultsInAStream have a class of their own: what no attempt helps is final.
+// TestFaultsInAStream: the code of an error in a stream follows from what the endpoint says. The failure is
+// final if no further attempt can help.
 func TestFaultsInAStream(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -64,7 +66,7 @@ func TestFaultsInAStream(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, _, _, err := asking(t, c.scheme, endpoint.Answer{Body: stream(c.event)})
+			_, _, _, err := askEndpoint(t, c.scheme, endpoint.Answer{Body: stream(c.event)})
 			f, ok := errors.AsType[*Failure](err)
 			if !ok || f.Code != c.code || f.Final != c.final || !strings.HasSuffix(f.Message, ": said so") {
 				t.Errorf("%+v", f)
@@ -73,7 +75,7 @@ func TestFaultsInAStream(t *testing.T) {
 	}
 }
 
-// TestOneCallIsOneRequest: nothing below this package asks again.
+// TestOneCallIsOneRequest: no layer below this package repeats a request.
 func TestOneCallIsOneRequest(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{200, 408, 429, 500, 503, 529} {
@@ -100,12 +102,12 @@ func TestOneCallIsOneRequest(t *testing.T) {
 	}
 }
 
-// TestWhatIsSaidOfAKey: the endpoint's words are told without the key, and without parts of it.
+// TestWhatIsSaidOfAKey: the failure has the endpoint's text without the key and without parts of it.
 func TestWhatIsSaidOfAKey(t *testing.T) {
 	t.Parallel()
 	masked := key[:8] + strings.Repeat("*", 12) + key[len(key)-4:]
 	for _, said := range []string{key, masked, "xx" + key[3:]} {
-		_, _, _, err := asking(t, "", endpoint.Answer{Status: 401, Error: "Incorrect key: " + said + "."})
+		_, _, _, err := askEndpoint(t, "", endpoint.Answer{Status: 401, Error: "Incorrect key: " + said + "."})
 		f, ok := errors.AsType[*Failure](err)
 		if !ok || f.Code != CodeUnauthorized || !f.Final || !strings.Contains(f.Message, "Incorrect key: ") || strings.Contains(f.Message, key[:5]) || strings.Contains(f.Message, key[len(key)-4:]) {
 			t.Errorf("%+v", f)
@@ -113,7 +115,7 @@ func TestWhatIsSaidOfAKey(t *testing.T) {
 	}
 }
 
-// TestWordsOfAFault: they mean the same in every language.
+// TestWordsOfAFault: a word in an error means the same in the clients of all languages.
 func TestWordsOfAFault(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../testdata/model/faults.json")

@@ -13,7 +13,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// FuzzStream: whatever an endpoint sends, there is an answer within its bound or a failure.
+// FuzzStream: for any bytes that an endpoint sends, Ask returns an answer within its bound or a failure.
 func FuzzStream(f *testing.F) {
 	var body atomic.Value
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -41,7 +41,8 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-// FuzzConversation: whatever was said, what is asked is JSON, or a failure says why not.
+// FuzzConversation: for any conversation, the body of the request is JSON, or a failure says why there is
+// none.
 func FuzzConversation(f *testing.F) {
 	f.Add(`[{"id":"a","name":"b","arguments":"{"}]`, `{"anthropic":[{"type":"thinking"}]}`, `"required"`, "a")
 	f.Fuzz(func(t *testing.T, calls, provider, choice, id string) {
@@ -49,7 +50,7 @@ func FuzzConversation(f *testing.F) {
 			System: provider, Tools: []Tool{{Name: id}}, Parameters: map[string]json.RawMessage{},
 			Messages: []*pawlv1.Message{
 				{Role: "assistant", ToolCallsJson: calls, ProviderJson: provider},
-				{Role: "tool", ToolCallId: id, Parts: []*pawlv1.Part{words(calls)}}, user(words(choice)),
+				{Role: "tool", ToolCallId: id, Parts: []*pawlv1.Part{textPart(calls)}}, user(textPart(choice)),
 			},
 		}
 		if json.Valid([]byte(choice)) {

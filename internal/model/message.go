@@ -39,16 +39,16 @@ func callsOf(m *pawlv1.Message) ([]call, error) {
 	return calls, nil
 }
 
-// whole returns the conversation with an answer after every tool call. Endpoints refuse a call without an answer. A call has no answer if
+// answerEveryCall returns the conversation with an answer after every tool call. Endpoints refuse a call without an answer. A call has no answer if
 // the run left the state while the call was pending.
-func whole(messages []*pawlv1.Message) ([]*pawlv1.Message, error) {
+func answerEveryCall(messages []*pawlv1.Message) ([]*pawlv1.Message, error) {
 	var out []*pawlv1.Message
 	for i, m := range messages {
 		out = append(out, m)
 		if i+1 < len(messages) && messages[i+1].GetRole() == "tool" {
 			continue
 		}
-		open, err := unanswered(messages[:i+1])
+		open, err := unansweredCalls(messages[:i+1])
 		if err != nil {
 			return nil, err
 		}
@@ -61,9 +61,9 @@ func whole(messages []*pawlv1.Message) ([]*pawlv1.Message, error) {
 	return out, nil
 }
 
-// unanswered returns the ids of the calls in the last message with calls that have no answer. Messages with the role tool that follow it
-// count as answers.
-func unanswered(messages []*pawlv1.Message) ([]string, error) {
+// unansweredCalls returns the ids of the calls without an answer in the last message whose role is not tool. The messages
+// with the role tool that follow it count as answers.
+func unansweredCalls(messages []*pawlv1.Message) ([]string, error) {
 	var answered []string
 	for _, m := range slices.Backward(messages) {
 		if m.GetRole() == "tool" {
@@ -88,7 +88,7 @@ func mediaOf(p *pawlv1.Part) string {
 	return strings.ToLower(strings.TrimSpace(media))
 }
 
-// textOf returns a part as text. It returns false if the part is not a text.
+// textOf returns a part as text. JSON counts as a text. It returns false if the part is not a text.
 func textOf(p *pawlv1.Part) (string, bool) {
 	switch c := p.GetContent().(type) {
 	case *pawlv1.Part_Text:
@@ -129,7 +129,7 @@ func unsupported(m *pawlv1.Message, i int) error {
 	}
 }
 
-func encoded(p *pawlv1.Part) string { return base64.StdEncoding.EncodeToString(p.GetData()) }
+func base64Data(p *pawlv1.Part) string { return base64.StdEncoding.EncodeToString(p.GetData()) }
 
 // fetchable returns the URI of a part if an endpoint can fetch it, else "".
 func fetchable(p *pawlv1.Part) string {

@@ -40,10 +40,10 @@ func (e *Endpoint) askMessages(ctx context.Context, req *Request, tell *streamWr
 		return nil, nil, err
 	}
 	defer events.close()
-	take := messagesAnswer{byteBudget: byteBudget{name: e.Name, limit: req.MaxAnswer}, stream: tell, usage: unheard()}
+	take := messagesAnswer{byteBudget: byteBudget{name: e.Name, limit: req.MaxAnswer}, stream: tell, usage: unreportedUsage()}
 	for events.next() {
 		if textAt(events.at, "type") == "error" {
-			return nil, take.usage, e.broken(events.at.Get("error"))
+			return nil, take.usage, e.midAnswerFailure(events.at.Get("error"))
 		}
 		if err := take.event(events.at); err != nil {
 			return nil, take.usage, err
@@ -53,7 +53,7 @@ func (e *Endpoint) askMessages(ctx context.Context, req *Request, tell *streamWr
 		return nil, take.usage, events.err
 	}
 	if !take.stopped {
-		return nil, take.usage, e.cut()
+		return nil, take.usage, e.cutStreamFailure()
 	}
 	return take.whole(req), take.usage, nil
 }
@@ -71,7 +71,7 @@ type messagesAnswer struct {
 // block is a content block: a text, a tool call or reasoning.
 type block struct {
 	kind, id, name string
-	// raw is the content with which the block began, if the block is kept unchanged.
+	// raw is the content with which the block began.
 	raw             json.RawMessage
 	text, signature strings.Builder
 }
@@ -161,7 +161,7 @@ func (a *messagesAnswer) whole(req *Request) *reply {
 		case "text":
 			out.texts = append(out.texts, b.text.String())
 		case "tool_use":
-			out.calls = append(out.calls, rawCall{id: b.id, name: req.wired().fromWire(b.name), arguments: b.arguments()})
+			out.calls = append(out.calls, rawCall{id: b.id, name: req.wireNames().fromWire(b.name), arguments: b.arguments()})
 		}
 	}
 	return out
@@ -183,14 +183,14 @@ func (a *messagesAnswer) seal(_ []string, calls []*pawlv1.ModelCall, wired names
 		case "thinking":
 			content = append(content, object{"type": "thinking", "thinking": text, "signature": wellFormed(b.signature.String())})
 		default:
-			content = append(content, b.whole(text))
+			content = append(content, b.withInput(text))
 		}
 	}
 	return object{"role": "assistant", "content": content}
 }
 
-// whole returns a block of an unknown kind, with the input that arrived in pieces.
-func (b *block) whole(input string) any {
+// withInput returns a content block of an unknown kind as the endpoint sent it, with the input that arrived in pieces.
+func (b *block) withInput(input string) any {
 	if _, err := strictjson.Object([]byte(input)); err != nil {
 		return b.raw
 	}
@@ -209,7 +209,7 @@ func toolUse(id, name, arguments string) object {
 // arguments returns the joined pieces of the input. If there are none, it returns the input with which the block began.
 func (b *block) arguments() string {
 	if b.text.Len() == 0 {
-		if input := seen(b.raw).Get("input"); input.Exists() {
+		if input := parseUnambiguous(b.raw).Get("input"); input.Exists() {
 			return input.Raw
 		}
 	}
@@ -223,13 +223,13 @@ func (e *Endpoint) messagesBody(req *Request) ([]byte, error) {
 		switch {
 		case !slices.Contains(messagesParameters, name):
 			return nil, e.unknownParameter(name, messagesParameters)
-		case name == "max_tokens":
+		case name == "max_tokens": // the body has req.MaxTokens already
 		case name == "stop":
-			body["stop_sequences"] = listed(value)
+			body["stop_sequences"] = asList(value)
 		case name == "response_format":
 			body["output_config"] = object{"format": messagesFormat(value)}
 		case name == "tool_choice":
-			body[name] = messagesChoice(value, req.wired())
+			body[name] = messagesChoice(value, req.wireNames())
 		default:
 			body[name] = value
 		}
@@ -239,7 +239,7 @@ func (e *Endpoint) messagesBody(req *Request) ([]byte, error) {
 	} else {
 		body["tools"] = messagesTools(req)
 	}
-	conversation, err := whole(req.Messages)
+	conversation, err := answerEveryCall(req.Messages)
 	if err != nil {
 		return nil, err
 	}
@@ -257,7 +257,7 @@ func (e *Endpoint) messagesBody(req *Request) ([]byte, error) {
 			system = append(system, text)
 			continue
 		}
-		if wire, err = addMessage(wire, m, req.wired()); err != nil {
+		if wire, err = addMessage(wire, m, req.wireNames()); err != nil {
 			return nil, err
 		}
 	}
@@ -265,26 +265,27 @@ func (e *Endpoint) messagesBody(req *Request) ([]byte, error) {
 	if len(system) > 0 {
 		body["system"] = strings.Join(system, "\n\n")
 	}
-	return plain(body), nil
+	return encodePlain(body), nil
 }
 
 // messagesFormat converts a response_format of chat completions to Anthropic's form.
 func messagesFormat(value json.RawMessage) any {
-	if schema := seen(value).Get("json_schema.schema"); schema.IsObject() {
+	if schema := parseUnambiguous(value).Get("json_schema.schema"); schema.IsObject() {
 		return object{"type": "json_schema", "schema": json.RawMessage(schema.Raw)}
 	}
 	return value
 }
 
-// listed returns a list with the value as its only element, or the value if it is a list.
-func listed(value json.RawMessage) json.RawMessage {
+// asList returns a list with the value as its only element, or the value if it is a list.
+func asList(value json.RawMessage) json.RawMessage {
 	if v := bytes.TrimSpace(value); len(v) > 0 && v[0] != '[' {
 		return json.RawMessage("[" + string(v) + "]")
 	}
 	return value
 }
 
-// messagesChoice converts a tool_choice to Anthropic's form.
+// messagesChoice converts a tool_choice that is a word to Anthropic's form. In an object it only replaces the names of
+// tools.
 func messagesChoice(value json.RawMessage, wired names) any {
 	var choice string
 	if strictjson.Decode(value, &choice, strictjson.Closed) != nil {
@@ -298,7 +299,7 @@ func messagesChoice(value json.RawMessage, wired names) any {
 
 func messagesTools(req *Request) (out []any) {
 	for _, t := range req.Tools {
-		tool := object{"name": req.wired().toWire(t.Name), "input_schema": t.schema()}
+		tool := object{"name": req.wireNames().toWire(t.Name), "input_schema": t.schema()}
 		if t.Description != "" {
 			tool["description"] = t.Description
 		}
@@ -329,8 +330,8 @@ func messagesContent(m *pawlv1.Message, wired names) (role string, content []any
 		return "user", []any{object{"type": "tool_result", "tool_use_id": wireID(m.GetToolCallId()), "content": text}}, err
 	}
 	if m.GetRole() == "assistant" {
-		if raw := recorded(Messages, m); raw != nil {
-			for _, block := range seen(raw).Get("content").Array() {
+		if raw := recordedMessage(Messages, m); raw != nil {
+			for _, block := range parseUnambiguous(raw).Get("content").Array() {
 				content = append(content, json.RawMessage(block.Raw))
 			}
 			return "assistant", content, nil
@@ -370,7 +371,7 @@ func messagesPart(p *pawlv1.Part) object {
 		return nil
 	}
 	if p.GetData() != nil {
-		return object{"type": kind, "source": object{"type": "base64", "media_type": media, "data": encoded(p)}}
+		return object{"type": kind, "source": object{"type": "base64", "media_type": media, "data": base64Data(p)}}
 	}
 	if url := fetchable(p); strings.HasPrefix(url, "http") {
 		return object{"type": kind, "source": object{"type": "url", "url": url}}

@@ -10,33 +10,34 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// The characters that providers allow in names of tools, and that Anthropic allows in ids of calls.
+// wireName matches names that providers accept for tools, and ids that Anthropic accepts for calls. notWireName
+// matches a character that is not allowed in them.
 var (
 	wireName    = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 	notWireName = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
 )
 
 // names maps the names of the tools to the names that an endpoint gets, and back.
-type names struct{ out, in map[string]string }
+type names struct{ toEndpoint, fromEndpoint map[string]string }
 
 // namesOf gives each tool a name that endpoints accept. This is its own name if that is valid.
 func namesOf(tools []Tool) names {
-	n := names{out: map[string]string{}, in: map[string]string{}}
+	n := names{toEndpoint: map[string]string{}, fromEndpoint: map[string]string{}}
 	for _, t := range tools {
 		if wireName.MatchString(t.Name) {
-			n.out[t.Name], n.in[t.Name] = t.Name, t.Name
+			n.toEndpoint[t.Name], n.fromEndpoint[t.Name] = t.Name, t.Name
 		}
 	}
 	for _, t := range tools {
-		if n.out[t.Name] != "" {
+		if n.toEndpoint[t.Name] != "" {
 			continue
 		}
 		base := wiredName(t.Name)
 		name := base
-		for i := 2; n.in[name] != ""; i++ {
+		for i := 2; n.fromEndpoint[name] != ""; i++ {
 			name = fmt.Sprintf("%.60s_%d", base, i)
 		}
-		n.out[t.Name], n.in[name] = name, t.Name
+		n.toEndpoint[t.Name], n.fromEndpoint[name] = name, t.Name
 	}
 	return n
 }
@@ -47,7 +48,7 @@ func wiredName(name string) string {
 
 // toWire returns the name that the endpoint gets for a tool.
 func (n names) toWire(name string) string {
-	if out := n.out[name]; out != "" {
+	if out := n.toEndpoint[name]; out != "" {
 		return out
 	}
 	if name == "" {
@@ -58,7 +59,7 @@ func (n names) toWire(name string) string {
 
 // fromWire returns the name that the tool has in the pack.
 func (n names) fromWire(name string) string {
-	if in := n.in[name]; in != "" {
+	if in := n.fromEndpoint[name]; in != "" {
 		return in
 	}
 	return name
@@ -73,9 +74,9 @@ func wireID(id string) string {
 	return "call_" + hex.EncodeToString(sum[:16])
 }
 
-// choice returns a tool_choice that contains the names for the endpoint.
+// choice replaces the tool names in a tool_choice by the names that the endpoint gets.
 func (n names) choice(value json.RawMessage) json.RawMessage {
-	v := seen(value)
+	v := parseUnambiguous(value)
 	for _, path := range []string{"function.name", "name"} {
 		name := textAt(v, path)
 		if name == "" || n.toWire(name) == name || !v.IsObject() {
@@ -85,13 +86,13 @@ func (n names) choice(value json.RawMessage) json.RawMessage {
 		if strictjson.Decode(value, &choice, strictjson.Open) != nil {
 			return value
 		}
-		quoted := json.RawMessage(plain(n.toWire(name)))
+		quoted := json.RawMessage(encodePlain(n.toWire(name)))
 		if path == "name" {
 			choice["name"] = quoted
 		} else {
-			choice["function"] = json.RawMessage(plain(object{"name": n.toWire(name)}))
+			choice["function"] = json.RawMessage(encodePlain(object{"name": n.toWire(name)}))
 		}
-		return plain(choice)
+		return encodePlain(choice)
 	}
 	return value
 }

@@ -18,9 +18,10 @@ type rawAnswer struct {
 // rawCall is a tool call as the endpoint sent it. Each of the texts may be empty.
 type rawCall struct{ id, name, arguments string }
 
-// normal returns the normalized answer for the record (ADR 0087). It returns false if the answer is empty. round is the round of the
-// turn, and known are the ids of the calls in the conversation. normal is a pure function.
-func normal(s rawAnswer, round int32, known map[string]bool) (texts []string, calls []*pawlv1.ModelCall, ok bool) {
+// normalizeAnswer converts the answer of an endpoint to the normalized form that is recorded (ADR 0087). It returns false if
+// the answer is empty. round is the number of the request in the turn, and known are the ids of the calls in the
+// conversation. normalizeAnswer is a pure function.
+func normalizeAnswer(s rawAnswer, round int32, known map[string]bool) (texts []string, calls []*pawlv1.ModelCall, ok bool) {
 	taken := make(map[string]bool, len(known)+len(s.calls))
 	for id := range known {
 		taken[id] = true
@@ -41,12 +42,13 @@ func normal(s rawAnswer, round int32, known map[string]bool) (texts []string, ca
 	return texts, calls, spoken || len(calls) > 0 || strings.TrimSpace(s.refusal) != ""
 }
 
-// keepsText reports whether a text is kept. It depends on whether the answer has calls.
+// keepsText reports whether a text of an answer is recorded. An empty text is not. If the answer has tool calls, a text
+// of only white space is not recorded either.
 func keepsText(text string, calls bool) bool {
 	return text != "" && !(calls && strings.TrimSpace(text) == "")
 }
 
-// maxID bounds the id of a call, in bytes, as the contract does.
+// maxID bounds the id of a call, in bytes. The API (pawl.v1) has the same bound.
 const maxID = 4096
 
 // freeID returns the provider's id if it is valid and unique, else an id that is made from the round and the index.

@@ -50,7 +50,7 @@ func TestNormal(t *testing.T) {
 			for _, id := range c.Given.KnownIDs {
 				known[id] = true
 			}
-			texts, calls, ok := normal(given, c.Given.Round, known)
+			texts, calls, ok := normalizeAnswer(given, c.Given.Round, known)
 			if ok != (c.Want != nil) {
 				t.Fatalf("is an answer: %t", ok)
 			}
@@ -88,8 +88,8 @@ func TestHalvesOfCharacters(t *testing.T) {
 		var whole, told string
 		tell := streamWriter{e: &Endpoint{}, text: flow{to: func(s string) { told += s }}}
 		for _, raw := range c.pieces {
-			whole += unquoted(raw)
-			tell.writeText(unquoted(raw))
+			whole += unquoteJSON(raw)
+			tell.writeText(unquoteJSON(raw))
 		}
 		tell.end()
 		if got := wellFormed(whole); got != c.want || told != c.want {

@@ -30,11 +30,12 @@ func (e *Endpoint) askResponses(ctx context.Context, req *Request, tell *streamW
 		return nil, nil, err
 	}
 	defer events.close()
-	take := responsesAnswer{byteBudget: byteBudget{name: e.Name, limit: req.MaxAnswer}, stream: tell, usage: unheard()}
-	for !take.over && events.next() {
+	take := responsesAnswer{byteBudget: byteBudget{name: e.Name, limit: req.MaxAnswer}, stream: tell, usage: unreportedUsage()}
+	for !take.completed && events.next() {
 		if fault, ok := take.event(events.at); ok {
-			return nil, take.usage, e.broken(fault)
+			return nil, take.usage, e.midAnswerFailure(fault)
 		}
+		// The method event has counted the bytes, so take gets no texts and only checks the limit.
 		if err := take.take(); err != nil {
 			return nil, take.usage, err
 		}
@@ -42,8 +43,8 @@ func (e *Endpoint) askResponses(ctx context.Context, req *Request, tell *streamW
 	if events.err != nil {
 		return nil, take.usage, events.err
 	}
-	if !take.over {
-		return nil, take.usage, e.cut()
+	if !take.completed {
+		return nil, take.usage, e.cutStreamFailure()
 	}
 	return take.whole(req), take.usage, nil
 }
@@ -51,11 +52,11 @@ func (e *Endpoint) askResponses(ctx context.Context, req *Request, tell *streamW
 // responsesAnswer collects an answer of Responses from its events.
 type responsesAnswer struct {
 	byteBudget
-	stream *streamWriter
-	answer pawlv1.ModelAnswer
-	usage  *pawlv1.Usage
-	items  []gjson.Result
-	over   bool
+	stream    *streamWriter
+	answer    pawlv1.ModelAnswer
+	usage     *pawlv1.Usage
+	items     []gjson.Result
+	completed bool
 }
 
 // event applies one event. If the event contains an error, it returns the error and true.
@@ -103,7 +104,7 @@ func (a *responsesAnswer) counted(response gjson.Result) {
 
 // end applies the final response.
 func (a *responsesAnswer) end(response gjson.Result) {
-	a.over = true
+	a.completed = true
 	a.counted(response)
 	if id := textAt(response, "id"); id != "" {
 		a.answer.ResponseId, a.answer.Model = id, textAt(response, "model")
@@ -138,7 +139,7 @@ func (a *responsesAnswer) whole(req *Request) *reply {
 			if arguments.IsObject() || arguments.IsArray() {
 				written = arguments.Raw
 			}
-			out.calls = append(out.calls, rawCall{id: textAt(item, "call_id"), name: req.wired().fromWire(textAt(item, "name")), arguments: written})
+			out.calls = append(out.calls, rawCall{id: textAt(item, "call_id"), name: req.wireNames().fromWire(textAt(item, "name")), arguments: written})
 		}
 	}
 	if a.answer.GetFinishReason() == "stop" && len(out.calls) > 0 {
@@ -147,8 +148,9 @@ func (a *responsesAnswer) whole(req *Request) *reply {
 	return out
 }
 
-// seal returns the answer as the list of items that is sent back. The provider stores no data, so items cannot be referenced by id.
-// Reasoning is sent back with its encrypted content; reasoning without that content is left out.
+// seal returns the answer as the list of items that is sent back. The provider stores no data, so items cannot be
+// referenced by id. Reasoning is sent back with its encrypted content; reasoning without that content, and items of other
+// types, are left out.
 func (a *responsesAnswer) seal(_ []string, calls []*pawlv1.ModelCall, wired names) any {
 	items := []any{}
 	n := 0
@@ -209,31 +211,31 @@ func (e *Endpoint) responsesBody(req *Request) ([]byte, error) {
 	if len(req.Tools) > 0 {
 		body["tools"] = responsesTools(req)
 		if choice, ok := req.Parameters["tool_choice"]; ok {
-			body["tool_choice"] = flatChoice(req.wired().choice(choice))
+			body["tool_choice"] = flatChoice(req.wireNames().choice(choice))
 		}
 	}
 	if strings.TrimSpace(req.System) != "" {
 		body["instructions"] = req.System
 	}
-	conversation, err := whole(req.Messages)
+	conversation, err := answerEveryCall(req.Messages)
 	if err != nil {
 		return nil, err
 	}
 	input := []any{}
 	for _, m := range conversation {
-		items, err := responsesItems(m, req.wired())
+		items, err := responsesItems(m, req.wireNames())
 		if err != nil {
 			return nil, err
 		}
 		input = append(input, items...)
 	}
 	body["input"] = input
-	return plain(body), nil
+	return encodePlain(body), nil
 }
 
 // flatFormat converts a response_format of chat completions to the form of Responses.
 func flatFormat(value json.RawMessage) any {
-	format := seen(value)
+	format := parseUnambiguous(value)
 	schema := format.Get("json_schema")
 	if !schema.IsObject() {
 		return value
@@ -248,7 +250,7 @@ func flatFormat(value json.RawMessage) any {
 
 // flatChoice converts a tool_choice of chat completions to the form of Responses.
 func flatChoice(value json.RawMessage) any {
-	if name := textAt(seen(value), "function.name"); name != "" {
+	if name := textAt(parseUnambiguous(value), "function.name"); name != "" {
 		return object{"type": "function", "name": name}
 	}
 	return value
@@ -257,7 +259,7 @@ func flatChoice(value json.RawMessage) any {
 func responsesTools(req *Request) (out []any) {
 	for _, t := range req.Tools {
 		out = append(out, object{
-			"type": "function", "name": req.wired().toWire(t.Name), "description": t.Description, "parameters": t.schema(), "strict": false,
+			"type": "function", "name": req.wireNames().toWire(t.Name), "description": t.Description, "parameters": t.schema(), "strict": false,
 		})
 	}
 	return out
@@ -270,8 +272,8 @@ func responsesItems(m *pawlv1.Message, wired names) (items []any, err error) {
 		text, err := textsOf(m)
 		return []any{object{"type": "function_call_output", "call_id": wireID(m.GetToolCallId()), "output": text}}, err
 	case "assistant":
-		if raw := recorded(Responses, m); raw != nil {
-			for _, item := range seen(raw).Array() {
+		if raw := recordedMessage(Responses, m); raw != nil {
+			for _, item := range parseUnambiguous(raw).Array() {
 				items = append(items, json.RawMessage(item.Raw))
 			}
 			return items, nil

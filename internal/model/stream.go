@@ -50,7 +50,7 @@ func (e *Endpoint) ask(ctx context.Context, req *Request, path string, header ht
 // refusedBy returns the failure for a response in which an endpoint refuses a request.
 func (e *Endpoint) refusedBy(res *http.Response) error {
 	body, _ := io.ReadAll(io.LimitReader(res.Body, maxFaultBytes)) // a partial text is better than none
-	return e.refused(res.StatusCode, res.Header, faultWords(body))
+	return e.statusFailure(res.StatusCode, res.Header, faultWords(body))
 }
 
 // next reads the next event. It returns false at the end of the stream, or after an error, which is in err.
@@ -63,7 +63,8 @@ func (s *eventStream) next() bool {
 			s.ended = true
 			return false
 		default:
-			// This also bounds the depth. It refuses duplicate members, because gjson would use the first one.
+			// CheckLenient also bounds the depth. It refuses duplicate members, because gjson would use
+			// the first one.
 			if err := strictjson.CheckLenient(data); err != nil {
 				s.err = fmt.Errorf("an event of the stream is no JSON that every reader sees alike: %w", err)
 				return false
@@ -78,10 +79,10 @@ func (s *eventStream) next() bool {
 	return false
 }
 
-func (s *eventStream) close() { _ = s.events.Close() } // the body was read, so an error loses no data
+func (s *eventStream) close() { _ = s.events.Close() } // what is needed of the body was read, so an error loses no data
 
-// seen returns JSON that all readers interpret in the same way. For other JSON it returns a missing value.
-func seen(raw []byte) gjson.Result {
+// parseUnambiguous returns JSON that all readers interpret in the same way. For other JSON it returns a missing value.
+func parseUnambiguous(raw []byte) gjson.Result {
 	if strictjson.CheckLenient(raw) != nil {
 		return gjson.Result{}
 	}

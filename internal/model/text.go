@@ -8,7 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// textAt returns a text in an event, with half characters as in [unquoted]. It returns "" if there is no text.
+// textAt returns a text in an event, with half characters as in [unquoteJSON]. It returns "" if there is no text.
 func textAt(at gjson.Result, path string) string {
 	return textIn(at.Get(path))
 }
@@ -16,16 +16,16 @@ func textAt(at gjson.Result, path string) string {
 func textIn(v gjson.Result) string {
 	switch {
 	case v.Type == gjson.String:
-		return unquoted(v.Raw)
+		return unquoteJSON(v.Raw)
 	case v.IsObject() || v.IsArray():
 		return ""
 	}
 	return v.String()
 }
 
-// unquoted returns a JSON string as text. Half of a surrogate pair is written as the UTF-8 form of its code unit, because the other half
+// unquoteJSON returns a JSON string as text. Half of a surrogate pair is written as the UTF-8 form of its code unit, because the other half
 // may arrive in the next piece. [wellFormed] joins the halves.
-func unquoted(raw string) string {
+func unquoteJSON(raw string) string {
 	raw = strings.TrimSuffix(strings.TrimPrefix(raw, `"`), `"`)
 	if strings.IndexByte(raw, '\\') < 0 {
 		return raw
@@ -37,7 +37,7 @@ func unquoted(raw string) string {
 			continue
 		}
 		i++
-		if unit, ok := escaped(raw[i:]); ok {
+		if unit, ok := readEscape(raw[i:]); ok {
 			out = appendUnit(out, unit)
 			i += 4
 			continue
@@ -55,8 +55,8 @@ func plainOf(c byte) byte {
 	return c
 }
 
-// escaped reads the code unit of an escape of the form uXXXX.
-func escaped(s string) (unit uint16, ok bool) {
+// readEscape reads the code unit of an escape of the form uXXXX.
+func readEscape(s string) (unit uint16, ok bool) {
 	if len(s) < 5 || s[0] != 'u' {
 		return 0, false
 	}
@@ -115,7 +115,7 @@ func wellFormed(s string) string {
 	return out.String()
 }
 
-// withoutHalf returns a text without the first half of a pair at its end. It also returns that half.
+// withoutHalf returns a text without the first half of a surrogate pair at its end. It also returns that half.
 func withoutHalf(s string) (whole, half string) {
 	if n := len(s) - halfBytes; n >= 0 {
 		if unit, ok := halfAt(s[n:]); ok && unit < secondHalf {
@@ -125,7 +125,7 @@ func withoutHalf(s string) (whole, half string) {
 	return s, ""
 }
 
-// wholeEscapes replaces, in a JSON text, each escape of a single half of a pair by \ufffd.
+// wholeEscapes replaces, in a JSON text, each escape of a single half of a surrogate pair by \ufffd.
 func wholeEscapes(s string) string {
 	if !strings.Contains(s, `\u`) {
 		return s
@@ -136,12 +136,12 @@ func wholeEscapes(s string) string {
 			continue
 		}
 		i++
-		unit, ok := escaped(s[i:])
+		unit, ok := readEscape(s[i:])
 		if !ok {
 			continue
 		}
 		if unit >= firstHalf && unit < secondHalf && i+6 < len(s) && s[i+5] == '\\' {
-			if second, ok := escaped(s[i+6:]); ok && second >= secondHalf && isHalf(second) {
+			if second, ok := readEscape(s[i+6:]); ok && second >= secondHalf && isHalf(second) {
 				i += 10
 				continue
 			}

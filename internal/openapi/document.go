@@ -16,17 +16,17 @@ type object = map[string]any
 // statusRef is the schema of every error.
 const statusRef = "#/components/schemas/google.rpc.Status"
 
-// Finish returns the document as it is served: indented, members sorted.
+// Finish returns the document as the gateway serves it, with indentation and sorted members. It makes these changes:
 //
-//   - Fields whose comment says "required" are required in requests.
-//   - The members of a oneof are optional fields of their message, at most one of them
-//     given; the generator nests them where additionalProperties forbids them.
+//   - Fields whose comment says "; required" are required.
+//   - The members of a oneof are optional fields of their message, and at most one of them is given.
+//     The generator nests them where additionalProperties forbids them.
 //   - Every operation answers errors as google.rpc.Status.
 //   - Streams are newline-delimited JSON, or server-sent events.
-//   - StartRun and ForkRun take variables as real JSON.
-//   - A schema has one type: 64-bit numbers are strings, as answers have them, and what may be
-//     unset is left out. Generators for typed languages take no others.
-//   - The paths that are no RPC (health, this document) are there.
+//   - StartRun and ForkRun accept variables as real JSON.
+//   - A schema has one type: 64-bit numbers are strings, as in answers, and the type null is left out.
+//     Generators for typed languages accept only such schemas.
+//   - The paths that are no RPC (health, this document) are added.
 func Finish(raw []byte) ([]byte, error) {
 	var doc object
 	if err := json.Unmarshal(raw, &doc); err != nil {
@@ -211,7 +211,11 @@ func mapParameters(parameters []any) []any {
 func plainPaths(paths object) {
 	open := []any{}
 	paths["/healthz"] = object{"get": object{
-		"operationId": "Health", "summary": "Whether the sidecar serves.", "security": open,
+		"operationId": "Health", "summary": "Whether the process answers, for liveness probes.", "security": open,
+		"responses": object{"200": object{"description": "It answers."}},
+	}}
+	paths["/readyz"] = object{"get": object{
+		"operationId": "Ready", "summary": "Whether the sidecar serves, for readiness probes.", "security": open,
 		"responses": object{
 			"200": object{"description": "It serves."},
 			"503": object{"description": "It does not, or not any more."},
@@ -285,7 +289,8 @@ func numberAsString(schema object) {
 // constraint matches a rule that the generator appends to a description as text.
 var constraint = regexp.MustCompile(`\n[a-z0-9_.]+ = [^\n]*`)
 
-// cleanDescriptions cleans all descriptions. For Google's types it keeps only the first sentence. It joins the lines of a comment.
+// cleanDescriptions cleans all descriptions and summaries. It removes the rules that the generator appended, and the
+// space at the beginning of lines. Of the description of a Timestamp it keeps only the first paragraph.
 func cleanDescriptions(value any) {
 	switch v := value.(type) {
 	case object:

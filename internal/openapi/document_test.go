@@ -65,7 +65,7 @@ func TestFinish(t *testing.T) {
 	if content, _ := at(get, "responses", "200", "content"); content["text/event-stream"] == nil {
 		t.Errorf("a stream: %v", content)
 	}
-	for _, path := range []string{"/healthz", "/openapi.json"} {
+	for _, path := range []string{"/healthz", "/readyz", "/openapi.json"} {
 		if _, ok := at(doc, "paths", path, "get"); !ok {
 			t.Errorf("no %s", path)
 		}

@@ -68,19 +68,19 @@ func ask(t *testing.T, target Target) error {
 func TestDialBringsTheToken(t *testing.T) {
 	t.Parallel()
 	tcp := listen(t, "tcp", "127.0.0.1:0")
-	brought := listening(t, tcp)
+	tokens := listening(t, tcp)
 	if err := ask(t, Target{Addr: tcp.Addr().String(), Token: "secret"}); err != nil {
 		t.Fatal(err)
 	}
-	if got := <-brought; len(got) != 1 || got[0] != "Bearer secret" {
+	if got := <-tokens; len(got) != 1 || got[0] != "Bearer secret" {
 		t.Errorf("authorization %v", got)
 	}
 	path := filepath.Join(t.TempDir(), "s")
-	brought = listening(t, listen(t, "unix", path))
+	tokens = listening(t, listen(t, "unix", path))
 	if err := ask(t, Target{Addr: "unix:" + path}); err != nil {
 		t.Fatal(err)
 	}
-	if got := <-brought; len(got) != 0 {
+	if got := <-tokens; len(got) != 0 {
 		t.Errorf("authorization without a token: %v", got)
 	}
 }
@@ -99,6 +99,64 @@ func TestDialChecksTheCertificate(t *testing.T) {
 	}
 }
 
+// TestDialBringsTheCertificate: a sidecar that requires a certificate of the caller can be reached with --cert and --key.
+func TestDialBringsTheCertificate(t *testing.T) {
+	t.Parallel()
+	mine, authority := certificate(t)
+	own, file := certificate(t)
+	key, err := x509.MarshalPKCS8PrivateKey(own.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyFile := filepath.Join(t.TempDir(), "key.pem")
+	if err := os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(parsed(t, own))
+	l := listen(t, "tcp", "127.0.0.1:0")
+	listening(t, l, grpc.Creds(credentials.NewTLS(&tls.Config{
+		Certificates: []tls.Certificate{mine}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS13,
+	})))
+	target := Target{Addr: l.Addr().String(), CA: authority}
+	if err := target.Unreachable(ask(t, target)); err == nil || !strings.Contains(err.Error(), "name it with --cert and --key") {
+		t.Errorf("without a certificate: %v", err)
+	}
+	stranger, strangersFile := certificate(t)
+	strangersKey, err := x509.MarshalPKCS8PrivateKey(stranger.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target.Cert, target.Key = strangersFile, filepath.Join(t.TempDir(), "key.pem")
+	if err := os.WriteFile(target.Key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: strangersKey}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := target.Unreachable(ask(t, target)); err == nil || !strings.Contains(err.Error(), "of --cert") {
+		t.Errorf("with a stranger's certificate: %v", err)
+	}
+	// The data that a call sends can arrive before the alert of the server is read; the call then ends in a broken pipe.
+	broken := status.Error(codes.Unavailable, "write tcp: write: broken pipe")
+	if err := target.Unreachable(broken); err == nil || !strings.Contains(err.Error(), "of --cert") {
+		t.Errorf("with a stranger's certificate, and a broken pipe: %v", err)
+	}
+	target.Cert, target.Key = file, keyFile
+	if err := ask(t, target); err != nil {
+		t.Errorf("with a certificate: %v", err)
+	}
+	if err := target.Unreachable(broken); !errors.Is(err, broken) {
+		t.Errorf("with a certificate, and a broken pipe: %v", err)
+	}
+}
+
+func parsed(t *testing.T, cert tls.Certificate) *x509.Certificate {
+	t.Helper()
+	out, err := x509.ParseCertificate(cert.Certificate[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
 func TestDialRefuses(t *testing.T) {
 	t.Parallel()
 	empty := filepath.Join(t.TempDir(), "empty.pem")
@@ -111,6 +169,8 @@ func TestDialRefuses(t *testing.T) {
 	}{
 		"no file":        {Target{Addr: "127.0.0.1:1", CA: empty + "x"}, "no such file"},
 		"no certificate": {Target{Addr: "127.0.0.1:1", CA: empty}, "holds no certificate"},
+		"no key":         {Target{Addr: "127.0.0.1:1", CA: empty, Cert: empty}, "--cert and --key need each other"},
+		"no TLS":         {Target{Addr: "127.0.0.1:1", Cert: empty, Key: empty}, "--cert needs TLS"},
 		"bad address":    {Target{Addr: "unix:%zz\x7f"}, "address"},
 	} {
 		if _, err := Dial(tc.target); err == nil || ExitCode(err) != ExitUsage || !strings.Contains(err.Error(), tc.says) {

@@ -80,8 +80,8 @@ func Record(r *pawlv1.Record) Object {
 	return o
 }
 
-// Run returns the JSON form of a run. The key "id" has the id. The key "artifact_heads" has the artifacts without their values; if the
-// values are known, the key "artifacts" has them.
+// Run returns the JSON form of a run. The key "id" has the id. The key "artifact_heads" has the artifacts without their values. [RunWith]
+// adds the values.
 func Run(r *pawlv1.Run) Object {
 	o := Object{{"id", r.GetRunId()}}
 	for _, key := range []string{"status", "reason", "state", "seq", "visits", "total_visits", "tool_calls"} {
@@ -90,7 +90,7 @@ func Run(r *pawlv1.Run) Object {
 	all := r.ProtoReflect().Descriptor().Fields()
 	for i := range all.Len() {
 		switch name := string(all.Get(i).Name()); {
-		case name == "run_id" || o.has(name):
+		case name == "run_id" || o.hasKey(name):
 		case name == "artifacts":
 			o = append(o, Field{"artifact_heads", fieldValue(r.ProtoReflect(), all.Get(i))})
 		default:
@@ -112,7 +112,7 @@ func runField(r *pawlv1.Run, key string) Field {
 	return Field{key, fieldValue(m, m.Descriptor().Fields().ByName(protoreflect.Name(key)))}
 }
 
-func (o Object) has(key string) bool {
+func (o Object) hasKey(key string) bool {
 	return slices.ContainsFunc(o, func(f Field) bool { return f.Key == key })
 }
 
@@ -136,23 +136,23 @@ func fieldValue(m protoreflect.Message, f protoreflect.FieldDescriptor) any {
 	case f.IsMap():
 		out := map[string]any{}
 		v.Map().Range(func(k protoreflect.MapKey, v protoreflect.Value) bool {
-			out[k.String()] = single(f.MapValue(), v)
+			out[k.String()] = scalarValue(f.MapValue(), v)
 			return true
 		})
 		return out
 	case f.IsList():
 		out := make([]any, 0, v.List().Len())
 		for i := range v.List().Len() {
-			out = append(out, single(f, v.List().Get(i)))
+			out = append(out, scalarValue(f, v.List().Get(i)))
 		}
 		return out
 	case f.HasPresence() && !m.Has(f):
 		return nil
 	}
-	return single(f, v)
+	return scalarValue(f, v)
 }
 
-func single(f protoreflect.FieldDescriptor, v protoreflect.Value) any {
+func scalarValue(f protoreflect.FieldDescriptor, v protoreflect.Value) any {
 	switch f.Kind() {
 	case protoreflect.MessageKind, protoreflect.GroupKind:
 		return Message(v.Message().Interface())
@@ -183,8 +183,8 @@ func embedded(text string) any {
 	return text
 }
 
-// enumName returns the name of an enum value without the enum's prefix: RUN_STATUS_COMPLETED becomes COMPLETED. For UNSPECIFIED it
-// returns nil.
+// enumName returns the name of an enum value without the enum's prefix: RUN_STATUS_COMPLETED becomes COMPLETED. For UNSPECIFIED it returns
+// nil, and for an unknown number the number.
 func enumName(e protoreflect.EnumDescriptor, n protoreflect.EnumNumber) any {
 	v := e.Values().ByNumber(n)
 	if v == nil {

@@ -12,8 +12,8 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// same compares the JSON form with what it has to be, key order included.
-func same(t *testing.T, got any, want string) {
+// checkJSON compares the JSON form with what it has to be, key order included.
+func checkJSON(t *testing.T, got any, want string) {
 	t.Helper()
 	text, err := compact(got)
 	if err != nil {
@@ -43,17 +43,17 @@ func TestRecordForm(t *testing.T) {
 			},
 		}},
 	}
-	same(t, Record(r), `{"run_id":"R","seq":3,"prev_seq":2,"cursor":"c","at":"1970-01-01T00:00:01.000000005Z",
+	checkJSON(t, Record(r), `{"run_id":"R","seq":3,"prev_seq":2,"cursor":"c","at":"1970-01-01T00:00:01.000000005Z",
 		"cause":"MAX_VISITS","principal":"p","prev_hash":"01","hash":"ab","redacted":false,"erased":false,"kind":"transition",
 		"transition":{"from_state":"a","event":"E<","to_state":"c","intended_state":"b",
 		"redirects":[{"state":"b","guard":"max_visits:b"}],"visit":1,"total_visits":2,
-		"artifacts_written":[{"name":"j","value":{"n":12345678901234567890}},{"name":"t","value":"x"},{"name":"d","value":"/w=="}],"uncompensated":[]}}`)
+		"artifacts_written":[{"name":"j","value":{"n":12345678901234567890}},{"name":"t","value":"x"},{"name":"d","value":"/w=="}],"uncompensated":[],"awaits_input":false,"conversation":false}}`)
 }
 
 func TestUnsetFieldsArePresent(t *testing.T) {
 	t.Parallel()
 	r := &pawlv1.Record{Body: &pawlv1.Record_StepResolved{StepResolved: &pawlv1.StepResolved{Step: 1, Tool: "t", Ok: true, ResultJson: `[1]`}}}
-	same(t, Record(r), `{"run_id":"","seq":0,"prev_seq":0,"cursor":"","at":null,"cause":null,"principal":"",
+	checkJSON(t, Record(r), `{"run_id":"","seq":0,"prev_seq":0,"cursor":"","at":null,"cause":null,"principal":"",
 		"prev_hash":"","hash":"","redacted":false,"erased":false,"kind":"step_resolved","step_resolved":{"step":1,"tool":"t","attempt":0,"ok":true,
 		"result_json":[1],"error":null,"unknown":false,"next":0,"deadline":null,"worker":"","artifacts_written":[],"usage":null,"kind":null,"answer":null,"not_before":null}}`)
 }
@@ -90,7 +90,7 @@ func TestRunBeginsWithWhatScriptsRead(t *testing.T) {
 
 func TestPartsShowTheirContentOnly(t *testing.T) {
 	t.Parallel()
-	same(t, Messages([]*pawlv1.Part{
+	checkJSON(t, Messages([]*pawlv1.Part{
 		{Content: &pawlv1.Part_Text{Text: "x"}},
 		{Content: &pawlv1.Part_Json{Json: "{}"}, MediaType: "application/json"},
 		{Content: &pawlv1.Part_Json{Json: "no json"}, MetadataJson: `{"k":1}`},
@@ -102,7 +102,7 @@ func TestPartsShowTheirContentOnly(t *testing.T) {
 // TestMessageHasOneFormPerKind: what stands for itself is no object of fields.
 func TestMessageHasOneFormPerKind(t *testing.T) {
 	t.Parallel()
-	same(t, []any{
+	checkJSON(t, []any{
 		Message(durationpb.New(1500 * time.Millisecond)),
 		Message(timestamppb.New(time.Unix(0, 0))),
 		Message(&pawlv1.ArtifactValue{}),

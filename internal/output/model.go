@@ -8,7 +8,8 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// ModelText returns the text of a record about a model call or a required message. It returns "" for other records.
+// ModelText returns the text of a record about a model call, evals, a tool's effect or an intervention (such as a
+// steering message). It returns "" for other records.
 func ModelText(r *pawlv1.Record) string {
 	asks := pawlv1.StepKind_STEP_KIND_MODEL
 	switch body := r.GetBody().(type) {
@@ -30,11 +31,29 @@ func ModelText(r *pawlv1.Record) string {
 		}
 	case *pawlv1.Record_ModelUpdated:
 		return modelUpdatedText(body.ModelUpdated)
+	case *pawlv1.Record_Evaluated:
+		return evaluatedText(body.Evaluated)
 	}
 	if text := effectText(r); text != "" {
 		return text
 	}
 	return interventionText(r)
+}
+
+// evaluatedText returns how many evals passed, and why the others did not.
+func evaluatedText(e *pawlv1.Evaluated) string {
+	passed, others := 0, ""
+	for _, r := range e.GetResults() {
+		switch {
+		case r.GetPassed():
+			passed++
+		case r.GetError() != "":
+			others += "; " + r.GetId() + " has no score: " + r.GetError()
+		default:
+			others += fmt.Sprintf("; %s %v: %s", r.GetId(), r.GetScore(), r.GetExplanation())
+		}
+	}
+	return fmt.Sprintf("%d of %d evals passed", passed, len(e.GetResults())) + others
 }
 
 // effectText returns the text of a record about an unknown outcome or a compensation.
@@ -77,7 +96,8 @@ func uncompensatedText(list []*pawlv1.UncompensatedEffect) string {
 	return "stands: " + strings.Join(out, ", ")
 }
 
-// interventionText returns the text of a record about steering.
+// interventionText returns the text of a record about an intervention: a steering message of a person, a stopped
+// turn, or a notice of the sidecar.
 func interventionText(r *pawlv1.Record) string {
 	switch body := r.GetBody().(type) {
 	case *pawlv1.Record_Steered:
@@ -97,7 +117,7 @@ func interventionText(r *pawlv1.Record) string {
 func stepRequestedText(s *pawlv1.StepRequested) string {
 	text := fmt.Sprintf("%s #%d attempt %d asked, %s", s.GetTool(), s.GetStep(), s.GetAttempt(), s.GetKey())
 	if s.GetRequestChanged() {
-		text += ", something else than before"
+		text += ", request changed"
 	}
 	return text
 }
@@ -126,7 +146,7 @@ func modelUpdatedText(n *pawlv1.ModelUpdated) string {
 	text := fmt.Sprintf("#%d attempt %d", n.GetStep(), n.GetAttempt())
 	switch {
 	case n.GetRequestChanged():
-		return text + " asked otherwise; the recorded answer counts"
+		return text + " request changed; the recorded answer counts"
 	case n.GetUsage() != nil:
 		return text + " came too late" + usageText(n.GetUsage())
 	}

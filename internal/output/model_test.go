@@ -9,7 +9,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// TestModelText: records of calls of models are told in words, those of tools are not.
+// TestModelText: records of model calls and of evals have a text, those of tools have none.
 func TestModelText(t *testing.T) {
 	t.Parallel()
 	asks := pawlv1.StepKind_STEP_KIND_MODEL
@@ -23,7 +23,7 @@ func TestModelText(t *testing.T) {
 	}
 	for want, r := range map[string]*pawlv1.Record{
 		"": {Body: &pawlv1.Record_StepRequested{StepRequested: &pawlv1.StepRequested{Step: 1, Tool: "look"}}},
-		"gpt #1 attempt 2 asked, model/1, something else than before": {Body: &pawlv1.Record_StepRequested{StepRequested: &pawlv1.StepRequested{
+		"gpt #1 attempt 2 asked, model/1, request changed": {Body: &pawlv1.Record_StepRequested{StepRequested: &pawlv1.StepRequested{
 			Step: 1, Tool: "gpt", Kind: asks, Key: "model/1", Attempt: 2, RequestChanged: true,
 		}}},
 		"gpt #1 attempt 1 failed (9 in, 0 out): MODEL_RATE_LIMITED slow down; attempt 2 after 1.5s": resolved(&pawlv1.StepResolved{
@@ -38,9 +38,12 @@ func TestModelText(t *testing.T) {
 			Tool: "gpt", Kind: asks, Denial: &pawlv1.Denial{Code: "MAX_TOKENS", Message: "over"},
 		}}},
 		"gpt #1 cancelled: ended":                                  {Body: &pawlv1.Record_StepCancelled{StepCancelled: &pawlv1.StepCancelled{Step: 1, Tool: "gpt", Kind: asks, Reason: "ended"}}},
-		"#1 attempt 2 asked otherwise; the recorded answer counts": noted(&pawlv1.ModelUpdated{RequestChanged: true}),
+		"#1 attempt 2 request changed; the recorded answer counts": noted(&pawlv1.ModelUpdated{RequestChanged: true}),
 		"#1 attempt 2 came too late (0 in, 7 out)":                 noted(&pawlv1.ModelUpdated{Usage: &pawlv1.Usage{OutputTokens: 7}}),
-		"#1 attempt 2 is made as resp_1":                           noted(&pawlv1.ModelUpdated{ResponseId: "resp_1"}),
+		"1 of 3 evals passed; long 0.5: the text has 4 characters; dear has no score: too large": {Body: &pawlv1.Record_Evaluated{Evaluated: &pawlv1.Evaluated{Results: []*pawlv1.EvalResult{
+			{Id: "ok", Score: 1, Passed: true}, {Id: "long", Score: 0.5, Explanation: "the text has 4 characters"}, {Id: "dear", Error: "too large"},
+		}}}},
+		"#1 attempt 2 is made as resp_1": noted(&pawlv1.ModelUpdated{ResponseId: "resp_1"}),
 	} {
 		if got := ModelText(r); got != want {
 			t.Errorf("%q, want %q", got, want)

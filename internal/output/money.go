@@ -9,8 +9,8 @@ import (
 // MoneyLine is one line about the consumption of a run.
 type MoneyLine struct{ Label, Text string }
 
-// Money returns lines about what a run has consumed and reserved, and about the accounts that count it. It returns no lines for a run
-// without consumption.
+// Money returns lines about what a run has consumed and reserved, and about the accounts that count it. It returns no lines for a run that
+// has consumed and reserved nothing and has no accounts.
 func Money(r *pawlv1.Run) (lines []MoneyLine) {
 	if r.GetTokens() > 0 || r.GetCostMicroUsd() > 0 {
 		text := amount(r.GetTokens(), r.GetCostMicroUsd())

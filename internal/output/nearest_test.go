@@ -21,15 +21,15 @@ func TestNearest(t *testing.T) {
 		{"", []string{"a"}, "a"},
 		{"x", nil, ""},
 	} {
-		if got := Nearest(c.given, c.allowed); got != c.want {
+		if got := NearestWord(c.given, c.allowed); got != c.want {
 			t.Errorf("Nearest(%q, %v) = %q, want %q", c.given, c.allowed, got, c.want)
 		}
 	}
 	p := Problem{Allowed: []string{"Approved", "Rejected"}}
-	if got := p.Meant([]string{"runs", "emit", "01J", "Rejextxd", "Aproved"}); got != "Approved" {
+	if got := p.ClosestValue([]string{"runs", "emit", "01J", "Rejextxd", "Aproved"}); got != "Approved" {
 		t.Errorf("meant %q", got)
 	}
-	if got := p.Meant([]string{"--agent=Rejectd"}); got != "Rejected" {
+	if got := p.ClosestValue([]string{"--agent=Rejectd"}); got != "Rejected" {
 		t.Errorf("meant %q by a flag", got)
 	}
 }

@@ -50,8 +50,8 @@ func (o Object) Get(key string) any {
 	return nil
 }
 
-// With returns the object with one more field.
-func (o Object) With(key string, value any) Object {
+// WithField returns the object with one more field.
+func (o Object) WithField(key string, value any) Object {
 	return append(slices.Clip(o), Field{key, value})
 }
 

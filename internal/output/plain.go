@@ -13,9 +13,9 @@ var colours = []string{
 	"\x1b[" + cyan + "m", "\x1b[" + bold + "m", "\x1b[" + dim + "m",
 }
 
-// plain makes control characters visible. A terminal would execute them, and ids, labels and reasons may come from any caller. C0, DEL,
+// escapeControls makes control characters visible. A terminal would execute them, and ids, labels and reasons may come from any caller. C0, DEL,
 // C1 and invalid UTF-8 become escapes as in Go. The characters in keep and the printer's own colours are not changed.
-func (p *Printer) plain(text, keep string) string {
+func (p *Printer) escapeControls(text, keep string) string {
 	if utf8.ValidString(text) && strings.IndexFunc(text, unicode.IsControl) < 0 {
 		return text
 	}
@@ -64,7 +64,7 @@ func (p *Printer) cells(t Table) Table {
 	for _, row := range t.Rows {
 		shown := make([]string, len(row))
 		for i, cell := range row {
-			shown[i] = p.plain(cell, "")
+			shown[i] = p.escapeControls(cell, "")
 		}
 		out.Add(shown...)
 	}

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestControlCharactersAreShown: no text of somebody else commands the terminal.
+// TestControlCharactersAreShown: the printer shows control characters as text, so that a text from another
+// user cannot command the terminal.
 func TestControlCharactersAreShown(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
@@ -32,7 +33,7 @@ func TestControlCharactersAreShown(t *testing.T) {
 	}
 }
 
-// TestOwnColoursPass, and nothing else that begins as they do.
+// TestOwnColoursPass: the printer's own colours pass, and nothing else that begins as they do.
 func TestOwnColoursPass(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -43,7 +44,7 @@ func TestOwnColoursPass(t *testing.T) {
 	}
 }
 
-// TestCellsStayOnTheirLine: columns are as wide as what is shown.
+// TestCellsStayOnTheirLine: a column is as wide as the text that it shows.
 func TestCellsStayOnTheirLine(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

@@ -16,14 +16,14 @@ type Printer struct {
 	JSON bool
 	// Terminal reports whether Out is a terminal.
 	Terminal bool
-	// Color allows ANSI colours on Out.
+	// Color allows ANSI colours on Out and Err.
 	Color bool
 }
 
-// NewPrinter returns a Printer for two files. It uses colour if out is a terminal, except if NO_COLOR or TERM=dumb is set.
+// NewPrinter returns a Printer for two files. It uses colour if both are terminals, except if NO_COLOR or TERM=dumb is set.
 func NewPrinter(out, err *os.File) *Printer {
 	terminal := isTerminal(out)
-	return &Printer{Out: out, Err: err, Terminal: terminal, Color: terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+	return &Printer{Out: out, Err: err, Terminal: terminal, Color: terminal && isTerminal(err) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
 }
 
 func isTerminal(f *os.File) bool {
@@ -33,18 +33,19 @@ func isTerminal(f *os.File) bool {
 
 // Printf writes text to Out. It makes control characters visible, except line breaks and tabs.
 func (p *Printer) Printf(format string, args ...any) {
-	fmt.Fprint(p.Out, p.plain(fmt.Sprintf(format, args...), "\n\t"))
+	fmt.Fprint(p.Out, p.escapeControls(fmt.Sprintf(format, args...), "\n\t"))
 }
 
 // Warnf writes a line to Err, in the same way as Printf.
 func (p *Printer) Warnf(format string, args ...any) {
-	fmt.Fprint(p.Err, p.plain(fmt.Sprintf(format, args...), "\n\t")+"\n")
+	fmt.Fprint(p.Err, p.escapeControls(fmt.Sprintf(format, args...), "\n\t")+"\n")
 }
 
 // Fail reports an error. With JSON it writes the error under the key "error" to Out, otherwise as text to Err.
 func (p *Printer) Fail(err error) { p.FailTo(err, nil) }
 
-// FailTo reports the error of a command line. If a word in args is mistyped, it suggests the correct word.
+// FailTo reports the error of a command line as Fail does. In the text form, it suggests the allowed value that a word in args resembles.
+// If the JSON form cannot be written to Out, the error is written as text.
 func (p *Printer) FailTo(err error, args []string) {
 	problem := ProblemOf(err)
 	if p.JSON {
@@ -53,7 +54,7 @@ func (p *Printer) FailTo(err error, args []string) {
 		}
 	}
 	p.Warnf("%s %s", p.paint(red, "error:"), problem)
-	if word := problem.Meant(args); word != "" {
+	if word := problem.ClosestValue(args); word != "" {
 		p.Warnf("did you mean %s?", word)
 	}
 }
@@ -103,7 +104,7 @@ func (p *Printer) Status(name string) string {
 	return p.paint(red, name)
 }
 
-// Table is rows of cells under headers.
+// Table is a table with headers.
 type Table struct {
 	Headers []string
 	Rows    [][]string
@@ -122,8 +123,8 @@ func (p *Printer) Table(t Table) {
 	}
 }
 
-// Ruled writes the table with lines between columns, as in the tables of RFC 0009.
-func (p *Printer) Ruled(t Table) {
+// PrintRuled writes the table with lines between columns, as in the tables of PromptPack RFC 0009.
+func (p *Printer) PrintRuled(t Table) {
 	t = p.cells(t)
 	widths := t.widths()
 	p.row(t.Headers, widths, " │ ", bold)
@@ -182,8 +183,8 @@ func visible(cell string) int {
 	}
 }
 
-// Short returns a text as one line of at most n characters. Control characters become spaces.
-func Short(text string, n int) string {
+// Shorten returns a text as one line of at most n characters. ASCII control characters become spaces.
+func Shorten(text string, n int) string {
 	text = strings.TrimSpace(strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return ' '

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestNewPrinterColoursTerminalsOnly: a file and the null device are none.
+// TestNewPrinterColoursTerminalsOnly: a file and the null device are no terminals.
 func TestNewPrinterColoursTerminalsOnly(t *testing.T) {
 	t.Parallel()
 	file, err := os.Create(filepath.Join(t.TempDir(), "out"))
@@ -55,7 +55,7 @@ func TestColoursByMeaning(t *testing.T) {
 	}
 }
 
-// TestFailWhereJSONCannotBeWritten: an error is told all the same.
+// TestFailWhereJSONCannotBeWritten: if Fail cannot write JSON, it writes the error as text.
 func TestFailWhereJSONCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	var text bytes.Buffer
@@ -80,11 +80,11 @@ func TestVisibleOfCutColour(t *testing.T) {
 func TestObject(t *testing.T) {
 	t.Parallel()
 	o := Object{{"b", 1}, {"a", "<x>"}}
-	more := o.With("c", nil)
+	more := o.WithField("c", nil)
 	if o.Get("a") != "<x>" || o.Get("c") != nil || len(o) != 2 {
 		t.Errorf("%v", o)
 	}
-	if other := o.With("d", 2); more.Get("d") != nil || other.Get("c") != nil {
+	if other := o.WithField("d", 2); more.Get("d") != nil || other.Get("c") != nil {
 		t.Error("two objects share their last field")
 	}
 	var line bytes.Buffer

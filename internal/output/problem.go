@@ -33,7 +33,7 @@ type Exit struct {
 	Silent bool
 }
 
-// Error returns the text of the cause.
+// Error returns the text of the cause. Without a cause, it names the exit code.
 func (e *Exit) Error() string {
 	if e.Err == nil {
 		return "exit " + strconv.Itoa(e.Code)
@@ -69,23 +69,24 @@ func ExitCode(err error) int {
 
 // Problem is the typed form of an error.
 type Problem struct {
-	// Code is the gRPC code's name, for example FAILED_PRECONDITION; "USAGE" for
-	// errors of the command line and unreadable input.
+	// Code is the gRPC code's name, for example FAILED_PRECONDITION. Of an error without a gRPC status it is "USAGE" for errors of the
+	// command line and unreadable input, and "UNKNOWN" for others.
 	Code string `json:"code"`
 	// Reason is a stable UPPER_SNAKE word; may be empty.
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
-	// Field is the invalid request field; may be empty.
+	// Field is the invalid request field. If the error names none, it is the field of the first violation. It may be empty.
 	Field string `json:"field"`
 	// Allowed are the values that the field accepts.
 	Allowed []string `json:"allowed"`
-	// Violations are further invalid fields, each with its fault.
+	// Violations are the invalid fields or unmet preconditions that the error lists, each with its fault.
 	Violations []Violation `json:"violations"`
 	// Metadata is the other data of the error.
 	Metadata map[string]string `json:"metadata"`
 	// RetryAfterMS is the pause after which a retry may succeed, in milliseconds; 0 = do not retry automatically.
 	RetryAfterMS int64 `json:"retry_after_ms"`
-	// ConflictingRecord is the record that was committed first, if two callers competed for one visit.
+	// ConflictingRecord is the record that was committed first, if two callers tried to leave the same visit of a
+	// state.
 	ConflictingRecord any `json:"winner,omitempty"`
 	// first is a text that describes ConflictingRecord.
 	first string
@@ -175,7 +176,8 @@ func firstText(r *pawlv1.Record) string {
 	return what + " by " + r.GetPrincipal() + " at " + r.GetAt().AsTime().UTC().Format(time.RFC3339) + ", record " + strconv.FormatUint(r.GetSeq(), 10)
 }
 
-// codeName returns the name of a code as in the contract, for example FAILED_PRECONDITION for FailedPrecondition.
+// codeName returns the name of a gRPC code in UPPER_SNAKE case, for example FAILED_PRECONDITION for
+// FailedPrecondition.
 func codeName(c codes.Code) string {
 	var b strings.Builder
 	for i, r := range c.String() {
@@ -187,8 +189,8 @@ func codeName(c codes.Code) string {
 	return b.String()
 }
 
-// Silent reports whether the command has already reported its error.
-func Silent(err error) bool {
+// IsReported reports whether the command has already reported its error.
+func IsReported(err error) bool {
 	var exit *Exit
 	return errors.As(err, &exit) && exit.Silent
 }

@@ -46,8 +46,8 @@ func TestProblemOfStatus(t *testing.T) {
 	}
 }
 
-// TestProblemOfBadRequest: without another field, the first violation's is the
-// one at fault; each is told unless the message says it.
+// TestProblemOfBadRequest: if the error names no other field, the field at fault is the one of the first
+// violation. The text has each violation, unless the message already has it.
 func TestProblemOfBadRequest(t *testing.T) {
 	t.Parallel()
 	s, err := status.New(codes.InvalidArgument, "the request is malformed").WithDetails(
@@ -102,7 +102,7 @@ func TestExitCodes(t *testing.T) {
 			t.Errorf("%s: exit code %d, want %d", name, got, tc.want)
 		}
 	}
-	if !Silent(Fault()) || Silent(Usage(errors.New("x"))) {
+	if !IsReported(Fault()) || IsReported(Usage(errors.New("x"))) {
 		t.Error("only a fault that was told is silent")
 	}
 }

@@ -20,43 +20,45 @@ const cellWidth = 28
 // none represents an artifact without a value.
 const none = "—"
 
-// Trace prints RFC 0009's trace of a run: one row per transition, with the artifacts as they were then. Add
-// must get all records of the run in order.
+// Trace prints a run in the form of PromptPack RFC 0009: one row per transition, with the artifacts as they were then, one for the origin
+// of a fork, and one for the end. Add must get all records of the run in order.
 type Trace struct {
-	// Columns are the artifacts to show, in order; nil = all, by first write.
+	// Columns are the artifacts to show, in order; nil = all artifacts, in the order in which they were first
+	// written.
 	Columns []string
 	// Diff shows in each row only the differences from the row before.
 	Diff bool
 
-	heads  map[string]*pawlv1.ArtifactHead
-	values map[string]any
-	seen   []string
-	visits map[string]int
-	rows   []traceRow
-	// printed is how many rows Next has printed.
-	printed int
+	artifacts map[string]*pawlv1.ArtifactHead
+	values    map[string]any
+	lines     []string
+	visits    map[string]int
+	rows      []traceRow
+	// printedRows is how many rows Next has printed.
+	printedRows int
 }
 
 type traceRow struct {
 	to, event string
 	visit     int
-	// end is the text of the last row, fork that of the first row of a fork.
+	// end is the text of the last row. fork marks the first row of a run that is a fork.
 	end    string
 	fork   bool
 	values map[string]any
 }
 
-// NewTrace makes an empty trace; heads say which artifacts append.
+// NewTrace returns an empty trace. columns are the artifacts to show. heads say which artifacts are appended to
+// instead of replaced.
 func NewTrace(columns []string, heads []*pawlv1.ArtifactHead) *Trace {
-	t := &Trace{Columns: columns, heads: map[string]*pawlv1.ArtifactHead{}, values: map[string]any{}, visits: map[string]int{}}
-	t.Learn(heads)
+	t := &Trace{Columns: columns, artifacts: map[string]*pawlv1.ArtifactHead{}, values: map[string]any{}, visits: map[string]int{}}
+	t.AddArtifacts(heads)
 	return t
 }
 
-// Learn adds artifacts that did not exist before.
-func (t *Trace) Learn(heads []*pawlv1.ArtifactHead) {
+// AddArtifacts adds artifacts that were created after NewTrace was called.
+func (t *Trace) AddArtifacts(heads []*pawlv1.ArtifactHead) {
 	for _, h := range heads {
-		t.heads[h.GetName()] = h
+		t.artifacts[h.GetName()] = h
 	}
 }
 
@@ -102,8 +104,9 @@ func (t *Trace) end(body *pawlv1.Ended) {
 	t.rows = append(t.rows, traceRow{end: StatusText(body.GetStatus(), body.GetReason()), event: Lost(body), values: t.snapshot()})
 }
 
-// Lost returns the event that was lost by the end of a run, its target, and the guards that refused it:
-// "Again → in, refused by max_visits:in"; "" = none.
+// Lost describes the event that was not followed because the run ended, with its target and the guards that refused it: "Again → in,
+// refused by max_visits:in". If no guard refused it, the reason of the end is named instead. Without a target it returns only the guards,
+// "" if there are none.
 func Lost(body *pawlv1.Ended) string {
 	refused := guards(body.GetRedirects())
 	if body.GetIntendedState() == "" {
@@ -142,17 +145,18 @@ func (t *Trace) snapshot() map[string]any {
 func (t *Trace) write(writes []*pawlv1.ArtifactWrite) {
 	for _, w := range writes {
 		value := ArtifactValue(w.GetValue())
-		if t.heads[w.GetName()].GetMode() == pawlv1.ArtifactMode_ARTIFACT_MODE_APPEND {
+		if t.artifacts[w.GetName()].GetMode() == pawlv1.ArtifactMode_ARTIFACT_MODE_APPEND {
 			value = appended(t.values[w.GetName()], value)
 		}
-		if !slices.Contains(t.seen, w.GetName()) {
-			t.seen = append(t.seen, w.GetName())
+		if !slices.Contains(t.lines, w.GetName()) {
+			t.lines = append(t.lines, w.GetName())
 		}
 		t.values[w.GetName()] = value
 	}
 }
 
-// appended shows an accumulated artifact as its number of writes and the last one.
+// appended returns the value that a trace shows for an artifact with the mode append: the number of
+// writes and the last written value.
 func appended(before, value any) any {
 	n := 1
 	if b, ok := before.(accumulated); ok {
@@ -170,7 +174,7 @@ type accumulated struct {
 func (t *Trace) Print(p *Printer) {
 	columns := t.Columns
 	if columns == nil {
-		columns = t.seen
+		columns = t.lines
 	}
 	table := Table{Headers: append([]string{"Transition", "Event"}, columns...)}
 	for i, r := range t.rows {
@@ -180,17 +184,16 @@ func (t *Trace) Print(p *Printer) {
 		}
 		table.Rows = append(table.Rows, row)
 	}
-	p.Ruled(table)
+	p.PrintRuled(table)
 }
 
-// Next prints a line for each row since the last call, with the artifacts that it
-// changed.
+// Next prints a line for each row since the last call, with the artifacts that the row changed.
 func (t *Trace) Next(p *Printer) {
-	for ; t.printed < len(t.rows); t.printed++ {
-		r := t.rows[t.printed]
+	for ; t.printedRows < len(t.rows); t.printedRows++ {
+		r := t.rows[t.printedRows]
 		words := []string{t.label(p, r), r.event}
-		for _, name := range t.seen {
-			if change := t.change(t.printed, name); change != "" && (t.Columns == nil || slices.Contains(t.Columns, name)) {
+		for _, name := range t.lines {
+			if change := t.change(t.printedRows, name); change != "" && (t.Columns == nil || slices.Contains(t.Columns, name)) {
 				words = append(words, name+": "+change)
 			}
 		}
@@ -205,7 +208,7 @@ func (t *Trace) cell(row int, name string) string {
 	return cell(t.rows[row].values[name])
 }
 
-// change returns the difference of an artifact from the row before; "" if there is none.
+// change returns what changed in an artifact since the row before. It returns "" if nothing changed.
 func (t *Trace) change(row int, name string) string {
 	var before any
 	if row > 0 {
@@ -221,7 +224,8 @@ func (t *Trace) change(row int, name string) string {
 	return cell(before) + " → " + cell(after)
 }
 
-// label numbers the visits of states that were entered more than once.
+// label returns the name of the row's state. If the state was entered more than once, the name includes the number of the visit. For the
+// last row it returns the status of the run, with the reason.
 func (t *Trace) label(p *Printer, r traceRow) string {
 	switch {
 	case r.end != "":
@@ -243,21 +247,21 @@ func cell(value any) string {
 	case nil:
 		return none
 	case accumulated:
-		return strconv.Itoa(v.writes) + "× … " + Short(cell(v.last), cellWidth-8)
+		return strconv.Itoa(v.writes) + "× … " + Shorten(cell(v.last), cellWidth-8)
 	case string:
 		if hash.MatchString(v) {
 			return v[:7]
 		}
-		return Short(v, cellWidth)
+		return Shorten(v, cellWidth)
 	case []byte:
 		return fmt.Sprintf("%d bytes", len(v))
 	case json.RawMessage:
 		if text, ok := testCounts(v); ok {
 			return text
 		}
-		return Short(string(v), cellWidth)
+		return Shorten(string(v), cellWidth)
 	}
-	return Short(fmt.Sprint(value), cellWidth)
+	return Shorten(fmt.Sprint(value), cellWidth)
 }
 
 // testCounts reads {"passed": n, "total": m, ...}.

@@ -98,8 +98,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestTraceShowsWritesBetweenTransitions: wherever an artifact is written, the
-// next row has it; a timeout is told as such.
+// TestTraceShowsWritesBetweenTransitions: the next row has each artifact that was written before it, for each
+// kind of record that writes. A transition caused by a timeout is marked.
 func TestTraceShowsWritesBetweenTransitions(t *testing.T) {
 	t.Parallel()
 	tr := NewTrace(nil, nil)
@@ -128,8 +128,8 @@ func TestTraceShowsWritesBetweenTransitions(t *testing.T) {
 
 func TestTableWithColours(t *testing.T) {
 	t.Parallel()
-	var plain, painted bytes.Buffer
-	for out, color := range map[*bytes.Buffer]bool{&plain: false, &painted: true} {
+	var uncoloured, painted bytes.Buffer
+	for out, color := range map[*bytes.Buffer]bool{&uncoloured: false, &painted: true} {
 		p := &Printer{Out: out, Color: color}
 		p.Table(Table{Headers: []string{"A", "BB"}, Rows: [][]string{{p.Status("COMPLETED"), "é"}, {p.Bad("x"), "y"}}})
 	}
@@ -140,22 +140,22 @@ func TestTableWithColours(t *testing.T) {
 		}
 		stripped = strings.ReplaceAll(stripped, code, "")
 	}
-	if stripped != plain.String() {
-		t.Errorf("colours move columns:\n%s\n%s", stripped, plain.String())
+	if stripped != uncoloured.String() {
+		t.Errorf("colours move columns:\n%s\n%s", stripped, uncoloured.String())
 	}
 }
 
 func TestShort(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{"abc": "abc", "abcdef": "abc…", "\ta\nb\x1b": "a b", "äöüßx": "äöü…"} {
-		if got := Short(in, 4); got != want {
+		if got := Shorten(in, 4); got != want {
 			t.Errorf("%q is %q, want %q", in, got, want)
 		}
 	}
 }
 
-// TestTraceOfAForkAndItsChanges: the first row is the Origin; with Diff a cell
-// says only what its row changed, and Next prints the same line by line.
+// TestTraceOfAForkAndItsChanges: the first row is the Origin. With Diff a cell has only what its row changed.
+// Next prints the same line by line.
 func TestTraceOfAForkAndItsChanges(t *testing.T) {
 	t.Parallel()
 	heads := []*pawlv1.ArtifactHead{{Name: "log", Mode: pawlv1.ArtifactMode_ARTIFACT_MODE_APPEND}}

@@ -16,7 +16,7 @@ const (
 
 // conditions returns the language of approval conditions, with the names that conditions may use.
 var conditions = sync.OnceValues(func() (*expr.Language, error) {
-	return expr.Of([]string{"payload", "variables", "artifacts"}, nil)
+	return expr.NewLanguage([]string{"payload", "variables", "artifacts"}, nil)
 })
 
 // Condition compiles the condition of an approval. The condition may use payload (the arguments of the call), and variables and artifacts

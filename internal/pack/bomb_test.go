@@ -35,6 +35,8 @@ func bombs() map[string]string {
 		"tools":         prefix + prompt1 + `},"tools":{` + strings.TrimSuffix(numbered(8_000, `"t%d":{"name":"t","description":"d","parameters":{"type":"object","properties":{}}},`), ",") + "}}",
 		"pattern":       prefix + prompt1 + `},"tools":{"t":{"name":"t","description":"d","parameters":{"pattern":"` + strings.Repeat("x{1000}", 30_000) + `"}}}}`,
 		"many patterns": prefix + prompt1 + `},"tools":{"t":{"name":"t","description":"d","parameters":{"patternProperties":{` + strings.TrimSuffix(numbered(40_000, `"%dx{900}":{},`), ",") + `}}}}}`,
+		"evals": prefix + strings.TrimSuffix(numbered(11_000, `"p%d":{"id":"x","name":"n","system_template":"x"},`), ",") + `},"evals":[` +
+			strings.TrimSuffix(numbered(100, `{"id":"e%d","type":"json_valid","trigger":"every_turn"},`), ",") + "]}",
 		"validations": prefix + `"a":{"id":"a","name":"A","version":"1.0.0","system_template":"x","variables":[` +
 			strings.TrimSuffix(numbered(12_000, `{"name":"v%d","type":"string","validation":{"pattern":"(?:x{30}){30}y"}},`), ",") + `]}}}`,
 		"fragments": prefix + prompt1 + `},"fragments":{"big":"` + strings.Repeat("{{v}}", 40_000) + `"` +

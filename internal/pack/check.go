@@ -2,6 +2,7 @@ package pack
 
 import (
 	"regexp"
+	"strings"
 
 	"github.com/pawl-dev/pawl/internal/pack/cost"
 )
@@ -16,21 +17,25 @@ type checker struct {
 	tpl *templates
 	// lists caches the lists of names that messages contain, so that each list is made only once.
 	lists map[string]string
-	// listed are the tools that at least one prompt lists.
+	// listed are the tools in the list of at least one prompt. The method xpawl adds the tools that the sidecar itself calls.
 	listed map[string]bool
-	// earlier are the tools that are offered by states that have events. It is nil until it is needed.
+	// earlier are the tools that a model may already have called before a terminal state: the tools of
+	// all states with events. It is nil until it is needed.
 	earlier map[string]bool
-	// requireBounded makes an endless loop an error.
+	// requireBounded means that a possibly endless loop is an error instead of a warning.
 	requireBounded bool
+	// bound are the provider keys to which the operator has bound a model.
+	bound map[string]bool
 	// sources are the skill sources, sorted. It is nil until it is needed.
 	sources []string
 }
 
 // check applies all rules and resolves the templates and schemas of the pack.
-func (p *Pack) check(found *findings, requireBounded bool) {
-	c := &checker{requireBounded: requireBounded, p: p, doc: p.Doc, f: found, tpl: newTemplates(p.Doc.Fragments), lists: map[string]string{}, listed: map[string]bool{}}
+func (p *Pack) check(found *findings, opts *Options) {
+	c := &checker{requireBounded: opts.RequireBounded, bound: set(opts.Providers), p: p, doc: p.Doc, f: found, tpl: newTemplates(p.Doc.Fragments), lists: map[string]string{}, listed: map[string]bool{}}
 	p.uses, p.schemas, p.slots = map[string]*templateUse{}, map[string]*schema{}, map[string]bool{}
-	p.validators, p.unenforced = map[string][]Enforced{}, map[string][]unenforced{}
+	p.turnEvals = map[string][]ScoredEval{}
+	p.validators, p.unenforced = map[string][]EnforcedValidator{}, map[string][]unenforced{}
 	if w := p.Doc.Workflow; w != nil {
 		for _, s := range w.States {
 			for name := range s.Artifacts {
@@ -41,7 +46,7 @@ func (p *Pack) check(found *findings, requireBounded bool) {
 	c.templateEngine()
 	c.fragments()
 	c.tools()
-	c.evals("/evals", c.doc.Evals)
+	c.evals("", "/evals", c.doc.Evals)
 	for _, key := range keys(c.doc.Prompts) {
 		c.prompt(key, c.doc.Prompts[key])
 	}
@@ -91,7 +96,11 @@ func (c *checker) tools() {
 	all := cost.NewPatterns()
 	for _, name := range keys(c.doc.Tools) {
 		if as := c.doc.Tools[name].Name; as != "" && as != name {
-			c.f.warn(ruleToolName, pointer("tools", name, "name"), "Give the tool one name: write the key here as well, or rename the key.",
+			hint := "Give the tool one name: write the key here as well, or rename the key."
+			if strings.ContainsAny(as, " \t\n") {
+				hint = "Write the key " + quote(name) + " here as well: a name with blanks is refused by the schema of the format (--strict) and by models."
+			}
+			c.f.warn(ruleToolName, pointer("tools", name, "name"), hint,
 				"the tool is %s to models, workers, the allowlist and x_pawl.tools; its name %s has no effect, and what is written for that name does not bind it", quote(name), quote(as))
 		}
 		raw := c.doc.Tools[name].Parameters
@@ -107,7 +116,7 @@ func (c *checker) tools() {
 		}
 		c.p.schemas[name] = s
 		if err := cost.Check(s.compiled); err != nil {
-			c.f.tightened(ruleToolSchema, pointer("tools", name, "parameters"), "", "the schema costs too much to check: %v", err)
+			c.f.reportTightened(ruleToolSchema, pointer("tools", name, "parameters"), "", "the schema costs too much to check: %v", err)
 		}
 	}
 }

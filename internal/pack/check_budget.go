@@ -29,9 +29,9 @@ func (c *checker) costs(x *XPawl) {
 	}
 }
 
-// unleased reports agents that can never be called because the budget is too small. A delegation needs
-// two tool calls: the call itself and at least one call of the agent.
-func (c *checker) unleased(b *Budget) {
+// reportUncallableAgents reports that agents can never be called because the budget is too small. It names only the first. A delegation
+// needs two tool calls of the budget: the call itself and at least one call of the agent.
+func (c *checker) reportUncallableAgents(b *Budget) {
 	if b.MaxToolCalls == nil || *b.MaxToolCalls != 1 {
 		return
 	}
@@ -44,11 +44,11 @@ func (c *checker) unleased(b *Budget) {
 	}
 }
 
-// reachable returns the states that a run can visit if it begins in start. It follows events, forced
+// reachableStates returns the states that a run can visit if it begins in start. It follows events, forced
 // exits, and on_budget.
-func (p *Pack) reachable(start string) []string {
-	states, found := p.Doc.Workflow.States, reachable(p.Doc.Workflow.States, start)
-	for _, name := range reachable(states, p.XPawl().OnBudget) {
+func (p *Pack) reachableStates(start string) []string {
+	states, found := p.Doc.Workflow.States, reachableByEvents(p.Doc.Workflow.States, start)
+	for _, name := range reachableByEvents(states, p.XPawl().OnBudget) {
 		if !slices.Contains(found, name) {
 			found = append(found, name)
 		}
@@ -57,8 +57,9 @@ func (p *Pack) reachable(start string) []string {
 	return found
 }
 
-// compileCosts sets whether the runs of the pack have a ledger, and the state that a run enters if the
-// budget does not cover a step. The graph of a single prompt has no such state.
+// compileCosts sets whether all steps of a run are checked against the budget (g.Ledger), and the state
+// that a run enters if the budget does not cover a step. The graph of a single prompt has no such
+// state.
 func (p *Pack) compileCosts(g *machine.Graph) {
 	x := p.XPawl()
 	g.Ledger = x.keepsLedger()
@@ -86,11 +87,12 @@ func costOf(usd *float64) int64 {
 	return machine.MicroUSD(*usd)
 }
 
-// wrapUp adds the visits that a run may make after it has entered x_pawl.on_budget. A run enters that
-// state at most once. The guards keep their counts at that moment.
+// wrapUp adds to t the visits that a run may make after it has entered the state x_pawl.on_budget, to which a run goes when its budget is
+// used up. A run enters this state at most once, and the counts of the guards continue. If t or the visits after this state have no bound,
+// t has none afterwards.
 func (a *analysis) wrapUp(t *Termination) {
-	at := a.flow.at(a.pack.XPawl().OnBudget)
-	if at == none {
+	at := a.flow.stateIndex(a.pack.XPawl().OnBudget)
+	if at == noState {
 		return
 	}
 	rest := a.flow.terminate(at, a.residue, a.work)

@@ -19,7 +19,7 @@ func TestCompileCosts(t *testing.T) {
 	p := &Pack{Doc: &Document{Workflow: &Workflow{Entry: "a", States: states, Engine: &Engine{XPawl: &XPawl{
 		OnBudget: "wrap", Tools: map[string]ToolLimits{"elsewhere": {Cost: &cost}},
 	}}}}}
-	if got := p.reachable("a"); !slices.Equal(got, []string{"a", "wrap", "z"}) {
+	if got := p.reachableStates("a"); !slices.Equal(got, []string{"a", "wrap", "z"}) {
 		t.Errorf("reachable are %v", got)
 	}
 	g := &machine.Graph{States: map[string]*machine.Node{"a": {}, "wrap": {}}}

@@ -10,7 +10,7 @@ import (
 // reservedNames are the names of tools that the reference runtime offers in every state.
 var reservedNames = []string{"workflow__set_artifact", "workflow__transition"}
 
-// compositionState checks a state that a composition orchestrates (RFC 0010).
+// compositionState checks a state that a composition orchestrates (PromptPack RFC 0010).
 func (c *checker) compositionState(name string, s *State, at func(...string) string) {
 	if s.PromptTask != "" {
 		c.f.warn("PP0010-3", at("prompt_task"), "Remove it.", "prompt_task is not used: the state %s is orchestrated by a composition", quote(name))
@@ -46,19 +46,19 @@ func (c *checker) compositions() {
 // composing is the state of the check of one composition.
 type composing struct {
 	*checker
-	at string
-	in *Composition
-	// order maps the id of each step to its position in the document, including nested steps. places
-	// contains the pointer of each step.
+	at          string
+	composition *Composition
+	// order maps the id of each step, including nested steps, to its position in the document. pointers
+	// contains the JSON pointer of each step.
 	order    map[string]int
 	pointers []string
-	// targets are the steps that a branch leads to.
+	// targets are the steps to which a branch leads.
 	targets map[string]bool
 	evalIDs map[string]bool
 }
 
 func newComposing(c *checker, at string, in *Composition) *composing {
-	w := &composing{checker: c, at: at, in: in, order: map[string]int{}, targets: map[string]bool{}, evalIDs: map[string]bool{}}
+	w := &composing{checker: c, at: at, composition: in, order: map[string]int{}, targets: map[string]bool{}, evalIDs: map[string]bool{}}
 	for i := range c.doc.Evals {
 		w.evalIDs[c.doc.Evals[i].ID] = true
 	}
@@ -68,7 +68,7 @@ func newComposing(c *checker, at string, in *Composition) *composing {
 	return w
 }
 
-// collect assigns positions to a step and its nested steps.
+// collect assigns positions to a step and its nested steps. It reports an id that is used twice, and records the targets of branches.
 func (w *composing) collect(at string, s *Step) {
 	if _, twice := w.order[s.ID]; twice {
 		w.f.err("PP0010-5", at+"/id", "Rename one of them.", "the step id %s is used twice in this composition", quote(s.ID))
@@ -83,11 +83,11 @@ func (w *composing) collect(at string, s *Step) {
 }
 
 func (w *composing) check() {
-	for i := range w.in.Steps {
-		w.step(w.at+pointer("steps", index(i)), &w.in.Steps[i])
+	for i := range w.composition.Steps {
+		w.step(w.at+pointer("steps", index(i)), &w.composition.Steps[i])
 		w.join(i)
 	}
-	if out := w.in.Output; out != "" {
+	if out := w.composition.Output; out != "" {
 		w.stepRef(w.at+"/output", out)
 	}
 	w.acyclic()
@@ -159,7 +159,7 @@ func (w *composing) stepRef(at, id string) {
 
 var reference = regexp.MustCompile(`\$\{([^}]*)\}`)
 
-// references checks the roots of the ${…} references in a value.
+// references checks the ${…} references in a value of a step. Each must begin with input, or with the id of an earlier step and .output.
 func (w *composing) references(at, step string, raw json.RawMessage) {
 	for _, m := range reference.FindAllStringSubmatch(string(raw), -1) {
 		root, rest, _ := strings.Cut(m[1], ".")
@@ -179,36 +179,37 @@ func (w *composing) references(at, step string, raw json.RawMessage) {
 	}
 }
 
-// join reports a step that follows a branch or a parallel block but does not declare which of its steps
-// it waits for.
+// join reports a step that comes after a branch, a parallel block or a target of a branch but does not declare for which of its steps it
+// waits.
 func (w *composing) join(i int) {
-	s := &w.in.Steps[i]
+	s := &w.composition.Steps[i]
 	if i == 0 || len(s.DependsOn) > 0 || w.targets[s.ID] {
 		return
 	}
-	prev := &w.in.Steps[i-1]
+	prev := &w.composition.Steps[i-1]
 	if prev.Kind == "branch" || prev.Kind == "parallel" || w.targets[prev.ID] {
 		w.f.warn("PP0010-9", w.at+pointer("steps", index(i)), "Add depends_on.", "the step %s follows a branch or parallel step without saying what it waits for", quote(s.ID))
 	}
 }
 
-// acyclic checks that the order of the steps, including nested steps, has no cycle. sequence,
-// depends_on and branches determine the order.
+// acyclic checks that the order of the steps, including nested steps, has no cycle. depends_on, branches and nesting determine the order.
+// A step without depends_on comes after the step before it.
 func (w *composing) acyclic() {
 	o := order{composing: w, graph: make([][]residualEdge, 2*len(w.order))}
-	steps := w.in.Steps
+	steps := w.composition.Steps
 	for i := range steps {
 		if i > 0 && len(steps[i].DependsOn) == 0 {
-			o.after(steps[i-1].ID, steps[i].ID)
+			o.addOrder(steps[i-1].ID, steps[i].ID)
 		}
 		o.step(&steps[i])
 	}
 	start, ids := findCycle(o.graph, slices.Repeat([]bool{true}, len(o.graph)))
-	if start == none {
+	if start == noState {
 		return
 	}
+	// A cycle can contain two edges of one step in a row. start is a node, and start/2 is the position of its step.
 	ids = slices.Compact(ids)
-	w.f.tightened("PP0010-15", w.pointers[start/2], "Loops belong into the workflow's states.", "the steps form a cycle: %s", names(append(ids, ids[0])))
+	w.f.reportTightened("PP0010-15", w.pointers[start/2], "Loops belong into the workflow's states.", "the steps form a cycle: %s", names(append(ids, ids[0])))
 }
 
 // order is a graph of the order of steps in a composition. The start of the step at position n is the
@@ -223,10 +224,10 @@ func (o *order) step(s *Step) {
 	own := 2 * o.order[s.ID]
 	o.edge(s.ID, own, own+1)
 	for _, dep := range s.DependsOn {
-		o.after(dep, s.ID)
+		o.addOrder(dep, s.ID)
 	}
-	o.after(s.ID, s.Then)
-	o.after(s.ID, s.Else)
+	o.addOrder(s.ID, s.Then)
+	o.addOrder(s.ID, s.Else)
 	for i := range s.Branches {
 		branch := &s.Branches[i]
 		inner := 2 * o.order[branch.ID]
@@ -236,8 +237,9 @@ func (o *order) step(s *Step) {
 	}
 }
 
-// after records that the step then begins after the step first has ended.
-func (o *order) after(first, then string) {
+// addOrder records that the step with the id `then` begins only after the step with the id `first` has
+// ended.
+func (o *order) addOrder(first, then string) {
 	i, known := o.order[first]
 	j, also := o.order[then]
 	if known && also {

@@ -3,18 +3,13 @@ package pack
 import "slices"
 
 // These are the values of control. They declare whether the user or the agent acts after a transition
-// (RFC 0014).
+// (PromptPack RFC 0014).
 const (
 	controlUser  = "user"
 	controlAgent = "agent"
 )
 
-// yields reports whether the user acts next after a transition into the state. This is the default in
-// the specification.
-func (s *State) yields() bool { return s.Control != controlAgent && !s.Ends() }
-
-// control checks the values of control. In this product a run always continues by itself, as if control
-// were agent.
+// control checks the values of control. If one state has the field, it also reports states that need it and do not have it.
 func (c *checker) control() {
 	states := c.doc.Workflow.States
 	declared := false
@@ -30,24 +25,20 @@ func (c *checker) control() {
 		return
 	}
 	c.agentCycles()
-	into := entered(states, keys(states))
+	into := enteredStates(states, keys(states))
 	for _, name := range keys(states) {
 		s := states[name]
-		if !into[name] || !s.yields() || s.Orchestration == "composition" {
+		if !into[name] || s.Control != "" || s.Ends() || s.Orchestration == "composition" || s.Orchestration == "external" {
 			continue
 		}
-		if s.Control == controlUser {
-			c.f.warn(ruleControl, pointer("workflow", "states", name, "control"), "Say control: agent, or end the run before it (terminal: true) and start another one with the user's message.",
-				"control: user of the state %s is not done here: after a transition the run would go on without the user, so that a run that could enter it does not start", quote(name))
-			continue
-		}
-		c.f.warn(ruleControl, pointer("workflow", "states", name), "Say control: agent if that is meant.",
-			"the state %s has no control, which means user to the format; here the run goes on after a transition, as with control: agent", quote(name))
+		c.f.warn(ruleControl, pointer("workflow", "states", name), "Say control: user or control: agent.",
+			"the state %s has no control: after a transition a conversation waits for the user, and every other run goes on", quote(name))
 	}
 }
 
-// entered returns the states that a transition of an agent can lead to, from any of the given states.
-func entered(states map[string]*State, from []string) map[string]bool {
+// enteredStates returns the states that a run can enter directly from one of the given states when the agent chooses the
+// next event.
+func enteredStates(states map[string]*State, from []string) map[string]bool {
 	out := map[string]bool{}
 	for _, name := range from {
 		s := states[name]
@@ -64,8 +55,8 @@ func entered(states map[string]*State, from []string) map[string]bool {
 	return out
 }
 
-// agentCycles reports cycles without a bound in which the agent always continues by itself. All states
-// that can be reached from such a cycle have control: agent, and no state of the cycle has max_visits.
+// agentCycles reports cycles without a bound in which the agent always continues by itself. All states that can be reached from such a
+// cycle have control: agent, and no state of the cycle has max_visits. Cycles with a common state are checked together.
 func (c *checker) agentCycles() {
 	states := c.doc.Workflow.States
 	f := newFlow(states, &XPawl{})
@@ -86,7 +77,8 @@ func (c *checker) agentCycles() {
 	}
 }
 
-// leadingTo marks the states for which is returns true, and the states from which events lead to them.
+// leadingTo marks the states for which the function `is` returns true, and the states from which events
+// lead to them.
 func (f *flow) leadingTo(is func(*State) bool, states map[string]*State) []bool {
 	back := make([][]int, len(f.states))
 	for i := range f.states {
@@ -113,9 +105,8 @@ func (f *flow) leadingTo(is func(*State) bool, states map[string]*State) []bool 
 	return marked
 }
 
-// components returns the strongly connected sets of states that contain a cycle, among the states that
-// are marked in within. It uses Tarjan's algorithm without recursion, because a workflow may have
-// thousands of states in a row.
+// components returns the strongly connected sets of states that contain a cycle, among the states for which within returns true. It uses
+// Tarjan's algorithm without recursion, because a workflow may have thousands of states in a row.
 func (f *flow) components(within func(int) bool) [][]int {
 	type frame struct{ state, edge int }
 	var (

@@ -49,9 +49,10 @@ func (c *checker) declaresEvent(event string) bool {
 	return false
 }
 
-// effectTool checks a reconcile tool or a compensate tool. It must be a tool of the pack and must not
-// have a reconcile tool or a compensate tool itself. There is one exception: a compensate tool may have
-// a reconcile tool.
+// effectTool checks a tool that another tool names as its reconcile tool (which finds out whether a call had an effect) or its compensate
+// tool (which reverses the effect). It must be a tool of the pack. It must not name such tools itself, except that a compensate tool may
+// name a reconcile tool. It must not need an approval, have a business key, or require a parameter that the sidecar does not send. asks
+// means that it is named as a reconcile tool.
 func (c *checker) effectTool(x *XPawl, at, name string, asks bool) {
 	if name == "" {
 		return
@@ -77,7 +78,7 @@ func (c *checker) effectTool(x *XPawl, at, name string, asks bool) {
 	}
 }
 
-// effectFields are the payload fields of calls that the sidecar itself makes.
+// effectFields are the payload fields in the sidecar's own calls of reconcile tools and compensate tools.
 var effectFields = []string{"idempotency_key", "tool", "payload", "outcome", "result"}
 
 func requiredOf(t *Tool) map[string]bool {
@@ -85,8 +86,8 @@ func requiredOf(t *Tool) map[string]bool {
 	return required
 }
 
-// dedupe checks that a payload can have the field. If no payload could have a key field, all calls
-// would be refused.
+// dedupe reports an error if the parameters of a tool do not declare a field that its dedupe setting names, and a warning if they do not
+// require it. Calls without the field are refused.
 func (c *checker) dedupe(at, tool, field string) {
 	if strings.HasPrefix(field, "/") && badPointer(field) {
 		c.f.err(ruleXPawl, at, "~ is written ~0, and / is written ~1.", "%s is no JSON pointer (RFC 6901)", quote(field))
@@ -128,8 +129,8 @@ func pointersOf(fields []string) []string {
 	return out
 }
 
-// parametersOf returns the members that the parameters of a tool declare, and the members that every
-// call has. They are nil if the schema does not declare them.
+// parametersOf returns the members of a payload that a tool's schema declares, and the members that it
+// requires. Both are nil if the schema declares none.
 func parametersOf(schema json.RawMessage) (known, required map[string]bool) {
 	var doc struct {
 		Properties map[string]json.RawMessage `json:"properties"`

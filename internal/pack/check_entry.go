@@ -9,7 +9,7 @@ import (
 // entry that must be checked.
 const maxStateBacked = 256
 
-// agents checks the agent members (RFC 0007, RFC 0011).
+// agents checks the agent members (PromptPack RFC 0007 and RFC 0011).
 func (c *checker) agents() {
 	a := c.doc.Agents
 	if a == nil {
@@ -86,7 +86,7 @@ func (c *checker) entries() {
 			}
 		}
 		c.reachability(starts)
-		c.endless(starts)
+		c.reportEndless(starts)
 	}
 	for _, member := range c.p.Agents() {
 		if s := c.p.agentStart(member); s.Prompt && c.doc.Prompts[member] != nil {
@@ -99,8 +99,8 @@ func (c *checker) entries() {
 	}
 }
 
-// reachability reports states that no entry leads to, reachable composition states, and entries from
-// which a run cannot reach an end.
+// reachability reports states that no entry leads to, states with a composition that an entry leads to, and entries from which a run
+// cannot reach an end. The state x_pawl.on_budget counts as an entry.
 func (c *checker) reachability(starts []Start) {
 	states := c.doc.Workflow.States
 	f := newFlow(states, &XPawl{})
@@ -110,7 +110,7 @@ func (c *checker) reachability(starts []Start) {
 	}
 	for _, s := range starts {
 		ends := false
-		for i, in := range f.reachable(f.at(s.State)) {
+		for i, in := range f.markReachable(f.stateIndex(s.State)) {
 			if !in {
 				continue
 			}
@@ -135,10 +135,10 @@ func (c *checker) reachability(starts []Start) {
 	}
 }
 
-// endless reports entries whose runs may never end. If bounds are required, these findings are errors,
+// reportEndless reports entries whose runs may never end. If bounds are required, these findings are errors,
 // otherwise warnings. A pack with errors is not analysed, because its graph is not the graph that the
 // author intended.
-func (c *checker) endless(starts []Start) {
+func (c *checker) reportEndless(starts []Start) {
 	if c.f.errors > 0 {
 		return
 	}

@@ -11,26 +11,27 @@ var (
 	absoluteIRI = regexp.MustCompile("^[A-Za-z][A-Za-z0-9+.-]*:[^\\s<>\"{}|\\\\^`]+$")
 )
 
-// wellKnown are the prefixes of terms that a pack does not have to declare.
+// wellKnown are the prefixes of terms (prefix:name) from vocabularies that a pack can use without declaring them.
 var wellKnown = set([]string{
 	"dpv", "eu-aiact", "ai", "pd", "risk", "tech", "legal-eu-gdpr", "legal-us", "sector-health", "sector-finance",
 	"sector-education", "sector-law", "sector-publicservices", "sector-infra", "hipaa", "pp",
 })
 
-// governanceFields are the properties that an obligation may name.
+// governanceFields are the properties of governance that an obligation can name as its fulfilment (control).
 var governanceFields = []string{
 	"accountable_owner", "approved_environments", "autonomy_level", "capabilities", "extensions", "foreseeable_misuse",
 	"independent_of", "intended_deployment_contexts", "intended_purpose", "obligations", "operator_role",
 	"requires_ai_disclosure", "reviews", "risk_classification", "vocabularies",
 }
 
-// gating are the properties that a runtime with governance enforces.
+// gating are the governance properties by which a runtime with support for governance decides what may run. This
+// product does not enforce them.
 var gating = []string{"approved_environments", "autonomy_level", "independent_of", "requires_ai_disclosure"}
 
-// governance checks the declarations of the pack, of its agents and of its tools. For packs that were
-// registered before a rule existed, the rule only causes a warning.
+// governance checks the governance declarations of the pack, its agents and its tools. A pack that was registered before a rule existed
+// gets only a warning from this rule.
 func (c *checker) governance() {
-	g := governed{checker: c, evals: map[string]bool{}, validators: map[string]bool{}}
+	g := governanceCheck{checker: c, evals: map[string]bool{}, validators: map[string]bool{}}
 	g.identifiers()
 	own := c.doc.governance()
 	if own != nil {
@@ -60,8 +61,8 @@ func (c *checker) governance() {
 	}
 }
 
-// governed is the state of the check of one pack's governance.
-type governed struct {
+// governanceCheck is the state of the check of one pack's governance.
+type governanceCheck struct {
 	*checker
 	// evals and validators are the ids of all evals and validators in the pack.
 	evals, validators map[string]bool
@@ -69,7 +70,7 @@ type governed struct {
 
 // identifiers collects the ids that obligations refer to. The ids of validators must be unique in the pack, even if no obligation refers
 // to them.
-func (g *governed) identifiers() {
+func (g *governanceCheck) identifiers() {
 	for i := range g.doc.Evals {
 		g.evals[g.doc.Evals[i].ID] = true
 	}
@@ -91,7 +92,7 @@ func (g *governed) identifiers() {
 }
 
 // object checks one governance object, merged with the object of the pack.
-func (g *governed) object(at string, e effective) {
+func (g *governanceCheck) object(at string, e effective) {
 	own := e.own
 	g.vocabularies(at, own)
 	terms := func(code, field, value string) { g.term(code, at+field, value, e) }
@@ -107,7 +108,7 @@ func (g *governed) object(at string, e effective) {
 	for i := range own.Obligations {
 		o, here := &own.Obligations[i], pointer("obligations", index(i))
 		if seen[o.ID] {
-			g.f.tightened("PP0016-2", at+here+"/id", "Rename one of them.", "the obligation %s is given twice", quote(o.ID))
+			g.f.reportTightened("PP0016-2", at+here+"/id", "Rename one of them.", "the obligation %s is given twice", quote(o.ID))
 		}
 		seen[o.ID] = true
 		terms("PP0016-10", here+"/obligation", o.Obligation)
@@ -136,34 +137,35 @@ func (g *governed) object(at string, e effective) {
 		"governance is kept and shown, and %s", what)
 }
 
-func (g *governed) vocabularies(at string, own *Governance) {
+func (g *governanceCheck) vocabularies(at string, own *Governance) {
 	for _, prefix := range keys(own.Vocabularies) {
 		here := at + pointer("vocabularies", prefix)
 		if !curiePrefix.MatchString(prefix) {
-			g.f.tightened("PP0013-4", here, "Use letters, digits, _, . and -, a letter first.", "the prefix %s cannot stand before a term", quote(prefix))
+			g.f.reportTightened("PP0013-4", here, "Use letters, digits, _, . and -, a letter first.", "the prefix %s cannot stand before a term", quote(prefix))
 		}
 		if iri := own.Vocabularies[prefix]; !absoluteIRI.MatchString(iri) {
-			g.f.tightened("PP0013-4", here, "For example https://example.org/terms#.", "the prefix %s stands for %s, which is not an absolute IRI", quote(prefix), quote(iri))
+			g.f.reportTightened("PP0013-4", here, "For example https://example.org/terms#.", "the prefix %s stands for %s, which is not an absolute IRI", quote(prefix), quote(iri))
 		}
 	}
 }
 
 // term reports a value of the form prefix:name whose prefix is unknown. An IRI with // or a URN does
 // not have this form.
-func (g *governed) term(code, at, value string, e effective) {
+func (g *governanceCheck) term(code, at, value string, e effective) {
 	prefix, rest, ok := strings.Cut(value, ":")
 	if !ok || strings.HasPrefix(rest, "//") || !curiePrefix.MatchString(prefix) || strings.EqualFold(prefix, "urn") {
 		return
 	}
-	if wellKnown[prefix] || e.knows(prefix) {
+	if wellKnown[prefix] || e.hasPrefix(prefix) {
 		return
 	}
 	g.f.warn(code, at, "Declare it under vocabularies of governance, or check the spelling.",
 		"the prefix %s of %s is neither declared nor well known", quote(prefix), quote(value))
 }
 
-// control checks the control that fulfils an obligation.
-func (g *governed) control(at string, control map[string]string, e effective) {
+// control checks the eval, the validator or the governance field that an obligation names as its fulfilment
+// (control).
+func (g *governanceCheck) control(at string, control map[string]string, e effective) {
 	for _, kind := range keys(control) {
 		name, here := control[kind], at+pointer(kind)
 		switch kind {
@@ -171,32 +173,32 @@ func (g *governed) control(at string, control map[string]string, e effective) {
 			g.eval(here, name)
 		case "validator":
 			if !g.validators[name] {
-				g.f.tightened("PP0016-5", here, "Give a validator that id, or check the spelling.",
+				g.f.reportTightened("PP0016-5", here, "Give a validator that id, or check the spelling.",
 					"no validator of the pack has the id %s; ids: %s", quote(name), list(g.checker, "validator ids", g.validators))
 			}
 		case "field":
 			if !slices.Contains(governanceFields, name) {
-				g.f.tightened("PP0016-6", here, "Check the spelling.", "%s is not a property of governance; allowed: %s", quote(name), names(governanceFields))
+				g.f.reportTightened("PP0016-6", here, "Check the spelling.", "%s is not a property of governance; allowed: %s", quote(name), names(governanceFields))
 			} else if !e.declares(name) {
-				g.f.tightened("PP0016-6", here, "Declare it.", "the property %s of governance is not declared", quote(name))
+				g.f.reportTightened("PP0016-6", here, "Declare it.", "the property %s of governance is not declared", quote(name))
 			}
 		}
 	}
 }
 
-func (g *governed) eval(at, id string) {
+func (g *governanceCheck) eval(at, id string) {
 	if !g.evals[id] {
-		g.f.tightened("PP0016-4", at, "Declare the eval, or check the spelling.",
+		g.f.reportTightened("PP0016-4", at, "Declare the eval, or check the spelling.",
 			"the eval %s is neither of the pack nor of a prompt; evals: %s", quote(id), list(g.checker, "eval ids", g.evals))
 	}
 }
 
-func (g *governed) reviews(at string, e effective, terms func(code, field, value string)) {
+func (g *governanceCheck) reviews(at string, e effective, terms func(code, field, value string)) {
 	own, duties, seen := e.own, e.obligations(), map[string]bool{}
 	for i := range own.Reviews {
 		r, here := &own.Reviews[i], pointer("reviews", index(i))
 		if seen[r.ID] {
-			g.f.tightened("PP0016-2", at+here+"/id", "Rename one of them.", "the review %s is given twice", quote(r.ID))
+			g.f.reportTightened("PP0016-2", at+here+"/id", "Rename one of them.", "the review %s is given twice", quote(r.ID))
 		}
 		seen[r.ID] = true
 		terms("PP0016-10", here+"/type", r.Type)
@@ -205,7 +207,7 @@ func (g *governed) reviews(at string, e effective, terms func(code, field, value
 		}
 		for j, id := range r.Satisfies {
 			if !duties.duty(id) {
-				g.f.tightened("PP0016-7", at+here+pointer("satisfies", index(j)), "Check the spelling, or add it to obligations.",
+				g.f.reportTightened("PP0016-7", at+here+pointer("satisfies", index(j)), "Check the spelling, or add it to obligations.",
 					"%s is not the id of an obligation that holds here", quote(id))
 			}
 		}

@@ -11,7 +11,7 @@ import (
 
 func identifier(name string) bool { return prompt.IsIdentifier(name) }
 
-// prompt checks one prompt (RFC 0001, 0003, 0004, 0006).
+// prompt checks one prompt (PromptPack RFC 0001, 0003, 0004, 0006).
 func (c *checker) prompt(key string, p *Prompt) {
 	at := func(tokens ...string) string { return pointer(append([]string{"prompts", key}, tokens...)...) }
 	if p.ID != "" && p.ID != key {
@@ -30,7 +30,7 @@ func (c *checker) prompt(key string, p *Prompt) {
 		}
 	}
 	c.variables(at("variables"), p.Variables)
-	c.evals(at("evals"), p.Evals)
+	c.evals(key, at("evals"), p.Evals)
 	c.bindings(at("variables"), p.Variables)
 	c.validators(key, at("validators"), p.Validators)
 	c.media(at("media"), p.Media)
@@ -44,8 +44,8 @@ func (c *checker) prompt(key string, p *Prompt) {
 	}
 }
 
-// promptTool checks that a listed tool exists. The examples of RFC 0007 list tools that do not exist, so a pack with agents only gets a
-// warning.
+// promptTool checks that a listed tool exists. The examples of PromptPack RFC 0007 list tools that do not exist, so a
+// pack with agents only gets a warning.
 func (c *checker) promptTool(at, tool string) {
 	if c.isTool(tool) {
 		return
@@ -83,7 +83,7 @@ func (c *checker) promptTemplates(key string, p *Prompt) *templateUse {
 	return all
 }
 
-// variables checks the declarations of one prompt (RFC 0003).
+// variables checks the declarations of one prompt (PromptPack RFC 0003).
 func (c *checker) variables(at string, vars []Variable) {
 	seen := map[string]bool{}
 	for i := range vars {
@@ -137,12 +137,12 @@ func (c *checker) validation(at string, v *Variable) {
 	}
 }
 
-// valueFault returns the fault of a value in the document with regard to its declaration.
+// valueFault returns the reason why a default or an example does not fit its declaration. It returns "" if it fits.
 func valueFault(typ string, val *Validation, raw json.RawMessage) string {
 	if raw == nil {
 		return ""
 	}
-	v, f := source.ParseJSON(raw, func(source.Twice) {})
+	v, f := source.ParseJSON(raw, func(source.DuplicateName) {})
 	if f != nil {
 		return f.Msg
 	}
@@ -165,42 +165,6 @@ func (c *checker) bindings(at string, vars []Variable) {
 	}
 }
 
-// evals checks a list of evals of the pack or of one prompt (RFC 0006). It also reports that enabled
-// evals are not run here.
-func (c *checker) evals(at string, evals []Eval) {
-	seen := map[string]bool{}
-	var on []string
-	for i := range evals {
-		if evals[i].Enabled == nil || *evals[i].Enabled {
-			on = append(on, evals[i].ID)
-		}
-	}
-	if len(on) > 0 {
-		c.f.warn(ruleEvals, at, "Run them in your own handler, which gets them, or on the outputs of ended runs.",
-			"these evals are handed to the executor and not run here: %s", names(on))
-	}
-	for i := range evals {
-		e, here := &evals[i], at+pointer(index(i))
-		if seen[e.ID] && e.ID != "" {
-			c.f.err("PP0006-1", here+"/id", "Rename one of them.", "the eval id %s is used twice in this scope", quote(e.ID))
-		}
-		seen[e.ID] = true
-		if e.SamplePercentage != nil && e.Trigger != "sample_turns" && e.Trigger != "sample_sessions" {
-			c.f.warn("PP0006-2", here+"/sample_percentage", "", "sample_percentage has no effect with the trigger %s; it belongs to sample_turns and sample_sessions", quote(e.Trigger))
-		}
-		m := e.Metric
-		if m == nil {
-			continue
-		}
-		if m.Name != "" && !snakeCase.MatchString(m.Name) {
-			c.f.warn("PP0006-3", here+"/metric/name", "", "the metric name %s is not snake_case", quote(m.Name))
-		}
-		if r := m.Range; r != nil && r.Min != nil && r.Max != nil && *r.Min > *r.Max {
-			c.f.err("PP0006-3", here+"/metric/range/min", "", "min %v is more than max %v", *r.Min, *r.Max)
-		}
-	}
-}
-
 // mediaConfig is the part of Prompt.Media that the checks read.
 type mediaConfig struct {
 	SupportedTypes []string `json:"supported_types"`
@@ -219,7 +183,7 @@ type mediaPart struct {
 	} `json:"media"`
 }
 
-// media checks the media configuration of a prompt (RFC 0004).
+// media checks the media configuration of a prompt (PromptPack RFC 0004).
 func (c *checker) media(at string, raw json.RawMessage) {
 	var cfg mediaConfig
 	var members map[string]json.RawMessage

@@ -9,8 +9,8 @@ import (
 // mediaRange matches type/subtype, where the subtype may be a wildcard.
 var mediaRange = regexp.MustCompile(`^[a-zA-Z0-9!#$&^_.+-]+/([a-zA-Z0-9!#$&^_.+-]+|\*)$|^\*/\*$`)
 
-// skills checks the skill sources (RFC 0008). It cannot check whether a path exists. Only the executor,
-// which loads the skills, can do this.
+// skills checks the skill sources (PromptPack RFC 0008). It cannot check whether a path exists. Only
+// the executor, which loads the skills, can do this.
 func (c *checker) skills() {
 	seen := map[string]bool{}
 	for i := range c.doc.Skills {
@@ -25,8 +25,8 @@ func (c *checker) skills() {
 	}
 }
 
-// stateSkills checks the filter of a state. The filter must be a path at or below a declared source,
-// the name of an inline skill, or "none".
+// stateSkills checks the filter of a state. The filter must be a path at, below or above a declared source, the name of an inline skill,
+// or "none".
 func (c *checker) stateSkills(at string, filter *string) {
 	if filter == nil || *filter == "none" {
 		return
@@ -56,8 +56,8 @@ func (c *checker) skillSource(want string) bool {
 	if found || at < len(c.sources) && strings.HasPrefix(c.sources[at], want+"/") {
 		return true
 	}
-	// This looks for a source above the path, with one lookup for each element of the path. No real
-	// path has more elements.
+	// This loop looks for a source above the path. It makes one lookup for each element of the path. No
+	// real path has more than 64 elements.
 	for range 64 {
 		i := strings.LastIndexByte(want, '/')
 		if i <= 0 {

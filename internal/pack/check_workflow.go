@@ -9,7 +9,7 @@ import (
 
 var pascalCase = regexp.MustCompile(`^[A-Z][a-zA-Z0-9]*$`)
 
-// workflow checks the state machine (RFC 0005, RFC 0009).
+// workflow checks the state machine (PromptPack RFC 0005 and RFC 0009).
 func (c *checker) workflow() {
 	w := c.doc.Workflow
 	if w == nil {
@@ -61,21 +61,20 @@ func (c *checker) state(name string, s *State) {
 	c.stateArtifacts(name, s)
 }
 
-// warnReofferedTools reports tools that a terminal state offers to a model although an earlier state
-// already offered them. A terminal state also has a turn, and a model that calls the tools again
-// repeats their effects.
+// warnReofferedTools reports tools that a terminal state offers to a model although a state with events offers them too. It leaves out
+// tools with a business key (dedupe). A terminal state also has a turn, and a model that calls the tools again repeats their effects.
 func (c *checker) warnReofferedTools(name string, s *State, at string) {
 	if c.earlier == nil {
 		c.earlier = map[string]bool{}
 		for _, state := range c.doc.Workflow.States {
 			if !state.Terminal && len(state.OnEvent) > 0 {
-				for _, tool := range c.offered(state) {
+				for _, tool := range c.offeredTools(state) {
 					c.earlier[tool] = true
 				}
 			}
 		}
 	}
-	for _, tool := range c.offered(s) {
+	for _, tool := range c.offeredTools(s) {
 		if c.earlier[tool] && len(c.p.XPawl().Tools[tool].Dedupe) == 0 {
 			c.f.warn(ruleOffered, at, "Give the terminal state a prompt without the tool, or the tool x_pawl.tools.TOOL.dedupe if it may act once only.",
 				"the terminal state %s offers the tool %s again, and a model that calls what it is offered does its effect twice", quote(name), quote(tool))
@@ -83,8 +82,8 @@ func (c *checker) warnReofferedTools(name string, s *State, at string) {
 	}
 }
 
-// offered returns the tools of the pack that a state's turns may call.
-func (c *checker) offered(s *State) []string {
+// offeredTools returns the tools of the pack that a state's turns may call.
+func (c *checker) offeredTools(s *State) []string {
 	p := c.doc.Prompts[s.PromptTask]
 	if p == nil || p.ToolPolicy != nil && p.ToolPolicy.ToolChoice == "none" {
 		return nil
@@ -98,7 +97,7 @@ func (c *checker) offered(s *State) []string {
 	return tools
 }
 
-// stateWork checks what a state executes: a prompt, or a composition (RFC 0010).
+// stateWork checks what a state executes: a prompt, or a composition (PromptPack RFC 0010).
 func (c *checker) stateWork(name string, s *State, at func(...string) string) {
 	if s.Orchestration == "composition" {
 		c.compositionState(name, s, at)
@@ -133,9 +132,8 @@ func (c *checker) stateArtifacts(name string, s *State) {
 		}
 	}
 	use := c.p.uses[s.PromptTask]
-	// The remaining checks produce only warnings. If the limit of findings is reached, the warnings
-	// would not be shown.
-	if use == nil || c.f.full() {
+	// The remaining checks only warn. A full list of findings has no place for warnings.
+	if use == nil || c.f.isFull() {
 		return
 	}
 	for _, a := range keys(use.artifacts) {
@@ -183,7 +181,8 @@ func modeName(mode string) string {
 	return mode
 }
 
-// forcedExits checks each on_max_visits, and the chains that they form.
+// forcedExits checks the forced exit (on_max_visits) of each state: its target exists, the state has a
+// bound that can force it, and the forced exits of several states do not lead in a circle.
 func (c *checker) forcedExits() {
 	states := c.doc.Workflow.States
 	circles := c.forcedCircles()
@@ -208,7 +207,8 @@ func (c *checker) forcedExits() {
 	}
 }
 
-// guardedExit returns the target of the forced exit of a guarded state. It returns "" if the state has none.
+// guardedExit returns the target of the forced exit of a state with max_visits. It returns "" if the state has no
+// max_visits or no forced exit.
 func (c *checker) guardedExit(name string) string {
 	s := c.doc.Workflow.States[name]
 	if s == nil || s.MaxVisits == 0 || s.OnMaxVisits == nil {
@@ -217,7 +217,7 @@ func (c *checker) guardedExit(name string) string {
 	return *s.OnMaxVisits
 }
 
-// forcedCircles returns the guarded states whose forced exits lead back to them.
+// forcedCircles returns the states whose forced exit, followed from state to state, leads back to them.
 func (c *checker) forcedCircles() map[string]bool {
 	const open, done = 1, 2
 	color, circles := map[string]int{}, map[string]bool{}
@@ -241,7 +241,8 @@ func (c *checker) forcedCircles() map[string]bool {
 	return circles
 }
 
-// forcedChain returns the states that a forced exit tries, in order. It returns at most 32 of them.
+// forcedChain returns the states that a run tries in order when the visits of a state, and of the targets of forced
+// exits, are used up. It returns at most 32 of them.
 func (c *checker) forcedChain(name string) []string {
 	chain := []string{name}
 	for at := c.guardedExit(name); at != "" && len(chain) < 32; at = c.guardedExit(at) {
@@ -253,7 +254,8 @@ func (c *checker) forcedChain(name string) []string {
 	return chain
 }
 
-// budget compares the budget of the whole run with the guards of the states.
+// budget reports unknown budgets and agents that no budget allows. It compares the budget of the whole run with the max_visits of the
+// states.
 func (c *checker) budget() {
 	b := c.p.budget()
 	if b == nil {
@@ -262,18 +264,18 @@ func (c *checker) budget() {
 	if n := c.f.root.Get("workflow").Get("engine").Get("budget"); n != nil {
 		for _, m := range n.Members {
 			if !slices.Contains([]string{"max_total_visits", "max_tool_calls", "max_wall_time_sec"}, m.Name) {
-				c.f.tightened(ruleBudgetKey, pointer("workflow", "engine", "budget", m.Name), "Check the spelling.",
-					"the budget %s is not known%s; allowed: max_total_visits, max_tool_calls, max_wall_time_sec", quote(m.Name), belongs(m.Name))
+				c.f.reportTightened(ruleBudgetKey, pointer("workflow", "engine", "budget", m.Name), "Check the spelling.",
+					"the budget %s is not known%s; allowed: max_total_visits, max_tool_calls, max_wall_time_sec", quote(m.Name), correctPlace(m.Name))
 			}
 		}
 	}
-	c.unleased(b)
+	c.reportUncallableAgents(b)
 	if b.MaxTotalVisits == nil || c.doc.Workflow.States[c.doc.Workflow.Entry] == nil {
 		return
 	}
 	total := *b.MaxTotalVisits
 	sum, at := int64(0), "/workflow/engine/budget/max_total_visits"
-	for _, name := range c.p.reachable(c.doc.Workflow.Entry) {
+	for _, name := range c.p.reachableStates(c.doc.Workflow.Entry) {
 		n := c.doc.Workflow.States[name].MaxVisits
 		sum = addSat(sum, n)
 		if n > total {
@@ -294,7 +296,7 @@ func (c *checker) engine() {
 	for _, m := range n.Members {
 		if m.Name != "budget" && m.Name != "x_pawl" {
 			c.f.warn("PP0005-4", pointer("workflow", "engine", m.Name), "Settings of this product go under x_pawl.",
-				"the engine setting %s is not known and has no effect%s; known: budget, x_pawl", quote(m.Name), belongs(m.Name))
+				"the engine setting %s is not known and has no effect%s; known: budget, x_pawl", quote(m.Name), correctPlace(m.Name))
 		}
 	}
 }

@@ -1,7 +1,9 @@
 package pack
 
 import (
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/pawl-dev/pawl/internal/pack/cost"
 )
@@ -34,6 +36,9 @@ func (c *checker) xpawl() {
 	for _, tool := range keys(x.Tools) {
 		c.xpawlTool(at("tools", tool), tool)
 		c.approval(at("tools", tool), x.Tools[tool])
+		if server, name, ok := strings.Cut(tool, "/"); x.Tools[tool].MCPDigest != "" && (!ok || server == "" || name == "") {
+			c.f.err(ruleXPawl, at("tools", tool, "mcp_digest"), "Remove it.", "%s is no tool of an MCP server, whose name is SERVER/TOOL", quote(tool))
+		}
 	}
 	for _, state := range keys(x.Outcome) {
 		switch s := c.doc.Workflow.States[state]; {
@@ -84,7 +89,7 @@ func (c *checker) outputs(x *XPawl) {
 	}
 }
 
-// retries checks the attempts of turns, tools and model calls.
+// retries checks the retry settings of turns, tools and model calls.
 func (c *checker) retries(x *XPawl) {
 	at := func(tokens ...string) string {
 		return pointer(append([]string{"workflow", "engine", "x_pawl"}, tokens...)...)
@@ -108,7 +113,7 @@ func (c *checker) retries(x *XPawl) {
 	}
 }
 
-// maxModelName bounds the name of a model, in bytes. The contract has the same bound.
+// maxModelName bounds the name of a model, in bytes. The API (pawl.v1) has the same bound.
 const maxModelName = 256
 
 // prices checks the names of models. It reports models that have no price in a pack with a cost budget.
@@ -126,19 +131,19 @@ func (c *checker) prices(x *XPawl) {
 	for _, key := range keys(c.doc.Prompts) {
 		if model := x.ModelOf(key); model != "" {
 			if _, ok := x.Prices[model]; !ok {
-				c.unpriced(x, pointer("workflow", "engine", "x_pawl", "models"), model)
+				c.reportUnpriced(x, pointer("workflow", "engine", "x_pawl", "models"), model)
 			}
 			continue
 		}
 		for _, model := range keys(c.doc.Prompts[key].ModelOverrides) {
 			if _, ok := x.Prices[model]; !ok {
-				c.unpriced(x, pointer("prompts", key, "model_overrides", model), model)
+				c.reportUnpriced(x, pointer("prompts", key, "model_overrides", model), model)
 			}
 		}
 	}
 }
 
-func (c *checker) unpriced(x *XPawl, at, model string) {
+func (c *checker) reportUnpriced(x *XPawl, at, model string) {
 	c.f.warn(rulePrice, at, "Add it to workflow.engine.x_pawl.prices, or to the file of the sidecar's --prices.",
 		"max_cost_usd is set, and x_pawl.prices has no price of the model %s; priced: %s", quote(model), names(keys(x.Prices)))
 }
@@ -156,15 +161,21 @@ func (c *checker) xpawlEvent(at, state, event string) {
 	}
 }
 
-// xpawlTool reports a tool that no prompt can call.
+// xpawlTool reports a tool that no prompt lists. Tools that the sidecar itself calls count as listed. A tool that does
+// not exist is an error: with a misspelled name, an approval or a limit would not apply to the tool that is meant.
 func (c *checker) xpawlTool(at, tool string) {
 	if c.listed[tool] {
+		return
+	}
+	if c.doc.Tools[tool] == nil && !slices.Contains(c.p.Members(), tool) {
+		c.f.err(ruleXPawlRef, at, "Check the spelling.", "the tool %s is not declared; tools: %s; members: %s", quote(tool), c.toolNames(), c.memberNames())
 		return
 	}
 	c.f.warn(ruleXPawlRef, at, "Check the spelling.", "no prompt lists the tool %s", quote(tool))
 }
 
-// sensitive checks that sensitive names exist, because a misspelled name would leave a value readable.
+// sensitive checks that the names in x_pawl.sensitive exist. A value with a misspelled name would stay
+// readable.
 func (c *checker) sensitive(s *Sensitive) {
 	if s == nil {
 		return

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Defaults of engine.x_pawl.
+// Defaults of engine.x_pawl, and of tool_policy (defaultToolCalls).
 const (
 	defaultPending     = 8
 	defaultToolTimeout = 300 * time.Second
@@ -55,17 +55,18 @@ func (p *Pack) Compile(entry Entry) (*machine.Graph, error) {
 	return g, nil
 }
 
-// compileStates adds the states that a run can reach from start by events and by forced exits.
+// compileStates adds the states that a run can reach from start by events, by forced exits and by on_budget.
 func (p *Pack) compileStates(g *machine.Graph, start string) {
 	states := p.Doc.Workflow.States
 	x := p.XPawl()
-	for _, name := range p.reachable(start) {
+	for _, name := range p.reachableStates(start) {
 		s := states[name]
 		n := &machine.Node{
 			Name: name, Prompt: s.PromptTask, Terminal: s.Ends(),
 			MaxVisits:     clampInt(s.MaxVisits),
 			OnMaxVisits:   deref(s.OnMaxVisits),
 			Orchestration: orchestrationOf(s.Orchestration),
+			Control:       controlOf(s.Control),
 			Persistent:    s.Persistence == "persistent",
 			Artifacts:     keys(s.Artifacts),
 		}
@@ -87,7 +88,7 @@ func (p *Pack) compileStates(g *machine.Graph, start string) {
 	}
 }
 
-// compileEdges adds the events and the forced exits of a state.
+// compileEdges adds the events of a state, with the timeout and the limits of x_pawl.max_iterations.
 func compileEdges(n *machine.Node, s *State, x *XPawl) {
 	n.OnEvent = s.OnEvent
 	if t, ok := x.Timeouts[n.Name]; ok {
@@ -105,6 +106,10 @@ func (p *Pack) compilePrompt(key string) *machine.Prompt {
 	doc := p.Doc.Prompts[key]
 	out := &machine.Prompt{Name: key, Tools: set(doc.Tools)}
 	out.Model = p.XPawl().ModelOf(key)
+	out.Provider = doc.Provider
+	if r := p.requirements[cmp.Or(doc.Provider, DefaultProvider)]; r != nil {
+		out.ProviderRole = r.Role
+	}
 	if out.Model == "" && p.XPawl().MaxCostUSD != nil && len(doc.ModelOverrides) > 0 {
 		out.Models = keys(doc.ModelOverrides)
 	}
@@ -254,6 +259,17 @@ func orchestrationOf(s string) machine.Orchestration {
 		return machine.Hybrid
 	default:
 		return machine.Internal
+	}
+}
+
+func controlOf(s string) machine.Control {
+	switch s {
+	case controlUser:
+		return machine.ControlUser
+	case controlAgent:
+		return machine.ControlAgent
+	default:
+		return machine.ControlUndeclared
 	}
 }
 

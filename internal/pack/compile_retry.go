@@ -8,8 +8,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// policy returns the pack's settings for attempts and pauses. Settings that the pack does not have get
-// their defaults. If r is nil, policy returns the defaults for turns and model calls.
+// policy returns the pack's settings for attempts and pauses. Attempts and pauses that the pack does not set get their defaults. The
+// factor and the jitter stay unset, and the machine has their defaults. No pause is bounded by less than the first one. If r is nil,
+// policy returns the defaults for turns and model calls.
 func (r *Retry) policy() machine.RetryPolicy {
 	if r == nil {
 		r = &Retry{}
@@ -31,8 +32,8 @@ func (r *Retry) policy() machine.RetryPolicy {
 	return p
 }
 
-// retry returns the bound of a tool's attempts and the pauses between them. A pack can set only the
-// number with the short form attempts. Without the setting retry there are no pauses.
+// retry returns the maximum number of attempts of a tool's step, and the pauses between them. The short form
+// `attempts` sets only the number. Without the setting `retry` there are no pauses.
 func (l *ToolLimits) retry() (attempts int, pauses *machine.RetryPolicy) {
 	if l.Retry == nil {
 		return clampInt(valueOr(l.Attempts, 1)), nil

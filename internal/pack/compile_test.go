@@ -75,7 +75,7 @@ func TestCompileExamples(t *testing.T) {
 	}
 }
 
-// checkGraph: whatever a graph names is in it.
+// checkGraph fails unless the graph contains everything that it names.
 func checkGraph(t testing.TB, g *machine.Graph) {
 	t.Helper()
 	if g.States[g.Entry] == nil {
@@ -111,7 +111,7 @@ func checkGraph(t testing.TB, g *machine.Graph) {
 
 func TestCompileXPawl(t *testing.T) {
 	t.Parallel()
-	p := mustLoad(t, changed(t, `prompts.b.tools = ["b2","t"]
+	p := mustLoad(t, changedPack(t, `prompts.b.tools = ["b2","t"]
 prompts.b.tool_policy = {"blocklist":["t"],"max_tool_calls_per_turn":3}
 prompts.b2 = {"id":"b2","name":"B","version":"1.0.0","system_template":"x"}
 prompts.b.model_overrides = {"gpt":{},"free":{}}
@@ -138,7 +138,7 @@ workflow.engine.x_pawl = {"max_iterations":{"s":{"Again":2}},"max_steps":5,"max_
 	if want := []string{"free", "gpt"}; !slices.Equal(g.Prompts["b"].Models, want) || g.Prompts["a"].Models != nil {
 		t.Errorf("models %v and %v", g.Prompts["b"].Models, g.Prompts["a"].Models)
 	}
-	named := mustLoad(t, changed(t, `prompts.b.model_overrides = {"gpt":{}}
+	named := mustLoad(t, changedPack(t, `prompts.b.model_overrides = {"gpt":{}}
 workflow.engine.x_pawl = {"max_cost_usd":1,"models":{"b":"gpt","*":"free"}}`))
 	if g, err := named.Compile(Entry{}); err != nil || g.Prompts["b"].Model != "gpt" || g.Prompts["a"].Model != "free" || g.Prompts["b"].Models != nil {
 		t.Errorf("%+v and %+v, %v", g.Prompts["b"], g.Prompts["a"], err)
@@ -184,7 +184,7 @@ workflow.engine.x_pawl = {"max_cost_usd":1,"models":{"b":"gpt","*":"free"}}`))
 // else reaches, or where a binding means an artifact that the entry has not.
 func TestCompileIsSound(t *testing.T) {
 	t.Parallel()
-	p := mustLoad(t, changed(t, `workflow.states.e.terminal = true
+	p := mustLoad(t, changedPack(t, `workflow.states.e.terminal = true
 workflow.states.e.on_event = {"Back":"far"}
 workflow.states.far = {"prompt_task":"b","on_event":{"Go":"e"}}
 workflow.engine.x_pawl = {"max_iterations":{"e":{"Back":2}},"timeouts":{"e":{"after_sec":9,"event":"Back"}},"result_bindings":{"t":"x"}}
@@ -209,7 +209,7 @@ agents = {"entry":"b2","members":{"b2":{}}}`))
 
 func TestCompileToolPolicyDefault(t *testing.T) {
 	t.Parallel()
-	g, err := mustLoad(t, changed(t, `prompts.a.tool_policy = {"tool_choice":"auto"}`)).Compile(Entry{})
+	g, err := mustLoad(t, changedPack(t, `prompts.a.tool_policy = {"tool_choice":"auto"}`)).Compile(Entry{})
 	if err != nil || g.Prompts["a"].MaxToolCallsPerTurn != 10 {
 		t.Errorf("%+v %v", g, err)
 	}
@@ -217,7 +217,7 @@ func TestCompileToolPolicyDefault(t *testing.T) {
 
 func TestCompileRetryNumber(t *testing.T) {
 	t.Parallel()
-	g, err := mustLoad(t, changed(t, `workflow.engine.x_pawl = {"retry":1}`)).Compile(Entry{})
+	g, err := mustLoad(t, changedPack(t, `workflow.engine.x_pawl = {"retry":1}`)).Compile(Entry{})
 	if want := (machine.RetryPolicy{MaxAttempts: 1, Initial: time.Second, Max: time.Minute}); err != nil || !reflect.DeepEqual(g.Retry, want) {
 		t.Errorf("%+v %v", g.Retry, err)
 	}
@@ -268,18 +268,19 @@ func TestStrict(t *testing.T) {
 			}
 		}
 	}
-	// Our own rules stay.
-	_, ds, _ := Load(changed(t, `workflow.engine.budget.max_total_visits = "3"`), Options{Strict: Newest})
+	// Pawl's own rules still apply.
+	_, ds, _ := Load(changedPack(t, `workflow.engine.budget.max_total_visits = "3"`), Options{Strict: Newest})
 	if !HasErrors(ds) {
 		t.Error("a budget of the wrong type passed the strict mode")
 	}
 }
 
-// TestOutcomeOfATerminalState: a declared failing end is the graph's; the others complete.
+// TestOutcomeOfATerminalState: if the pack declares that a terminal state fails, the graph says so. All other
+// terminal states complete the run.
 func TestOutcomeOfATerminalState(t *testing.T) {
 	t.Parallel()
 	for declared, want := range map[string]machine.Status{`{}`: machine.StatusUnset, `{"e":"completed"}`: machine.StatusUnset, `{"e":"failed"}`: machine.Failed} {
-		g, err := mustLoad(t, changed(t, `workflow.engine.x_pawl = {"outcome":`+declared+`}`)).Compile(Entry{})
+		g, err := mustLoad(t, changedPack(t, `workflow.engine.x_pawl = {"outcome":`+declared+`}`)).Compile(Entry{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestControlKeys: each bad value of a key that controls what runs do is refused, or warned
-// of, in these words and at this place. A block of the file is base with lines changed, and
-// behind ---- all that is said of it; LONG×N stands for N letters. -rewrite prints anew.
+// TestControlKeys: each bad value of a key that controls what runs do is an error or a warning, with these
+// words and at this place. A block of the file has changed lines of base and, after ----, all findings. LONG×N
+// stands for N letters. With -rewrite the test writes the file again.
 func TestControlKeys(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join("testdata", "control.txt")
@@ -53,7 +53,7 @@ func saidOf(t *testing.T, lines string) string {
 			change = append(change, line)
 		}
 	}
-	p, found, err := Load(changed(t, strings.Join(change, "\n")), Options{})
+	p, found, err := Load(changedPack(t, strings.Join(change, "\n")), Options{})
 	if err != nil || (p == nil) != HasErrors(found) {
 		t.Fatalf("%s: pack %v, %v, %v", lines, p, found, err)
 	}

@@ -56,8 +56,8 @@ func (r *MetricRange) UnmarshalJSON(raw []byte) error {
 	return unmarshalExact(raw, (*plain)(r))
 }
 
-// stepFields are the members that a step of each kind has in addition to the members of every step. For
-// a kind of a vendor, no members are known, and members of other kinds may have any form.
+// stepFields are the members that a step of each kind has in addition to the members of every step. A
+// step of another kind, which a vendor defines, may have any members in any form.
 var stepFields = map[string][]string{
 	"prompt":   {"prompt_task", "input", "output_schema", "provider"},
 	"agent":    {"prompt_task", "input", "output_schema", "provider", "tools", "termination"},
@@ -119,9 +119,9 @@ func (r *Reducer) UnmarshalJSON(raw []byte) error {
 	return unmarshalExact(raw, (*plain)(r))
 }
 
-// fill replaces null entries of maps by empty entries. Such an entry is a schema error, but the rules
-// must be able to run.
-func (d *Document) fill() {
+// fillNullEntries replaces null entries of maps by empty entries. A null entry is a schema error, but the other
+// checks must not fail on it.
+func (d *Document) fillNullEntries() {
 	fillMap(d.Prompts)
 	fillMap(d.Tools)
 	fillMap(d.Compositions)

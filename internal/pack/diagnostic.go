@@ -58,8 +58,7 @@ type findings struct {
 	list    []Diagnostic
 	seen    map[string]bool
 	dropped int
-	// errors is the number of findings with SeverityError. It includes findings that were dropped from
-	// the list.
+	// errors is the number of findings with SeverityError. It includes repeated findings and findings that were dropped from the list.
 	errors int
 	// accepted means that an earlier version of the rules accepted the document.
 	accepted bool
@@ -78,9 +77,9 @@ func (f *findings) warn(code, pointer, hint, format string, args ...any) {
 	f.report(Diagnostic{Code: code, Severity: SeverityWarning, Pointer: pointer, Hint: hint}, format, args)
 }
 
-// tightened reports an error of a rule that is newer than some registered packs. For such packs it
+// reportTightened reports an error of a rule that is newer than some registered packs. For such packs it
 // reports only a warning, because runs depend on them.
-func (f *findings) tightened(code, pointer, hint, format string, args ...any) {
+func (f *findings) reportTightened(code, pointer, hint, format string, args ...any) {
 	if f.accepted {
 		f.warn(code, pointer, hint, format, args...)
 		return
@@ -88,8 +87,8 @@ func (f *findings) tightened(code, pointer, hint, format string, args ...any) {
 	f.err(code, pointer, hint, format, args...)
 }
 
-// report adds a finding with its position. The same finding is added only once. Above the limit,
-// findings are only counted.
+// report adds a finding with its position. The same finding is added only once. Above the limit, an error replaces the last warning of the
+// list. Other findings are only counted.
 func (f *findings) report(d Diagnostic, format string, args []any) {
 	if len(f.list) >= maxDiagnostics && !f.evictWarning(d.Severity) {
 		f.dropped++
@@ -99,8 +98,9 @@ func (f *findings) report(d Diagnostic, format string, args []any) {
 	f.file(d, fmt.Sprintf(format, args...))
 }
 
-// place reports an error of the reader. The reader has already determined the line and the column.
-func (f *findings) place(code, pointer string, line, col int, hint, format string, args ...any) {
+// addAt reports a fault that the reader found. The reader has already determined the line and the
+// column.
+func (f *findings) addAt(code, pointer string, line, col int, hint, format string, args ...any) {
 	f.errors++
 	d := Diagnostic{Code: code, Severity: SeverityError, Pointer: pointer, Line: line, Column: col, Hint: hint}
 	if len(f.list) >= maxDiagnostics {
@@ -121,8 +121,8 @@ func (f *findings) file(d Diagnostic, msg string) {
 	f.list = append(f.list, d)
 }
 
-// full reports whether the list is full, so that further warnings are not listed.
-func (f *findings) full() bool { return len(f.list) >= maxDiagnostics }
+// isFull reports whether the list is full, so that further warnings are not listed.
+func (f *findings) isFull() bool { return len(f.list) >= maxDiagnostics }
 
 // evictWarning removes the last warning from a full list if an error must be added, so that warnings
 // never hide an error.
@@ -140,8 +140,8 @@ func (f *findings) evictWarning(sev Severity) bool {
 	return false
 }
 
-// sorted returns the findings in source order.
-func (f *findings) sorted() []Diagnostic {
+// inSourceOrder returns the findings in source order. If some were dropped, the last finding gives their number.
+func (f *findings) inSourceOrder() []Diagnostic {
 	slices.SortStableFunc(f.list, func(a, b Diagnostic) int {
 		return cmp.Or(
 			cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),
@@ -161,9 +161,9 @@ func (f *findings) sorted() []Diagnostic {
 // quote returns a name from the document in quotes, for use in a message.
 func quote(s string) string { return fmt.Sprintf("%q", source.Clip(s, 80)) }
 
-// LogWarnings logs the findings about a registered pack. It logs all of them at level debug. At level
-// warn it logs one line with the settings that have no effect here although the author may rely on
-// them.
+// LogWarnings logs the findings about a registered pack. At level warn it logs one line with the settings that have no effect here
+// although the author may rely on them, and with the tools whose effects a terminal state may repeat. It logs each of the other findings
+// at level debug.
 func LogWarnings(ctx context.Context, log *slog.Logger, file string, found []Diagnostic) {
 	var loud []string
 	for _, d := range found {

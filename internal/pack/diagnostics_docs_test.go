@@ -71,7 +71,7 @@ func TestDiagnosticsPage(t *testing.T) {
 			t.Errorf("%s has no cause or no mend", row.code)
 		}
 		found[row.code] = true
-		shows(t, row, doc)
+		checkFinding(t, row, doc)
 	}
 	for code := range want {
 		if !found[code] {
@@ -134,30 +134,30 @@ func keywordsOf(t *testing.T) map[string]bool {
 	return keywords
 }
 
-func addKeywords(schema any, into map[string]bool) {
+func addKeywords(schema any, keywords map[string]bool) {
 	switch schema := schema.(type) {
 	case []any:
 		for _, s := range schema {
-			addKeywords(s, into)
+			addKeywords(s, keywords)
 		}
 	case map[string]any:
 		for keyword, value := range schema {
-			into[keyword] = true
+			keywords[keyword] = true
 			switch keyword {
 			case "properties", "$defs":
 				for s := range maps.Values(value.(map[string]any)) {
-					addKeywords(s, into)
+					addKeywords(s, keywords)
 				}
 			case "default", "enum", "const", "examples":
 			default:
-				addKeywords(value, into)
+				addKeywords(value, keywords)
 			}
 		}
 	}
 }
 
-// shows checks that what a row shows has the finding of the row.
-func shows(t *testing.T, row pageRow, doc string) {
+// checkFinding checks that what a row shows has the finding of the row.
+func checkFinding(t *testing.T, row pageRow, doc string) {
 	t.Helper()
 	if len(row.shown) == 0 {
 		return

@@ -2,8 +2,8 @@ package pack
 
 import "encoding/json"
 
-// Document is a pack in the form in which it is written (RFC 0001). Optional objects that are absent
-// are nil. JSON values that may have any form are kept as raw JSON.
+// Document is a pack in the form in which it is written (PromptPack RFC 0001). Optional objects that
+// are absent are nil. JSON values that may have any form are kept as raw JSON.
 type Document struct {
 	Schema         string                  `json:"$schema"`
 	ID             string                  `json:"id"`
@@ -21,11 +21,11 @@ type Document struct {
 	Agents         *Agents                 `json:"agents"`
 	Skills         []SkillSource           `json:"skills"`
 	Compositions   map[string]*Composition `json:"compositions"`
-	Requires       *Requires               `json:"requires"`
+	Requires       *HostRequirements       `json:"requires"`
 }
 
-// Requires are the requirements that a pack has for its host (RFC 0012).
-type Requires struct {
+// HostRequirements are the requirements that a pack has for its host (PromptPack RFC 0012).
+type HostRequirements struct {
 	Providers []ProviderRequirement `json:"providers"`
 }
 
@@ -59,7 +59,7 @@ func (r *ProviderRequirement) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// TemplateEngine says how templates are written (RFC 0003).
+// TemplateEngine says how templates are written (PromptPack RFC 0003).
 type TemplateEngine struct {
 	Version  string   `json:"version"`
 	Syntax   string   `json:"syntax"`
@@ -91,12 +91,12 @@ type Prompt struct {
 	TestedModels   json.RawMessage          `json:"tested_models"`
 	ModelOverrides map[string]ModelOverride `json:"model_overrides"`
 	Media          json.RawMessage          `json:"media"`
-	// Provider is the key of the requirement whose provider runs the prompt (RFC 0017). "" means the
-	// default provider.
+	// Provider is the key of the requirement whose provider runs the prompt (PromptPack RFC 0017). ""
+	// means the default provider.
 	Provider string `json:"provider"`
 }
 
-// Variable declares a template variable (RFC 0003).
+// Variable declares a template variable (PromptPack RFC 0003).
 type Variable struct {
 	Name        string          `json:"name"`
 	Type        string          `json:"type"`
@@ -118,7 +118,7 @@ type Validation struct {
 	Enum      []json.RawMessage `json:"enum"`
 }
 
-// Tool describes a function that a model can call. Its key identifies it, not its name.
+// Tool describes a function that a model can call. The key of the tool in the pack identifies it, not its name.
 type Tool struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
@@ -126,7 +126,7 @@ type Tool struct {
 	ActionScope *ActionScope    `json:"action_scope"`
 }
 
-// ActionScope declares the outside effects of a call (RFC 0013).
+// ActionScope declares the outside effects of a call (PromptPack RFC 0013).
 type ActionScope struct {
 	Effect        string          `json:"effect"`
 	Reversibility string          `json:"reversibility"`
@@ -138,7 +138,8 @@ type ActionScope struct {
 type ToolPolicy struct {
 	// ToolChoice is auto (default), required or none.
 	ToolChoice string `json:"tool_choice"`
-	// MaxRounds bounds the number of rounds in a turn. nil means 5.
+	// MaxRounds bounds the number of rounds in a turn. nil means that only the executor bounds them (the sidecar: 100). The default 5 of
+	// the format is not applied.
 	MaxRounds *int64 `json:"max_rounds"`
 	// MaxToolCallsPerTurn bounds the number of tool calls in a turn. nil means 10.
 	MaxToolCallsPerTurn *int64 `json:"max_tool_calls_per_turn"`
@@ -152,13 +153,13 @@ type Pipeline struct {
 	Middleware json.RawMessage `json:"middleware"`
 }
 
-// Validator is a guardrail; the executor runs it.
+// Validator checks the answers of a model. The sidecar enforces the types that package assertion knows.
 type Validator struct {
-	// ID is the id to which obligations refer (RFC 0016).
+	// ID is the id to which obligations refer (PromptPack RFC 0016).
 	ID      string `json:"id"`
 	Type    string `json:"type"`
 	Enabled *bool  `json:"enabled"`
-	// FailOnViolation is deprecated and not used (RFC 0015). nil means that it is absent.
+	// FailOnViolation is deprecated and not used (PromptPack RFC 0015). nil means that it is absent.
 	FailOnViolation *bool           `json:"fail_on_violation"`
 	Message         string          `json:"message"`
 	Params          json.RawMessage `json:"params"`
@@ -172,7 +173,7 @@ type ModelOverride struct {
 	Parameters json.RawMessage `json:"parameters"`
 }
 
-// Eval assesses outputs (RFC 0006). The executor runs it.
+// Eval assesses outputs (PromptPack RFC 0006). The sidecar runs the types that package assertion knows.
 type Eval struct {
 	ID               string          `json:"id"`
 	Description      string          `json:"description"`
@@ -201,7 +202,7 @@ type MetricRange struct {
 	Max *float64 `json:"max"`
 }
 
-// SkillSource is a path, a package, or a skill that is written inline (RFC 0008).
+// SkillSource is a path, a package, or a skill that is written inline (PromptPack RFC 0008).
 type SkillSource struct {
 	// Path is set for "path" and {path, preload}.
 	Path    string
@@ -229,7 +230,7 @@ func (s *SkillSource) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// Agents lists the prompts that can be called as agents (RFC 0007, RFC 0011).
+// Agents lists the prompts that can be called as agents (PromptPack RFC 0007 and RFC 0011).
 type Agents struct {
 	Entry   string               `json:"entry"`
 	Members map[string]*AgentDef `json:"members"`
@@ -245,6 +246,6 @@ type AgentDef struct {
 	// State is the state in which runs of the agent start. If it is "", the run executes the member's
 	// prompt once.
 	State string `json:"state"`
-	// Governance replaces the governance of the pack field by field (RFC 0013).
+	// Governance replaces the governance of the pack field by field (PromptPack RFC 0013).
 	Governance *Governance `json:"governance"`
 }

@@ -2,7 +2,7 @@ package pack
 
 import "encoding/json"
 
-// Workflow is the state machine of a pack (RFC 0005, RFC 0009).
+// Workflow is the state machine of a pack (PromptPack RFC 0005 and RFC 0009).
 type Workflow struct {
 	Version int64             `json:"version"`
 	Entry   string            `json:"entry"`
@@ -20,7 +20,7 @@ type State struct {
 	// Orchestration is internal (default), external, hybrid or composition.
 	Orchestration string `json:"orchestration"`
 	// Control is "user" or "agent". It declares which of them acts after a transition into the state.
-	// "" means that it is not declared (RFC 0014).
+	// "" means that it is not declared (PromptPack RFC 0014).
 	Control     string  `json:"control"`
 	Composition string  `json:"composition"`
 	Skills      *string `json:"skills"`
@@ -34,7 +34,7 @@ type State struct {
 // Ends reports whether the run cannot leave the state, because the state is terminal or has no events.
 func (s *State) Ends() bool { return s.Terminal || len(s.OnEvent) == 0 }
 
-// Artifact declares an artifact of the workflow (RFC 0009).
+// Artifact declares an artifact of the workflow (PromptPack RFC 0009).
 type Artifact struct {
 	// Type is a media type.
 	Type        string `json:"type"`
@@ -49,7 +49,7 @@ type Engine struct {
 	XPawl  *XPawl  `json:"x_pawl"`
 }
 
-// Budget limits a run (RFC 0009). A nil field means no limit.
+// Budget limits a run (PromptPack RFC 0009). A nil field means no limit.
 type Budget struct {
 	MaxTotalVisits *int64 `json:"max_total_visits"`
 	MaxToolCalls   *int64 `json:"max_tool_calls"`
@@ -192,7 +192,7 @@ type NoProgress struct {
 
 // ToolLimits is x_pawl.tools of one tool.
 type ToolLimits struct {
-	// TimeoutSec is the timeout of a step, in seconds. nil means 300.
+	// TimeoutSec is the timeout of a step, in seconds. nil means 300, or for an agent [machine.DefaultDelegationTimeout].
 	TimeoutSec *int64 `json:"timeout_sec"`
 	// Attempts bounds the executions of one step. nil means the number in Retry or, without Retry, 1.
 	Attempts *int64 `json:"attempts"`
@@ -200,8 +200,8 @@ type ToolLimits struct {
 	Retry *Retry `json:"retry"`
 	// MaxCalls bounds the calls of the tool in one run. nil means that there is no such bound.
 	MaxCalls *int64 `json:"max_calls"`
-	// Cost is the maximum cost of one attempt, in US dollars. For an agent it is the cost limit in the
-	// agent's lease.
+	// Cost is the maximum cost of one attempt, in US dollars. For an agent it limits the cost of the run that the
+	// call starts.
 	Cost *float64 `json:"cost"`
 	// OnError is return (default) or escalate.
 	OnError string `json:"on_error"`
@@ -218,6 +218,9 @@ type ToolLimits struct {
 	// is the tool that compensates a call.
 	Reconcile  string `json:"reconcile"`
 	Compensate string `json:"compensate"`
+	// MCPDigest is the digest of the tool of an MCP server as the author of the pack has seen it. The
+	// sidecar refuses calls while the server offers another tool. "" means that the tool is not pinned.
+	MCPDigest string `json:"mcp_digest"`
 }
 
 // Approval is x_pawl.tools.NAME.approval.
@@ -230,7 +233,7 @@ type Approval struct {
 	NotStarter bool `json:"not_starter"`
 }
 
-// Composition is a step graph (RFC 0010).
+// Composition is a step graph (PromptPack RFC 0010).
 type Composition struct {
 	Version      int64           `json:"version"`
 	Description  string          `json:"description"`
@@ -260,8 +263,8 @@ type Step struct {
 	Else         string           `json:"else"`
 	Branches     []Step           `json:"branches"`
 	Reduce       *Reducer         `json:"reduce"`
-	// Provider is used for prompt steps and agent steps (RFC 0017). "" means the provider of the
-	// prompt.
+	// Provider is used for prompt steps and agent steps (PromptPack RFC 0017). "" means the provider of
+	// the prompt.
 	Provider string `json:"provider"`
 	// misplaced reports whether the step has a provider although steps of its kind must not have one.
 	misplaced bool

@@ -32,3 +32,15 @@ func EditorSchema() ([]byte, error) {
 	}
 	return append(out, '\n'), nil
 }
+
+// SchemaSources returns two schema files as they are written: the newest version of the format, and the format with the keys of this product.
+// Both list properties in the order in which the format describes them.
+func SchemaSources() (newest, own []byte, err error) {
+	if newest, err = schemaFiles.ReadFile(newestFile); err == nil {
+		own, err = schemaFiles.ReadFile(unionFile)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("pack: schema sources: %w", err)
+	}
+	return newest, own, nil
+}

@@ -41,7 +41,7 @@ func TestEditorSchema(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		root, fault := source.Read(src, source.DefaultLimits(), func(source.Twice) {})
+		root, fault := source.Read(src, source.DefaultLimits(), func(source.DuplicateName) {})
 		if fault != nil {
 			t.Fatal(fault)
 		}
@@ -49,7 +49,7 @@ func TestEditorSchema(t *testing.T) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
-	wrong, fault := source.ParseJSON(changed(t, `workflow.engine.x_pawl = {"max_stepz":1}`), func(source.Twice) {})
+	wrong, fault := source.ParseJSON(changedPack(t, `workflow.engine.x_pawl = {"max_stepz":1}`), func(source.DuplicateName) {})
 	if fault != nil || compiled.Validate(wrong.Plain()) == nil {
 		t.Error("a key of x_pawl that does not exist is taken")
 	}

@@ -15,8 +15,8 @@ const agentPrefix = "agent:"
 type Entry struct {
 	// Agent is the key of an agent member. In a pack without a workflow and agents it is the key of any prompt.
 	Agent string
-	// State is any state of the workflow. To start there, a principal needs a scope, and the start is
-	// recorded as an override. State and Agent must not both be set.
+	// State is any state of the workflow. To start in another state than the entry of the workflow, a principal needs a scope, and the
+	// start is recorded as an override. State and Agent must not both be set.
 	State string
 }
 
@@ -27,7 +27,7 @@ type EntryError struct {
 	// Name is the requested name. It is empty if no name was requested and the pack has no default
 	// entry.
 	Name string
-	// Allowed are the names that exist, sorted.
+	// Allowed are the names that exist, sorted. For the field "entry" it is one text that describes what is allowed.
 	Allowed []string
 }
 
@@ -93,10 +93,10 @@ func (p *Pack) Overrides(entry Entry) bool {
 	return entry.State != "" && (p.Doc.Workflow == nil || entry.State != p.Doc.Workflow.Entry)
 }
 
-// agentStart returns where the runs of a member begin. This is the member's workflow state (RFC 0011)
-// or, if it has none, the only state in the graph of its prompt.
+// agentStart returns where the runs of a member begin. This is the member's workflow state (PromptPack
+// RFC 0011) or, if it has none, the only state in the graph of its prompt.
 func (p *Pack) agentStart(member string) Start {
-	if p.bare() {
+	if p.hasOnlyPrompts() {
 		return Start{State: agentPrefix + member, Agent: member, Prompt: true}
 	}
 	if def := p.Doc.Agents.Members[member]; def != nil && def.State != "" {
@@ -135,14 +135,14 @@ func (p *Pack) Members() []string {
 // a pack without a workflow and agents, they are all prompts. Only members can be called by other
 // agents.
 func (p *Pack) Agents() []string {
-	if p.bare() {
+	if p.hasOnlyPrompts() {
 		return keys(p.Doc.Prompts)
 	}
 	return p.Members()
 }
 
-// bare reports whether the pack has only prompts.
-func (p *Pack) bare() bool { return p.Doc.Workflow == nil && p.Doc.Agents == nil }
+// hasOnlyPrompts reports whether the pack has only prompts: neither a workflow nor agents.
+func (p *Pack) hasOnlyPrompts() bool { return p.Doc.Workflow == nil && p.Doc.Agents == nil }
 
 // States returns the workflow states, sorted. It returns nil if there is no workflow.
 func (p *Pack) States() []string {
@@ -152,9 +152,9 @@ func (p *Pack) States() []string {
 	return keys(p.Doc.Workflow.States)
 }
 
-// reachable returns the states that can be reached by events and forced exits, sorted. The events of a
+// reachableByEvents returns the states that can be reached by events and forced exits, sorted. The events of a
 // terminal state cannot be used.
-func reachable(states map[string]*State, start string) []string {
+func reachableByEvents(states map[string]*State, start string) []string {
 	seen := map[string]bool{}
 	todo := []string{start}
 	for len(todo) > 0 {

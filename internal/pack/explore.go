@@ -6,11 +6,12 @@ import (
 	"slices"
 )
 
-// These constants bound the search through configurations. If a pack exceeds them, only its residue is
-// analysed.
+// These constants bound the search through the positions that a run can have (see config). If a pack exceeds them,
+// only the control flow that remains after all guards are used up is analysed.
 const (
 	maxConfigs = 20_000
-	// maxWork bounds the work for all entries of a pack, measured in hops and counters.
+	// maxWork bounds the work for all entries of a pack. The unit is one hop or one counter. A new config costs 20, and one for each byte
+	// of its key.
 	maxWork = 8_000_000
 )
 
@@ -35,11 +36,11 @@ func (c config) key() string {
 // explorer searches the configurations of a flow in depth-first order.
 type explorer struct {
 	f *flow
-	// longest maps a configuration to the largest number of visits after it, including the visit of the
-	// configuration itself. The value is 0 while the configuration is on the path.
+	// longest maps a config (a position that a run can have) to the largest number of visits that can follow it,
+	// including its own visit. The value is 0 while the config is on the current path.
 	longest map[string]int64
 	path    []pathStep
-	// cycle is the index in the path at which a cycle begins. It is none if there is no cycle.
+	// cycle is the index in the path at which a cycle begins. It is noState if there is no cycle.
 	cycle int
 	// full reports whether the search has reached its bounds.
 	full bool
@@ -61,16 +62,16 @@ func events(path []pathStep) []string {
 	return out
 }
 
-// explore searches all configurations after the first visit of the state entry. It returns the number
-// of visits of the longest run. If there is no longest run, explorer.cycle or explorer.full is set.
+// explore searches all configs (positions that a run can have) after the first visit of the state entry. It returns
+// the number of visits of the longest run. If there is no longest run, explorer.cycle or explorer.full is set.
 func (f *flow) explore(entry, work int) (*explorer, int64) {
-	x := &explorer{f: f, longest: map[string]int64{}, cycle: none, work: work}
+	x := &explorer{f: f, longest: map[string]int64{}, cycle: noState, work: work}
 	c := x.visit(config{visits: make([]int64, f.guards), followed: make([]int64, f.limits)}, entry)
 	return x, x.run(c)
 }
 
-// run explores a configuration and returns the largest number of visits after it. It stops when a cycle
-// is found or the search is full.
+// run explores a configuration and returns the largest number of visits from it on, including its own. It returns 0 when a cycle is found
+// or the search is full.
 func (x *explorer) run(c config) int64 {
 	key := c.key()
 	if n, seen := x.longest[key]; seen {
@@ -92,12 +93,12 @@ func (x *explorer) run(c config) int64 {
 	for _, progress := range []bool{false, true} {
 		for _, e := range x.f.states[c.state].edges {
 			to, direct := x.route(c, e)
-			if to == none || x.progress(e, to, direct) != progress {
+			if to == noState || x.progress(e, to, direct) != progress {
 				continue
 			}
 			x.path[at].event = e.event
 			best = max(best, x.run(x.follow(c, e, to, direct)))
-			if x.cycle != none || x.full {
+			if x.cycle != noState || x.full {
 				return 0
 			}
 		}
@@ -107,28 +108,27 @@ func (x *explorer) run(c config) int64 {
 	return best + 1
 }
 
-// route finds the state that an event leads to, with the same rules as the machine. If the edge is used
-// up, route continues with the forced exit of the source. If the state is used up, route continues with
-// the forced exit of that state. No state is tried twice. direct reports whether the result is the
-// edge's own target.
+// route finds the state to which an event leads, with the same rules as the engine. If the limit of the edge is used
+// up, it continues with the forced exit of the source. If the guard of a state is used up, it continues with the
+// forced exit of that state. It tries no state twice. direct reports whether the result is the edge's own target.
 func (x *explorer) route(c config, e flowEdge) (to int, direct bool) {
-	to, refused := e.to, none
+	to, refused := e.to, noState
 	if e.max > 0 && c.followed[e.limit] >= e.max {
 		to, refused = x.f.states[c.state].onMax, to
 	}
 	// If there are more hops than states, the forced exits form a cycle, so the loop ends.
 	for range x.f.states {
 		x.work--
-		if to == none || to == refused {
-			return none, false
+		if to == noState || to == refused {
+			return noState, false
 		}
 		s := &x.f.states[to]
 		if s.max == 0 || c.visits[s.guard] < s.max {
-			return to, refused == none && to == e.to
+			return to, refused == noState && to == e.to
 		}
 		to = s.onMax
 	}
-	return none, false
+	return noState, false
 }
 
 // progress reports whether following an edge to a state changes a counter.
@@ -156,8 +156,8 @@ func (x *explorer) visit(c config, to int) config {
 	return c
 }
 
-// upperBound returns the maximum number of visits of a flow without a residual cycle. Between two changes of a counter, a run can only
-// follow a path through the residue.
+// upperBound returns a number of visits that no run of a flow exceeds. The residue of the flow has no cycle. The residue is the flow after
+// all guards are used up. Between two changes of a counter, a run can only follow a path through it.
 func (f *flow) upperBound(residue [][]residualEdge, within []bool) int64 {
 	progress, stretch := int64(0), int64(0)
 	depth := make([]int64, len(residue))

@@ -4,8 +4,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-
-	"github.com/pawl-dev/pawl/internal/pack/feature"
 )
 
 // TestFeatureTableInDocs: the table of docs/reference/pack-format.md has each property of the format once, as the code
@@ -39,7 +37,7 @@ func TestFeatureTableInDocs(t *testing.T) {
 func featureTable(fields []field) string {
 	var b strings.Builder
 	b.WriteString("| property | since | values | here | code | note |\n|---|---|---|---|---|---|\n")
-	line := func(path, since string, r feature.Row) {
+	line := func(path, since string, r featureRow) {
 		code := ""
 		if r.Code != "" {
 			code = "`" + r.Code + "`"
@@ -47,14 +45,14 @@ func featureTable(fields []field) string {
 		b.WriteString("| `" + path + "` | " + since + " | " + r.When + " | " + string(r.Treatment) + " | " + code + " | " + r.Note + " |\n")
 	}
 	for _, f := range fields {
-		for _, r := range feature.Find(f.path) {
+		for _, r := range rowsOf(f.path) {
 			if strings.TrimSuffix(r.Path, "[]") != f.path {
 				r.Note = ""
 			}
 			line(f.path, f.since, r)
 		}
 	}
-	for _, r := range feature.Rows() {
+	for _, r := range featureRows {
 		if strings.HasSuffix(r.Path, ".*") || strings.HasSuffix(r.Path, ".x_pawl") {
 			line(r.Path, "", r)
 		}

@@ -7,14 +7,14 @@ import "slices"
 type flow struct {
 	states []flowState
 	number map[string]int
-	// guards is the number of guarded states. limits is the number of limited edges.
+	// guards is the number of states with max_visits. limits is the number of edges with max_iterations.
 	guards, limits int
-	// exits contains, for each state, the target of its forced exit after every guard is used up. This
-	// is the first unguarded state, or none.
+	// exits contains, for each state, the state that a run enters instead when the max_visits of all states are used up: the first state
+	// without max_visits in the chain of forced exits, or noState.
 	exits []int
 }
 
-const none = -1
+const noState = -1
 
 type flowState struct {
 	name string
@@ -45,12 +45,12 @@ func newFlow(states map[string]*State, x *XPawl) *flow {
 	}
 	for _, name := range names {
 		s := states[name]
-		fs := flowState{name: name, max: max(s.MaxVisits, 0), guard: f.guards, onMax: none}
+		fs := flowState{name: name, max: max(s.MaxVisits, 0), guard: f.guards, onMax: noState}
 		if fs.max > 0 {
 			f.guards++
 		}
 		if s.OnMaxVisits != nil {
-			fs.onMax = f.at(*s.OnMaxVisits)
+			fs.onMax = f.stateIndex(*s.OnMaxVisits)
 		}
 		if !s.Terminal {
 			fs.edges = f.edges(s.OnEvent, x.MaxIterations[name])
@@ -64,49 +64,49 @@ func newFlow(states map[string]*State, x *XPawl) *flow {
 	return f
 }
 
-// refuseAny adds, for every event, an edge to the forced exit of its target. In a loop without
-// progress, the target is refused even if its guard is not used up.
+// refuseAny adds, for every event, an edge to the forced exit of the event's target. It is used if the pack has the
+// rule against loops without progress, because the engine then refuses a target even if its guard is not used up.
 func (f *flow) refuseAny() {
 	for i := range f.states {
 		s := &f.states[i]
 		for _, e := range slices.Clone(s.edges) {
-			if exit := f.states[e.to].onMax; exit != none {
+			if exit := f.states[e.to].onMax; exit != noState {
 				s.edges = append(s.edges, flowEdge{event: e.event, to: exit})
 			}
 		}
 	}
 }
 
-// at returns the number of a state. It returns none if the state does not exist.
-func (f *flow) at(name string) int {
+// stateIndex returns the number of a state. It returns noState if the state does not exist.
+func (f *flow) stateIndex(name string) int {
 	if i, ok := f.number[name]; ok {
 		return i
 	}
-	return none
+	return noState
 }
 
 func (f *flow) edges(onEvent map[string]string, limits map[string]int64) []flowEdge {
 	var out []flowEdge
 	for _, event := range keys(onEvent) {
-		e := flowEdge{event: event, to: f.at(onEvent[event]), max: max(limits[event], 0), limit: f.limits}
+		e := flowEdge{event: event, to: f.stateIndex(onEvent[event]), max: max(limits[event], 0), limit: f.limits}
 		if e.max > 0 {
 			f.limits++
 		}
-		if e.to != none {
+		if e.to != noState {
 			out = append(out, e)
 		}
 	}
 	return out
 }
 
-// resolveExits sets exits. It follows every chain of forced exits once.
+// resolveExits sets f.exits. It follows every chain of forced exits once.
 func (f *flow) resolveExits() {
 	const unknown, open = -2, -3
 	f.exits = slices.Repeat([]int{unknown}, len(f.states))
 	for i := range f.states {
 		var chain []int
 		at := i
-		for at != none && f.exits[at] == unknown {
+		for at != noState && f.exits[at] == unknown {
 			if f.states[at].max == 0 {
 				f.exits[at] = at
 				break
@@ -115,9 +115,9 @@ func (f *flow) resolveExits() {
 			chain = append(chain, at)
 			at = f.states[at].onMax
 		}
-		exit := none
+		exit := noState
 		// If a chain contains a cycle, it never leaves the states that are used up.
-		if at != none && f.exits[at] != open {
+		if at != noState && f.exits[at] != open {
 			exit = f.exits[at]
 		}
 		for _, c := range chain {
@@ -126,14 +126,14 @@ func (f *flow) resolveExits() {
 	}
 }
 
-// reachable marks the states that can be reached from the state start by events and forced exits.
-func (f *flow) reachable(start int) []bool {
+// markReachable marks the states that can be reached from the state start by events and forced exits.
+func (f *flow) markReachable(start int) []bool {
 	seen := make([]bool, len(f.states))
 	todo := []int{start}
 	for len(todo) > 0 {
 		i := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		if i == none || seen[i] {
+		if i == noState || seen[i] {
 			continue
 		}
 		seen[i] = true
@@ -151,22 +151,22 @@ type residualEdge struct {
 	to    int
 }
 
-// residue returns the flow that remains after every guard and limit is used up. For each unguarded
-// state it contains the unguarded states that the events of the state lead to. A run that never ends is
-// in the residue from some point in time.
-func (f *flow) residue() [][]residualEdge {
+// residualFlow returns the flow that remains when every max_visits and max_iterations is used up. For each state without
+// max_visits it contains the states without max_visits to which the state's events lead. A run that never ends is in
+// the residue from some point in time.
+func (f *flow) residualFlow() [][]residualEdge {
 	out := make([][]residualEdge, len(f.states))
 	for i := range f.states {
 		if f.states[i].max > 0 {
 			continue
 		}
 		for _, e := range f.states[i].edges {
-			// A limited edge is counted if its own target is entered. It is not counted if the target
-			// is used up and therefore refused.
-			if to := f.exits[e.to]; to != none && (e.max == 0 || to != e.to) {
+			// A limited edge is used up if its own target can be entered, because each use is counted.
+			// If the target is refused, the use is not counted, and the edge stays.
+			if to := f.exits[e.to]; to != noState && (e.max == 0 || to != e.to) {
 				out[i] = append(out[i], residualEdge{e.event, to})
 			}
-			if to := f.exitWithout(f.states[i].onMax, e.to); e.max > 0 && to != none {
+			if to := f.exitWithout(f.states[i].onMax, e.to); e.max > 0 && to != noState {
 				out[i] = append(out[i], residualEdge{e.event, to})
 			}
 		}
@@ -174,37 +174,37 @@ func (f *flow) residue() [][]residualEdge {
 	return out
 }
 
-// exitWithout returns exits[start] for an edge that is used up. The target of the edge is treated as
-// refused and is not tried again.
+// exitWithout returns the first state without max_visits in the chain of forced exits from start, as exits[start]
+// does. It is used for an edge whose limit is used up: the edge's own target, refused, is not tried again.
 func (f *flow) exitWithout(start, refused int) int {
 	for range f.states {
 		switch {
-		case start == none || start == refused:
-			return none
+		case start == noState || start == refused:
+			return noState
 		case f.states[start].max == 0:
 			return start
 		}
 		start = f.states[start].onMax
 	}
-	return none
+	return noState
 }
 
-// drawn returns the flow with all events and forced exits. It ignores guards.
-func (f *flow) drawn() [][]residualEdge {
+// unboundedFlow returns the flow with all events and forced exits, as if no bound existed.
+func (f *flow) unboundedFlow() [][]residualEdge {
 	out := make([][]residualEdge, len(f.states))
 	for i := range f.states {
 		for _, e := range f.states[i].edges {
 			out[i] = append(out[i], residualEdge{e.event, e.to})
 		}
-		if on := f.states[i].onMax; on != none {
+		if on := f.states[i].onMax; on != noState {
 			out[i] = append(out[i], residualEdge{to: on})
 		}
 	}
 	return out
 }
 
-// findCycle finds a cycle among the states that are marked in within. It returns the first state of the
-// cycle and the events of the cycle. It returns none if there is no cycle.
+// findCycle finds a cycle that can be reached from the states that are marked in within. It returns the first state of the cycle and the
+// events of the cycle. It returns noState if there is no cycle.
 func findCycle(graph [][]residualEdge, within []bool) (start int, evs []string) {
 	const fresh, open, done = 0, 1, 2
 	color := make([]int, len(graph))
@@ -220,23 +220,23 @@ func findCycle(graph [][]residualEdge, within []bool) (start int, evs []string) 
 				return e.to
 			}
 			if color[e.to] == fresh {
-				if to := visit(e.to); to != none {
+				if to := visit(e.to); to != noState {
 					return to
 				}
 			}
 		}
 		path = path[:at]
 		color[i] = done
-		return none
+		return noState
 	}
 	for i := range graph {
 		if !within[i] || color[i] != fresh {
 			continue
 		}
-		if start := visit(i); start != none {
+		if start := visit(i); start != noState {
 			from := slices.IndexFunc(path, func(s pathStep) bool { return s.state == start })
 			return start, events(path[from:])
 		}
 	}
-	return none, nil
+	return noState, nil
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack/cost"
 )
 
-// FuzzLoad: no document panics or hangs; a pack that loads does so again from
-// its canonical form, to the same digest; everything made from it works.
+// FuzzLoad: no document causes a panic or takes for ever. A pack that loads also loads from its canonical form
+// and has the same digest there. Everything that is made from it works.
 func FuzzLoad(f *testing.F) {
 	for _, src := range examples(f) {
 		f.Add(src)
@@ -23,7 +23,7 @@ func FuzzLoad(f *testing.F) {
 		}
 	}
 	for _, c := range ruleCases {
-		f.Add(changed(f, c.change))
+		f.Add(changedPack(f, c.change))
 	}
 	f.Fuzz(func(t *testing.T, src []byte) {
 		begin := time.Now()
@@ -85,8 +85,8 @@ func exercise(t *testing.T, p *Pack) {
 	}
 }
 
-// FuzzPayload: a schema and a payload, whatever they say, are taken or refused, and
-// nothing costs much.
+// FuzzPayload: for any schema and any payload, the check accepts or refuses the payload, and it does not take
+// long.
 func FuzzPayload(f *testing.F) {
 	f.Add([]byte(`{"type":"object","properties":{"x":{"pattern":"(?:.*a){9}b"}}}`), []byte(`{"x":"aaaa"}`))
 	f.Add([]byte(nesting), []byte(`{"x":{"x":{"x":{}}}}`))

@@ -2,7 +2,7 @@ package pack
 
 import "encoding/json"
 
-// Governance contains declarations about the design of an agent (RFC 0013, RFC 0016). This product does
+// Governance contains declarations about the design of an agent (PromptPack RFC 0013 and RFC 0016). This product does
 // not enforce them.
 type Governance struct {
 	Vocabularies       map[string]string `json:"vocabularies"`
@@ -32,7 +32,7 @@ type Review struct {
 	ID        string   `json:"id"`
 	Type      string   `json:"type"`
 	Satisfies []string `json:"satisfies"`
-	// Eval is the eval of the review. nil means that no eval is named.
+	// Eval is the id of the eval with which the review is made. nil means that no eval is named.
 	Eval *string `json:"eval"`
 }
 
@@ -62,7 +62,7 @@ func (e effective) declares(name string) bool {
 	return e.own.declared[name] || e.base != nil && e.base.declared[name]
 }
 
-func (e effective) knows(prefix string) bool {
+func (e effective) hasPrefix(prefix string) bool {
 	if _, ok := e.own.Vocabularies[prefix]; ok {
 		return true
 	}
@@ -73,7 +73,8 @@ func (e effective) knows(prefix string) bool {
 	return ok
 }
 
-// obligations returns the object with the obligations that apply.
+// obligations returns the governance object whose obligations apply: the agent's own or, if it declares none, that of
+// the pack.
 func (e effective) obligations() *Governance {
 	if e.base != nil && !e.own.declared["obligations"] {
 		return e.base

@@ -2,10 +2,10 @@ package pack
 
 import "github.com/pawl-dev/pawl/internal/runtime/machine"
 
-// Hidden contains the names of the values that a pack declares as sensitive (x_pawl.sensitive), and the
+// SensitiveNames contains the names of the values that a pack declares as sensitive (x_pawl.sensitive), and the
 // names of values that are derived from them. If it is nil, no value is sensitive. Safe for concurrent
 // use.
-type Hidden struct {
+type SensitiveNames struct {
 	Variables, Artifacts, Tools map[string]bool
 	// Messages reports whether the messages to and from turns are sensitive.
 	Messages bool
@@ -13,25 +13,24 @@ type Hidden struct {
 	AllVariables bool
 }
 
-// Hidden returns the sensitive names. It adds names to the declared ones by three rules. If the answer
-// of a sensitive tool is written to an artifact, the artifact is sensitive. If an artifact is
-// sensitive, the tool whose answer is written to it is sensitive. The reconcile tool and the compensate
-// tool of a sensitive tool are sensitive, because they receive its payload and result, and the answer
-// of a reconcile tool becomes the answer of the other tool.
-func (x *XPawl) Hidden() *Hidden {
+// SensitiveNames returns the sensitive names, or nil if the pack declares none. It adds names to the declared ones by four rules. If the
+// answer of a sensitive tool is written to an artifact, the artifact is sensitive. If an artifact is sensitive, the tool whose answer is
+// written to it is sensitive. The reconcile tool and the compensate tool of a sensitive tool are sensitive, because they receive its
+// payload and result. A tool with a sensitive reconcile tool is sensitive, because the answer of the reconcile tool becomes its answer.
+func (x *XPawl) SensitiveNames() *SensitiveNames {
 	s := x.Sensitive
 	if s == nil {
 		return nil
 	}
-	h := &Hidden{Variables: nameSet(s.Variables), Artifacts: nameSet(s.Artifacts), Tools: nameSet(s.Tools), Messages: s.Messages}
+	h := &SensitiveNames{Variables: nameSet(s.Variables), Artifacts: nameSet(s.Artifacts), Tools: nameSet(s.Tools), Messages: s.Messages}
 	h.bind(x.ResultBindings, x.Tools)
 	return h
 }
 
-// bind adds the names that follow from sensitive names: the artifacts to which answers of sensitive
-// tools are written, the tools whose answers are written to sensitive artifacts, and the reconcile
-// tools and compensate tools of sensitive tools.
-func (h *Hidden) bind(artifactOf map[string]string, tools map[string]ToolLimits) {
+// bind adds the names that are sensitive because another name is: the artifacts that contain answers of sensitive tools, the tools whose
+// answers are written to sensitive artifacts, the reconcile and compensate tools of sensitive tools, and the tools whose reconcile tool is
+// sensitive.
+func (h *SensitiveNames) bind(artifactOf map[string]string, tools map[string]ToolLimits) {
 	for size := -1; size != len(h.Tools)+len(h.Artifacts); {
 		size = len(h.Tools) + len(h.Artifacts)
 		for tool, artifact := range artifactOf {
@@ -51,9 +50,9 @@ func (h *Hidden) bind(artifactOf map[string]string, tools map[string]ToolLimits)
 	}
 }
 
-// In returns the sensitive names in one run. In a child run of a sensitive tool all messages are
-// sensitive, because the run was started with the payload of a step and answers the step.
-func (h *Hidden) In(s *machine.State) *Hidden {
+// InRun returns the sensitive names in one run. In a child run of a sensitive tool all messages and variables are sensitive, because its
+// input is the payload of the step and its output is the answer.
+func (h *SensitiveNames) InRun(s *machine.State) *SensitiveNames {
 	if h == nil || s.Parent == nil || s.Parent.Origin != "" || !h.Tools[s.Agent] {
 		return h
 	}
@@ -63,7 +62,7 @@ func (h *Hidden) In(s *machine.State) *Hidden {
 }
 
 // Payload reports whether the payloads of a tool, the digests of these payloads, and the answers of the tool are hidden.
-func (h *Hidden) Payload(tool string) bool { return h != nil && h.Tools[tool] }
+func (h *SensitiveNames) Payload(tool string) bool { return h != nil && h.Tools[tool] }
 
 func nameSet(names []string) map[string]bool {
 	out := make(map[string]bool, len(names))

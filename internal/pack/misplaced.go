@@ -1,7 +1,7 @@
 package pack
 
-// places maps a place in a pack to the names of properties that are allowed only there. It does not
-// contain names that have a meaning at several places, for example tools or retry.
+// places maps each place in a pack to the property names that are allowed only there. Names that are
+// allowed at several places, for example tools or retry, are not in it.
 var places = map[string][]string{
 	"workflow.engine":        {"x_pawl", "budget"},
 	"workflow.engine.budget": {"max_total_visits", "max_tool_calls", "max_wall_time_sec"},
@@ -11,7 +11,7 @@ var places = map[string][]string{
 		"result_bindings", "sensitive", "timeouts", "wall_time_excludes_waiting",
 	},
 	"workflow.engine.x_pawl.tools.NAME": {
-		"approval", "approve", "attempts", "compensate", "dedupe", "max_calls", "on_error", "on_unknown", "reconcile", "timeout_sec",
+		"approval", "approve", "attempts", "compensate", "dedupe", "max_calls", "mcp_digest", "on_error", "on_unknown", "reconcile", "timeout_sec",
 	},
 	"workflow.states.NAME": {"max_visits", "on_event", "on_max_visits", "orchestration", "persistence", "prompt_task", "terminal"},
 	"prompts.NAME":         {"system_template", "tool_policy", "tested_models"},
@@ -27,9 +27,9 @@ var placeOf = func() map[string]string {
 	return out
 }()
 
-// belongs returns the correct place of a misplaced property, for use in a message. It returns "" if the
+// correctPlace returns the correct place of a misplaced property, for use in a message. It returns "" if the
 // property does not exist or is allowed at several places.
-func belongs(name string) string {
+func correctPlace(name string) string {
 	if place := placeOf[name]; place != "" {
 		return " (it belongs under " + place + ")"
 	}

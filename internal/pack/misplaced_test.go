@@ -8,7 +8,7 @@ func TestPlacesOfProperties(t *testing.T) {
 	for place, names := range places {
 		for _, name := range names {
 			count++
-			if got, want := belongs(name), " (it belongs under "+place+")"; got != want {
+			if got, want := correctPlace(name), " (it belongs under "+place+")"; got != want {
 				t.Errorf("belongs(%q) = %q, want %q", name, got, want)
 			}
 		}
@@ -16,7 +16,7 @@ func TestPlacesOfProperties(t *testing.T) {
 	if count != len(placeOf) {
 		t.Errorf("%d names have %d places: a name has two", count, len(placeOf))
 	}
-	if got := belongs("tools"); got != "" {
+	if got := correctPlace("tools"); got != "" {
 		t.Errorf(`belongs("tools") = %q: it stands in several places`, got)
 	}
 }

@@ -37,7 +37,7 @@ func TestMutants(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		root, fault := source.Read(src, source.DefaultLimits(), func(source.Twice) {})
+		root, fault := source.Read(src, source.DefaultLimits(), func(source.DuplicateName) {})
 		if fault != nil {
 			t.Fatal(fault)
 		}

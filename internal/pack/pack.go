@@ -14,12 +14,15 @@ type Options struct {
 	// exactly. If Strict is empty, Load accepts the newest version. It also accepts some packs that no
 	// version allows, with a warning.
 	Strict string
-	// RequireBounded makes it an error if the guards of the pack do not end all runs of an entry, see
-	// [Termination].
+	// RequireBounded makes it an error if the bounds in the pack (such as max_visits) do not end all runs of an
+	// entry, see [Termination].
 	RequireBounded bool
 	// Accepted means that this program, or an earlier version of it, has already accepted the document.
 	// Newer rules then only cause warnings.
 	Accepted bool
+	// Providers are the provider keys to which the operator has bound a model. Keys of the pack that are
+	// not among them cause warnings.
+	Providers []string
 	// Limits are the limits of the document. Zero fields have their default.
 	Limits Limits
 }
@@ -45,14 +48,20 @@ type Pack struct {
 	slots map[string]bool
 	// schemas are the compiled parameters of the tools that declare any.
 	schemas map[string]*schema
-	// validators are the enabled validators of each prompt, and unenforced those that nothing here enforces.
-	validators map[string][]Enforced
+	// requirements are the provider requirements by key.
+	requirements map[string]*ProviderRequirement
+	// validators are the enabled validators of each prompt that the sidecar enforces. unenforced are those that it cannot enforce.
+	validators map[string][]EnforcedValidator
 	unenforced map[string][]unenforced
+	// turnEvals are the evals that judge turns and visits, by the prompt that declares them. "" is the pack itself. endEvals judge the end
+	// of a run.
+	turnEvals map[string][]ScoredEval
+	endEvals  []ScoredEval
 }
 
-// Load reads and checks one pack. It returns the diagnostics in source order. If one of them is an
-// error, the pack is nil. Load returns an error only for a mistake of the caller (an unknown
-// Options.Strict, a negative limit), never because of the document.
+// Load reads and checks one pack. It returns the diagnostics in source order. If one of them is an error, the pack is nil. Load returns an
+// error only for a mistake of the caller (an unknown Options.Strict, a negative limit), or for a bug of this package, never because of the
+// document.
 func Load(src []byte, opts Options) (*Pack, []Diagnostic, error) {
 	limits, err := opts.Limits.WithDefaults()
 	if err != nil {
@@ -66,7 +75,7 @@ func Load(src []byte, opts Options) (*Pack, []Diagnostic, error) {
 	found := newFindings()
 	root := read(src, limits, found)
 	if root == nil {
-		return nil, found.sorted(), nil
+		return nil, found.inSourceOrder(), nil
 	}
 	found.root, found.accepted = root, opts.Accepted
 	p, err := build(root, opts, found)
@@ -74,10 +83,10 @@ func Load(src []byte, opts Options) (*Pack, []Diagnostic, error) {
 		return nil, nil, err
 	}
 	if found.errors > 0 || p == nil {
-		return nil, found.sorted(), nil
+		return nil, found.inSourceOrder(), nil
 	}
 	p.Source = slices.Clone(src)
-	p.Warnings = found.sorted()
+	p.Warnings = found.inSourceOrder()
 	return p, slices.Clone(p.Warnings), nil
 }
 
@@ -99,8 +108,8 @@ func build(root *source.Node, opts Options, found *findings) (*Pack, error) {
 		// The schema has already reported the value with the wrong type.
 		return nil, nil
 	}
-	doc.fill()
+	doc.fillNullEntries()
 	p := &Pack{ID: doc.ID, Version: doc.Version, Digest: digestOf(form), Canonical: form, Doc: doc}
-	p.check(found, opts.RequireBounded)
+	p.check(found, &opts)
 	return p, nil
 }

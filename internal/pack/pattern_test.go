@@ -15,7 +15,7 @@ func TestPatternsAreBounded(t *testing.T) {
 		`tools.t.parameters = {"type":"object","properties":{},"patternProperties":{"` + long + `":{}}}`,
 		`prompts.a.variables = [{"name":"v","type":"string","required":false,"validation":{"pattern":"` + long + `"}}]`,
 	} {
-		p, found, err := Load(changed(t, change), Options{})
+		p, found, err := Load(changedPack(t, change), Options{})
 		if err != nil || p != nil || len(found) == 0 || !strings.Contains(found[0].Message, "more than 10000 instructions") {
 			t.Errorf("%.60s: %v, %v, %v", change, p, found, err)
 		}
@@ -27,7 +27,7 @@ func TestPatternsAreBounded(t *testing.T) {
 func TestPatternsAreWeighed(t *testing.T) {
 	t.Parallel()
 	const busy = "(?:.*a){999}b"
-	p := mustLoad(t, changed(t, `tools.t.parameters = {"type":"object","properties":{"x":{"pattern":"`+busy+`"}},"propertyNames":{"pattern":"`+busy+`|^x$"},"patternProperties":{"`+busy+`":{}}}`+"\n"+
+	p := mustLoad(t, changedPack(t, `tools.t.parameters = {"type":"object","properties":{"x":{"pattern":"`+busy+`"}},"propertyNames":{"pattern":"`+busy+`|^x$"},"patternProperties":{"`+busy+`":{}}}`+"\n"+
 		`prompts.a.variables = [{"name":"v","type":"string","required":false,"validation":{"pattern":"`+busy+`"}}]`))
 	large, small := strings.Repeat("a", 200<<10), strings.Repeat("a", 200)
 	for _, payload := range []string{`{"x":"` + large + `"}`, `{"` + large + `":1}`} {

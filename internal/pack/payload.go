@@ -13,7 +13,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// compileParameters compiles the parameters of a tool as JSON Schema. References to other documents are errors.
+// compileParameters compiles a JSON Schema of a pack: the parameters of a tool, the schema of an output or that of a check. References to
+// other documents are errors.
 func compileParameters(tool string, p *cost.Patterns, raw json.RawMessage) (*schema, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {

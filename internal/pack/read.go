@@ -4,25 +4,25 @@ import "github.com/pawl-dev/pawl/internal/pack/source"
 
 // read parses a document. If it returns nil, found contains the faults.
 func read(src []byte, limits Limits, found *findings) *source.Node {
-	root, f := source.Read(src, limits, found.twice)
+	root, f := source.Read(src, limits, found.reportDuplicate)
 	if f == nil {
 		f = checkRoot(root)
 	}
 	if f != nil {
-		found.place(f.Code, "", f.Line, f.Col, f.Hint, "%s", f.Msg)
+		found.addAt(f.Code, "", f.Line, f.Col, f.Hint, "%s", f.Msg)
 		return nil
 	}
 	return root
 }
 
-// twice reports a name that occurs more than once in an object. For the artifacts of a state, this is a
-// rule of RFC 0009.
-func (f *findings) twice(t source.Twice) {
+// reportDuplicate reports a name that occurs more than once in an object. For the artifacts of a state, this is a
+// rule of PromptPack RFC 0009.
+func (f *findings) reportDuplicate(t source.DuplicateName) {
 	code := source.CodeDuplicate
 	if len(t.Path) == 5 && t.Path[0] == "workflow" && t.Path[1] == "states" && t.Path[3] == "artifacts" {
 		code = "PP0009-3"
 	}
-	f.place(code, pointer(t.Path...), t.Line, t.Col, "Remove or rename one of them.",
+	f.addAt(code, pointer(t.Path...), t.Line, t.Col, "Remove or rename one of them.",
 		"the name %s is given twice in one object", quote(t.Path[len(t.Path)-1]))
 }
 

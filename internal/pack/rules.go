@@ -52,9 +52,13 @@ const (
 	ruleEvals      = "PPPAWL-42"
 	ruleBinding    = "PPPAWL-43"
 	ruleValidator  = "PPPAWL-44"
+	ruleEval       = "PPPAWL-45"
 
 	schemaPrefix = "PPSCHEMA-"
 )
+
+// CodeEvalNotRun is the code of the warning about an eval that the sidecar does not run.
+const CodeEvalNotRun = ruleEvals
 
 var rules = []Rule{
 	{source.CodeSize, true, false, "the document is at most 1 MiB"},
@@ -92,14 +96,15 @@ var rules = []Rule{
 	{ruleUnenforced, false, true, "the types and parameters of a prompt's validators are known here; with others no run begins"},
 	{ruleOffered, false, true, "a terminal state does not offer again, without dedupe, a tool that an earlier state offers"},
 	{ruleToolName, false, true, "a tool's name is its key, by which it is called, bounded and approved"},
-	{ruleControl, false, true, "no state that a transition enters leaves the next turn to the user"},
+	{ruleControl, false, true, "if a state has control, each state that a transition enters has it"},
 	{ruleGovernance, false, true, "governance is not relied on: it is kept and shown, and gates nothing here"},
 	{ruleScope, false, true, "a tool's action_scope is not relied on: no call is held because of it"},
-	{ruleBound, false, true, "provider requirements are not relied on: nothing here binds them"},
-	{ruleRouted, false, true, "prompts need no more than one provider: the key is handed on, and routes nothing here"},
-	{ruleEvals, false, true, "evals are not relied on: they are handed on, and nothing here runs them"},
+	{ruleBound, false, true, "each provider requirement is bound to a model by the operator"},
+	{ruleRouted, false, true, "the provider key that a prompt names is bound to a model: otherwise no run that the sidecar executes starts"},
+	{ruleEvals, false, true, "an eval that is on has a type, parameters, a trigger, a threshold and a when that are known here; another one does not run"},
 	{ruleBinding, false, true, "a variable has no binding: its value is what the start of the run gives"},
 	{ruleValidator, true, false, "the parameters of a validator have usable values"},
+	{ruleEval, true, false, "the evals of a scope are at most 100, their parameters have usable values, and their metrics do not take a name of the sidecar's"},
 
 	{"PP0001-1", true, true, "a prompt's tools are tools of the pack or agent members"},
 	{"PP0001-2", false, true, "a prompt's id is its key"},
@@ -168,6 +173,7 @@ var rules = []Rule{
 	{"PP0016-10", false, true, "the prefix of a term of an obligation or a review is declared or well known"},
 	{"PP0017-1", true, false, "a provider is the key of a requirement, or default"},
 	{"PP0017-2", false, true, "only prompt and agent steps have a provider"},
+	{"PP0017-3", false, true, "the provider of a prompt has a role that a model can meet"},
 	{"PP0017-4", false, true, "a provider that is referred to is required"},
 	{"PP0017-5", false, true, "a state's prompt, and a prompt step without output_schema, has a provider of the role llm"},
 }

@@ -27,7 +27,7 @@ const base = `{
         "artifacts":{"x":{"type":"text/plain"}}},
    "e":{"prompt_task":"b","terminal":true,"on_event":{}}}}}`
 
-// set1 changes a document: "a.b.c" = JSON value; value "-" removes.
+// patch changes a document: path "a.b.c" gets the JSON value; value "-" removes it.
 func patch(t testing.TB, doc map[string]any, path, value string) {
 	t.Helper()
 	var at any = doc
@@ -73,13 +73,13 @@ func parse1(t testing.TB, s string) any {
 	return v
 }
 
-// changed applies "path = value" lines to base.
-func changed(t testing.TB, lines string) []byte { t.Helper(); return changedFrom(t, base, lines) }
+// changedPack applies "path = value" lines to base.
+func changedPack(t testing.TB, lines string) []byte { t.Helper(); return changedFrom(t, base, lines) }
 
 func changedFrom(t testing.TB, from, lines string) []byte {
 	t.Helper()
 	doc := parse1(t, from).(map[string]any)
-	// A value may go on with an indented line of its own.
+	// A value may continue on an indented line.
 	lines = strings.ReplaceAll(lines, "\n\t\t{", " {")
 	for line := range strings.SplitSeq(strings.TrimSpace(lines), "\n") {
 		if path, value, ok := strings.Cut(line, " = "); ok {
@@ -106,11 +106,11 @@ func TestBaseHasNoFindings(t *testing.T) {
 	}
 }
 
-// TestToolsOfTheSidecarAreListed: who is asked about calls, or undoes them, need not be in a
-// prompt to have settings, or to be sensitive.
+// TestToolsOfTheSidecarAreListed: a tool that reconciles or compensates calls may have settings and may be
+// sensitive without being in a prompt.
 func TestToolsOfTheSidecarAreListed(t *testing.T) {
 	t.Parallel()
-	doc := changed(t, `tools.u = {"name":"u","description":"d"}
+	doc := changedPack(t, `tools.u = {"name":"u","description":"d"}
 		workflow.engine.x_pawl = {"sensitive":{"tools":["u"]},"tools":{"t":{"compensate":"u"},"u":{"attempts":5}}}`)
 	if p, ds, err := Load(doc, Options{}); err != nil || p == nil || len(ds) != 0 {
 		t.Fatalf("%v %v", err, ds)
@@ -232,7 +232,10 @@ var ruleCases = []ruleCase{
 	{ruleXPawlRef, e, "/workflow/engine/x_pawl/sensitive/tools/0", `workflow.engine.x_pawl = {"sensitive":{"tools":["u"]}}`, "no prompt lists it"},
 	{ruleXPawlRef, e, "/workflow/engine/x_pawl/sensitive/variables/0", `workflow.engine.x_pawl = {"sensitive":{"variables":["nobody"]}}`, "no prompt declares or uses it"},
 	{ruleXPawl, e, "/workflow/engine/x_pawl/sensitive/labels", `workflow.engine.x_pawl = {"sensitive":{"labels":["u"]}}`, ""},
-	{ruleXPawlRef, w, "/workflow/engine/x_pawl/tools/u", `workflow.engine.x_pawl = {"tools":{"u":{"attempts":2}}}`, "no prompt lists"},
+	{ruleXPawlRef, e, "/workflow/engine/x_pawl/tools/u", `workflow.engine.x_pawl = {"tools":{"u":{"attempts":2}}}`, "the tool \"u\" is not declared"},
+	{ruleXPawlRef, e, "/workflow/engine/x_pawl/result_bindings/u", `workflow.engine.x_pawl = {"result_bindings":{"u":"x"}}`, "the tool \"u\" is not declared"},
+	{ruleXPawlRef, w, "/workflow/engine/x_pawl/tools/u", `tools.u = {"name":"u","description":"d","parameters":{"type":"object"}}
+workflow.engine.x_pawl = {"tools":{"u":{"attempts":2}}}`, "no prompt lists"},
 	{ruleXPawlRef, w, "/workflow/engine/x_pawl/timeouts/e/event", `workflow.states.e.on_event = {"Go":"s"}
 		workflow.engine.x_pawl = {"timeouts":{"e":{"after_sec":1,"event":"Go"}}}`, "never fire"},
 	{ruleSyntaxKind, e, "/template_engine/syntax", `template_engine.syntax = "${variable}"`, "{{variable}}"},
@@ -362,14 +365,26 @@ var ruleCases = []ruleCase{
 	{"PP0011-1", e, "/agents/members/a/state", `agents = {"entry":"a","members":{"a":{"state":"nope"}}}`, "states: e, s"},
 	{"PP0011-2", e, "/agents/members/a/state", `agents = {"entry":"a","members":{"a":{"state":"s"}}}
 		workflow = -`, "no workflow"},
-	{ruleControl, w, "/workflow/states/s/control", `workflow.states.s.control = "user"`, "does not start"},
-	{ruleControl, w, "/workflow/states/s", `workflow.states.e.control = "agent"`, "means user"},
+	{ruleControl, w, "/workflow/states/s", `workflow.states.e.control = "agent"`, "has no control"},
 	{ruleGovernance, w, "/metadata/governance", `metadata = {"governance":{"approved_environments":["prod"],"autonomy_level":"suggests"}}`, "approved_environments, autonomy_level"},
 	{ruleScope, w, "/tools/t/action_scope", `tools.t.action_scope = {"effect":"external"}`, "no call is held"},
-	{ruleBound, w, "/requires/providers", `requires = {"providers":["default","k"]}`, "default, k"},
-	{ruleRouted, w, "/prompts", `requires = {"providers":["k"]}
-		prompts.a.provider = "k"`, "2 providers, default, k"},
-	{ruleEvals, w, "/evals", `evals = [{"id":"x","type":"y","trigger":"every_turn"}]`, "not run here: x"},
+	{ruleBound, w, "/requires/providers", `requires = {"providers":["default","k"]}`, "requirements k are bound"},
+	{ruleRouted, w, "/prompts/a/provider", `requires = {"providers":["k"]}
+		prompts.a.provider = "k"`, "no model is bound here"},
+	{"PP0017-3", w, "/prompts/a/provider", `requires = {"providers":[{"key":"k","role":"tts"}]}
+		prompts.a.provider = "k"`, `of the role "tts"`},
+	{"PP0017-3", w, "/prompts/b", `requires = {"providers":[{"key":"default","role":"image"}]}`, `of the role "image"`},
+	{ruleEvals, w, "/evals/0/type", `evals = [{"id":"x","type":"llm_judge","trigger":"every_turn"}]`, "\"x\" is not run here: no program here runs the type \"llm_judge\""},
+	{ruleEvals, w, "/prompts/a/evals/0/trigger", `prompts.a.evals = [{"id":"x","type":"json_valid","trigger":"hourly"}]`, "known: every_turn, sample_turns"},
+	{ruleEvals, w, "/evals/0/params/text", `evals = [{"id":"x","type":"contains","trigger":"every_turn","params":{"text":"a"}}]`, "known: patterns"},
+	{ruleEvals, w, "/evals/0/params/patterns", `evals = [{"id":"x","type":"contains","trigger":"every_turn"}]`, "is required"},
+	{ruleEvals, w, "/evals/0/threshold", `evals = [{"id":"x","type":"json_valid","trigger":"every_turn","threshold":{"operator":"near","value":1}}]`, "gte, gt"},
+	{ruleEvals, w, "/evals/0/when", `evals = [{"id":"x","type":"json_valid","trigger":"every_turn","when":{"it_rains":true}}]`, "it_rains"},
+	{ruleEval, e, "/evals/0/params/pattern", `evals = [{"id":"x","type":"regex","trigger":"every_turn","params":{"pattern":"((a{1,900}){1,900}){1,900}"}}]`, "regular expression"},
+	{ruleEval, e, "/evals/0/when/tool_called_pattern", `evals = [{"id":"x","type":"json_valid","trigger":"every_turn","when":{"tool_called_pattern":"("}}]`, "regular expression"},
+	{ruleEval, e, "/evals/0/params/schema", `evals = [{"id":"x","type":"json_schema","trigger":"every_turn","params":{"schema":{"$ref":"https://example.org/x"}}}]`, "JSON Schema"},
+	{ruleEval, e, "/evals/0/metric/name", `evals = [{"id":"x","type":"json_valid","trigger":"every_turn","metric":{"name":"pawl_x","type":"gauge"}}]`, "belong to the sidecar"},
+	{ruleEval, e, "/evals/0/metric/name", `evals = [{"id":"x","type":"json_valid","trigger":"every_turn","metric":{"name":"` + strings.Repeat("m", 201) + `","type":"gauge"}}]`, "201 bytes; at most 200"},
 	{ruleBinding, w, "/prompts/a/variables/0/binding", `prompts.a.variables.0 = {"name":"v","type":"string","required":false,"binding":{"kind":"env"}}`, "fills nothing"},
 	{"PP0012-1", e, "/requires/providers/1/key", `requires = {"providers":["default",{"key":"default","role":"llm"}]}`, "given twice"},
 	{"PP0012-1", e, "/requires/providers/1", `requires = {"providers":["k","k"]}`, "given twice"},
@@ -437,7 +452,7 @@ func TestRules(t *testing.T) {
 	for i, c := range ruleCases {
 		t.Run(fmt.Sprintf("%s_%d", c.code, i), func(t *testing.T) {
 			t.Parallel()
-			src := changed(t, c.change)
+			src := changedPack(t, c.change)
 			if c.code == source.CodeNumber {
 				// encoding/json rounds what the case is about.
 				src = []byte(strings.Replace(string(src), "9007199254740992", "9007199254740993", 1))
@@ -498,7 +513,7 @@ func TestEveryRuleHasACase(t *testing.T) {
 	}
 }
 
-// TestWhatIsAllowed: things near a rule that it must not catch.
+// TestWhatIsAllowed: each rule accepts packs that are close to what it refuses.
 func TestWhatIsAllowed(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]string{
@@ -522,7 +537,7 @@ func TestWhatIsAllowed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, ds, err := Load(changed(t, change), Options{})
+			_, ds, err := Load(changedPack(t, change), Options{})
 			ds = slices.DeleteFunc(ds, func(d Diagnostic) bool { return d.Code == ruleGovernance || d.Code == ruleEvals })
 			if err != nil || len(ds) > 0 {
 				t.Errorf("%v\n%s", err, render(ds))
@@ -539,7 +554,7 @@ func TestMediaTypesMayHaveParameters(t *testing.T) {
 		`agents = {"entry":"a","members":{"a":{"input_modes":["text/plain; charset=utf-8"],"output_modes":["application/json;profile=\"x y\""]}}}`,
 		"workflow.states.s.artifacts = {\"x\":{\"type\":\"text/plain; charset=utf-8\"}}\nworkflow.states.e.artifacts = {\"x\":{\"type\":\"Text/Plain;charset=utf-8\"}}",
 	} {
-		p, found, err := Load(changed(t, change), Options{})
+		p, found, err := Load(changedPack(t, change), Options{})
 		if err != nil || p == nil || len(found) > 0 {
 			t.Errorf("%s: %v\n%s", change, err, render(found))
 		}

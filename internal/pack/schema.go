@@ -22,12 +22,12 @@ var schemaFiles embed.FS
 // Newest is the newest published version of the format that this package knows.
 const Newest = "1.9.0"
 
-// published are the versions of the format that [Options].Strict can name, the oldest first. 1.8.1
+// publishedVersions are the versions of the format that [Options].Strict can name, the oldest first. 1.8.1
 // changed only the notation of one pattern, which matches the same strings.
-var published = []string{"1.4.0", "1.5.0", "1.5.1", "1.6.0", "1.7.0", "1.8.0", "1.8.1", Newest}
+var publishedVersions = []string{"1.4.0", "1.5.0", "1.5.1", "1.6.0", "1.7.0", "1.8.0", "1.8.1", Newest}
 
 // PublishedSchemas returns the values of Options.Strict, without "", the oldest version first.
-func PublishedSchemas() []string { return slices.Clone(published) }
+func PublishedSchemas() []string { return slices.Clone(publishedVersions) }
 
 // schema is a compiled JSON Schema together with its document. Error messages take the allowed names from the document.
 type schema struct {
@@ -60,8 +60,8 @@ var (
 // onceForEach returns a function for each published version. The function makes the schema of the
 // version when it is first called.
 func onceForEach() map[string]func() (*schema, error) {
-	out := make(map[string]func() (*schema, error), len(published))
-	for _, version := range published {
+	out := make(map[string]func() (*schema, error), len(publishedVersions))
+	for _, version := range publishedVersions {
 		out[version] = sync.OnceValues(func() (*schema, error) {
 			doc, err := readSchema(newestFile)
 			if err != nil {
@@ -78,14 +78,14 @@ func publishedSchema(version string) (*schema, error) {
 	if get := publishedSchemas[version]; get != nil {
 		return get()
 	}
-	return nil, fmt.Errorf("pack: strict schema %q is not known; allowed: %s", version, strings.Join(published, ", "))
+	return nil, fmt.Errorf("pack: strict schema %q is not known; allowed: %s", version, strings.Join(publishedVersions, ", "))
 }
 
 // asOf changes doc, the newest schema: it removes everything that was added after a version.
 func asOf(doc map[string]any, version string) map[string]any {
-	at := slices.Index(published, version)
+	at := slices.Index(publishedVersions, version)
 	withoutYounger(doc, at)
-	if version == published[0] {
+	if version == publishedVersions[0] {
 		// Since 1.5.0 a state may have a composition instead of a prompt.
 		state := doc["$defs"].(map[string]any)["WorkflowState"].(map[string]any)
 		delete(state, "if")
@@ -97,12 +97,12 @@ func asOf(doc map[string]any, version string) map[string]any {
 	return doc
 }
 
-// withoutYounger removes the properties and alternatives of versions after published[at].
+// withoutYounger removes the properties and alternatives of versions after publishedVersions[at].
 func withoutYounger(node any, at int) {
 	younger := func(v any) bool {
 		property, _ := v.(map[string]any)
 		since, ok := property[sinceKey].(string)
-		return ok && slices.Index(published, since) > at
+		return ok && slices.Index(publishedVersions, since) > at
 	}
 	switch node := node.(type) {
 	case []any:
@@ -140,8 +140,9 @@ func readSchema(path string) (map[string]any, error) {
 	return doc.(map[string]any), nil
 }
 
-// compileSchema compiles a schema of this package. In draft 2020-12, formats (date, date-time, uri) are
-// only annotations. If formats is true, they are checked; this is used only for the union.
+// compileSchema compiles a schema of this package. In draft 2020-12, formats (date, date-time, uri) are only
+// annotations. If formats is true, they are checked; this is used only for the union (the newest schema with the keys
+// of this product).
 func compileSchema(path string, doc map[string]any, formats bool) (*schema, error) {
 	c := newCompiler(cost.NewPatterns())
 	if formats {
@@ -177,9 +178,9 @@ func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("references to other documents are not followed: %s", source.Clip(url, 200))
 }
 
-// checkSchema reports the faults that the schemas find. If strict is "", faults of the union are
-// errors, and faults that only the newest published schema finds are warnings. Otherwise, faults of the
-// named schema are errors, and the union adds faults only for the rules of this product.
+// checkSchema reports the faults that the schemas find. The union is the newest schema with the keys of this product. If strict is "",
+// faults of the union are errors, and faults that only the newest published schema finds are warnings. Otherwise, faults of the schema
+// that strict names are errors, and the union adds only faults about values for which that schema has none.
 func checkSchema(root any, strict string, found *findings) error {
 	union, err := unionSchema()
 	if err != nil {
@@ -196,17 +197,18 @@ func checkSchema(root any, strict string, found *findings) error {
 	}
 	exact := published.validate(root)
 	fileFaults(found, exact)
-	fileFaults(found, slices.DeleteFunc(faults, func(f schemaFault) bool { return covered(exact, f) }))
+	fileFaults(found, slices.DeleteFunc(faults, func(f schemaFault) bool { return hasFaultAt(exact, f) }))
 	return nil
 }
 
-// covered reports whether one of the faults is about the same value as f.
-func covered(faults []schemaFault, f schemaFault) bool {
+// hasFaultAt reports whether a list of faults has one about the same value as f.
+func hasFaultAt(faults []schemaFault, f schemaFault) bool {
 	_, ok := slices.BinarySearchFunc(faults, f, func(a, b schemaFault) int { return strings.Compare(a.pointer, b.pointer) })
 	return ok
 }
 
-// fileFaults reports faults of the schema as errors. It reports faults of formats as warnings.
+// fileFaults reports faults of the schema as errors, and values with a wrong format (for example a date) as warnings. Faults in the
+// governance of the pack are only warnings for packs that were accepted earlier.
 func fileFaults(found *findings, faults []schemaFault) {
 	for _, f := range faults {
 		code := f.code()
@@ -215,21 +217,21 @@ func fileFaults(found *findings, faults []schemaFault) {
 			continue
 		}
 		if strings.HasPrefix(f.pointer, "/metadata/governance") {
-			found.tightened(code, f.pointer, f.hint, "%s", f.msg)
+			found.reportTightened(code, f.pointer, f.hint, "%s", f.msg)
 			continue
 		}
 		found.err(code, f.pointer, f.hint, "%s", f.msg)
 	}
 }
 
-// warnPublished reports, as warnings, accepted parts that the newest published schema refuses.
+// warnPublished reports, as warnings, those accepted parts of a pack that the newest published schema refuses.
 func warnPublished(root any, accepted []schemaFault, found *findings) error {
 	s, err := publishedSchema(Newest)
 	if err != nil {
 		return err
 	}
 	for _, f := range s.validate(root) {
-		if !covered(accepted, f) {
+		if !hasFaultAt(accepted, f) {
 			found.warn(schemaPrefix+"published", f.pointer, "It is accepted here; a tool that applies that schema will refuse it.",
 				"published schema %s: %s", Newest, f.msg)
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack/cost"
 )
 
-// doubling is a schema of n definitions that each apply the one before twice.
-func doubling(n int, keyword string) string {
+// doublingSchema is a schema of n definitions that each apply the one before twice.
+func doublingSchema(n int, keyword string) string {
 	var b strings.Builder
 	b.WriteString(`{"$defs":{"d0":{"type":"object"}`)
 	for i := range n {
@@ -25,12 +25,12 @@ const nesting = `{"type":"object","properties":{},"$defs":{"n":{"properties":{"x
 func TestCostlySchemasAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ schema, says string }{
-		"allOf doubled 24 times": {doubling(24, "allOf"), "applies more than 4096 schemas to one value"},
-		"anyOf doubled 24 times": {doubling(24, "anyOf"), "applies more than 4096 schemas to one value"},
-		"oneOf doubled 24 times": {doubling(24, "oneOf"), "applies more than 4096 schemas to one value"},
-		"below items":            {strings.Replace(doubling(24, "allOf"), `"$ref":"#/$defs/d24"}`, `"items":{"$ref":"#/$defs/d24"}}`, 1), "applies more than 4096"},
-		"as dependent schema":    {strings.Replace(doubling(24, "allOf"), `"$ref":"#/$defs/d24"}`, `"dependentSchemas":{"a":{"$ref":"#/$defs/d24"}}}`, 1), "applies more than 4096"},
-		"unevaluated properties": {strings.Replace(doubling(24, "allOf"), `"$ref":"#/$defs/d24"}`, `"unevaluatedProperties":{"$ref":"#/$defs/d24"}}`, 1), "applies more than 4096"},
+		"allOf doubled 24 times": {doublingSchema(24, "allOf"), "applies more than 4096 schemas to one value"},
+		"anyOf doubled 24 times": {doublingSchema(24, "anyOf"), "applies more than 4096 schemas to one value"},
+		"oneOf doubled 24 times": {doublingSchema(24, "oneOf"), "applies more than 4096 schemas to one value"},
+		"below items":            {strings.Replace(doublingSchema(24, "allOf"), `"$ref":"#/$defs/d24"}`, `"items":{"$ref":"#/$defs/d24"}}`, 1), "applies more than 4096"},
+		"as dependent schema":    {strings.Replace(doublingSchema(24, "allOf"), `"$ref":"#/$defs/d24"}`, `"dependentSchemas":{"a":{"$ref":"#/$defs/d24"}}}`, 1), "applies more than 4096"},
+		"unevaluated properties": {strings.Replace(doublingSchema(24, "allOf"), `"$ref":"#/$defs/d24"}`, `"unevaluatedProperties":{"$ref":"#/$defs/d24"}}`, 1), "applies more than 4096"},
 		"itself":                 {`{"$defs":{"a":{"allOf":[{"$ref":"#/$defs/a"}]}},"$ref":"#/$defs/a"}`, "applies itself to the same value"},
 		"each other":             {`{"$defs":{"a":{"not":{"$ref":"#/$defs/b"}},"b":{"if":{"$ref":"#/$defs/a"}}},"$ref":"#/$defs/a"}`, "applies itself to the same value"},
 		"dynamic":                {`{"$defs":{"a":{"$dynamicAnchor":"a"}},"$dynamicRef":"#a"}`, "dynamic references are not supported"},
@@ -51,7 +51,7 @@ func TestCostlySchemasAreRefused(t *testing.T) {
 
 func TestCostlySchemaIsAFindingOfThePack(t *testing.T) {
 	t.Parallel()
-	p, found, err := Load(changed(t, "tools.t.parameters = "+doubling(24, "allOf")), Options{})
+	p, found, err := Load(changedPack(t, "tools.t.parameters = "+doublingSchema(24, "allOf")), Options{})
 	if err != nil || p != nil {
 		t.Fatalf("pack %v, %v", p, err)
 	}
@@ -64,7 +64,7 @@ func TestOrdinarySchemasAreAffordable(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
 		"recursive tree": `{"$defs":{"n":{"type":"object","properties":{"kids":{"type":"array","items":{"$ref":"#/$defs/n"}}}}},"$ref":"#/$defs/n"}`,
-		"ten levels":     doubling(10, "allOf"),
+		"ten levels":     doublingSchema(10, "allOf"),
 		"long enum":      `{"enum":["` + strings.Repeat(`a","`, 20_000) + `b"]}`,
 	} {
 		s, err := compileParameters("t", cost.NewPatterns(), []byte(text))
@@ -97,7 +97,7 @@ func TestPayloadsThatCostTooMuchAreRefusedUnchecked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := mustLoad(t, changed(t, "tools.t.parameters = "+c.schema))
+			p := mustLoad(t, changedPack(t, "tools.t.parameters = "+c.schema))
 			faults := p.CheckPayload("t", []byte(c.payload))
 			refused := len(faults) == 1 && faults[0].Field == "payload" && strings.Contains(faults[0].Message, "250000 applications")
 			if refused != c.refused || !refused && len(faults) > 0 {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -16,7 +17,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack/source"
 )
 
-// schemaFault is one fault in a validation error. It is an error that has no further causes.
+// schemaFault is one fault in a validation error: an error that has no further causes, one missing or unknown property, or all causes of
+// one oneOf or anyOf together.
 type schemaFault struct {
 	pointer, keyword string
 	// missing is the missing property, for a fault of the keyword required.
@@ -24,8 +26,8 @@ type schemaFault struct {
 	msg, hint string
 }
 
-// code returns the diagnostic code of a fault. If there is a rule of an RFC for the fault, it is the
-// code of this rule. Otherwise it is the code of the keyword.
+// code returns the diagnostic code of a fault. For a fault in x_pawl, it is the code of the rule of this product. For some faults in
+// compositions, it is the code of a rule of the RFC. Otherwise it is the code of the keyword.
 func (f schemaFault) code() string {
 	switch {
 	case strings.HasPrefix(f.pointer, "/workflow/engine/x_pawl"):
@@ -78,7 +80,7 @@ func (s *schema) leafFaults(ve *jsonschema.ValidationError, out []schemaFault) [
 	case *kind.AdditionalProperties:
 		allowed := s.propertiesAt(ve.SchemaURL)
 		for _, name := range k.Properties {
-			elsewhere := belongs(name)
+			elsewhere := correctPlace(name)
 			hint := "Remove it or check its spelling. If a version of the format after " + Newest + " has it, use a newer Pawl."
 			if ve.SchemaURL != "" && strings.Contains(ve.SchemaURL, "/XPawl") {
 				hint = "Remove it or check its spelling."
@@ -111,17 +113,17 @@ func (s *schema) leaf(ve *jsonschema.ValidationError) schemaFault {
 	case *kind.Type:
 		return fault1(ve, "type", fmt.Sprintf("got %s, want %s", k.Got, strings.Join(k.Want, " or ")), typeHint(k))
 	case *kind.Enum:
-		return fault1(ve, "enum", fmt.Sprintf("%s is not allowed; allowed: %s", short(k.Got), shortList(k.Want)), enumHint(ve))
+		return fault1(ve, "enum", fmt.Sprintf("%s is not allowed; allowed: %s", shortJSON(k.Got), shortList(k.Want)), enumHint(ve))
 	case *kind.Const:
-		return fault1(ve, "const", fmt.Sprintf("%s is not allowed; allowed: %s", short(k.Got), short(k.Want)), "")
+		return fault1(ve, "const", fmt.Sprintf("%s is not allowed; allowed: %s", shortJSON(k.Got), shortJSON(k.Want)), "")
 	case *kind.Pattern:
-		return fault1(ve, "pattern", fmt.Sprintf("%s does not match %s", quote(k.Got), k.Want), "")
+		return fault1(ve, "pattern", fmt.Sprintf("%s does not match %s", quote(k.Got), k.Want), patternHint(k))
 	case *kind.Format:
 		why := ""
 		if k.Want == "regex" && k.Err != nil {
 			why = ": " + source.Clip(k.Err.Error(), 200)
 		}
-		return fault1(ve, "format", fmt.Sprintf("%s is not a valid %s%s", short(k.Got), k.Want, why), "")
+		return fault1(ve, "format", fmt.Sprintf("%s is not a valid %s%s", shortJSON(k.Got), k.Want, why), "")
 	}
 	keyword := "schema"
 	if path := ve.ErrorKind.KeywordPath(); len(path) > 0 {
@@ -130,13 +132,34 @@ func (s *schema) leaf(ve *jsonschema.ValidationError) schemaFault {
 	return fault1(ve, keyword, source.Clip(ve.ErrorKind.LocalizedString(english), 300), "")
 }
 
-// enumHint returns the hint for a value that is not in the list of allowed values. The hint mentions
-// that a newer version of the format may allow the value.
+// enumHint returns the hint for a value that is not in the list of allowed values. Outside of x_pawl, the hint mentions that a newer
+// version of the format may allow the value.
 func enumHint(ve *jsonschema.ValidationError) string {
 	if strings.Contains(ve.SchemaURL, "/XPawl") {
 		return "Use one of the allowed values."
 	}
 	return "Use one of the allowed values. If a version of the format after " + Newest + " has it, use a newer Pawl."
+}
+
+var (
+	notInNames = regexp.MustCompile(`[^a-zA-Z0-9]+`)
+	leadDigit  = regexp.MustCompile(`^[0-9]`)
+)
+
+// patternHint returns a hint with a text like the given one that matches the pattern. A name with blanks is the usual reason. The hint is "" if no
+// such text is found.
+func patternHint(k *kind.Pattern) string {
+	pattern, err := regexp.Compile(k.Want)
+	if err != nil || len(k.Got) > 80 {
+		return ""
+	}
+	snake := leadDigit.ReplaceAllString(strings.Trim(notInNames.ReplaceAllString(k.Got, "_"), "_"), "_$0")
+	for _, mended := range []string{snake, strings.ToLower(strings.ReplaceAll(snake, "_", "-"))} {
+		if mended != "" && pattern.MatchString(mended) {
+			return "Write " + quote(mended) + ": blanks and the other characters are not allowed here."
+		}
+	}
+	return ""
 }
 
 // typeHint returns the hint for a scalar of the wrong type. It describes the usual reason in YAML.
@@ -147,8 +170,7 @@ func typeHint(k *kind.Type) string {
 	return ""
 }
 
-// alternatives returns the fault for a value that must match exactly one of several forms, but matches
-// none or more than one.
+// alternatives returns the fault for a value that matches none of several forms (oneOf or anyOf), or more than one (oneOf).
 func (s *schema) alternatives(ve *jsonschema.ValidationError) schemaFault {
 	_, keyword, _ := strings.Cut(fmt.Sprintf("%T", ve.ErrorKind), ".")
 	keyword = strings.ToLower(keyword[:1]) + keyword[1:]
@@ -172,8 +194,8 @@ func (s *schema) alternatives(ve *jsonschema.ValidationError) schemaFault {
 	return fault1(ve, keyword, "the value "+verb+what, "")
 }
 
-// sinceOf returns the version of the format that added a property at a place in the schemas. It returns
-// "" if no version has the property.
+// sinceOf returns the version of the format that added a property at a place in the schemas. It returns "" if the place is not in a
+// published schema, or if the newest one does not say since when it has the property.
 func sinceOf(location, name string) string {
 	if !strings.Contains(location, "/schema/promptpack-") {
 		return ""
@@ -182,13 +204,13 @@ func sinceOf(location, name string) string {
 	if err != nil {
 		return ""
 	}
-	property, _ := newest.at(location, "properties", name).(map[string]any)
+	property, _ := newest.valueAt(location, "properties", name).(map[string]any)
 	since, _ := property[sinceKey].(string)
 	return since
 }
 
-// at returns the value of the schema at a location "url#/pointer", followed by the tokens in below.
-func (s *schema) at(location string, below ...string) any {
+// valueAt returns the value of the schema at a location "url#/pointer", followed by the tokens in below.
+func (s *schema) valueAt(location string, below ...string) any {
 	_, frag, _ := strings.Cut(location, "#")
 	cur := s.doc
 	for _, tok := range append(source.PointerTokens(frag), below...) {
@@ -203,7 +225,7 @@ func (s *schema) at(location string, below ...string) any {
 
 // propertiesAt returns the properties of the schema at a location "url#/pointer".
 func (s *schema) propertiesAt(location string) []string {
-	obj, _ := s.at(location).(map[string]any)
+	obj, _ := s.valueAt(location).(map[string]any)
 	props, _ := obj["properties"].(map[string]any)
 	names := make([]string, 0, len(props))
 	for name := range props {
@@ -213,8 +235,8 @@ func (s *schema) propertiesAt(location string) []string {
 	return names
 }
 
-// short returns a JSON value for use in a message.
-func short(v any) string {
+// shortJSON returns a JSON value for use in a message.
+func shortJSON(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Sprintf("%T", v)
@@ -225,7 +247,7 @@ func short(v any) string {
 func shortList(vs []any) string {
 	out := make([]string, len(vs))
 	for i, v := range vs {
-		out[i] = short(v)
+		out[i] = shortJSON(v)
 	}
 	return strings.Join(out, ", ")
 }

@@ -19,8 +19,8 @@ const (
 // template's fragments.
 type templateUse struct {
 	variables, artifacts map[string]bool
-	// size is the length of the template with its fragments expanded. depth is the nesting depth of the
-	// fragments.
+	// size is the length in bytes of the template and of the fragments that it includes, with their placeholders. depth is the nesting
+	// depth of the fragments.
 	size, depth int
 	// literal is the first text in double braces that is not a valid placeholder.
 	literal string

@@ -2,9 +2,8 @@ package pack
 
 import "slices"
 
-// Termination describes whether all runs of one entry end because of the pack's own guards: no cycle,
-// max_visits, max_iterations and max_total_visits. Time, tools and the operator's limits are not
-// considered.
+// Termination describes whether all runs of one entry end because of the pack's own bounds: no cycle, max_visits,
+// max_iterations and max_total_visits. Time, tools and the operator's limits are not considered.
 type Termination struct {
 	// Entry is the state or agent for which the analysis was made.
 	Entry string `json:"entry"`
@@ -12,16 +11,16 @@ type Termination struct {
 	Bounded bool `json:"bounded"`
 	// BoundedBy are the reasons why runs end: "acyclic", "max_visits", "max_iterations", "max_total_visits".
 	BoundedBy []string `json:"bounded_by"`
-	// MaxVisits is the maximum number of visits of any run. nil means that there is no bound.
+	// MaxVisits is the maximum number of visits of states in any run. nil means that there is no bound.
 	MaxVisits *int64 `json:"max_visits"`
 	// Exact reports whether a run can really reach MaxVisits, or whether Cycle can really repeat
 	// forever. If it is false, MaxVisits is a proven upper bound, or the analysis could not exclude the
 	// cycle within its limits.
 	Exact bool `json:"exact"`
-	// Cycle are the events that can repeat forever. It is set if Bounded is false.
+	// Cycle are the events that can be repeated without end. It is set if Bounded is false.
 	Cycle []string `json:"cycle"`
-	// CycleStart is the state in which Cycle begins and ends. Lead are the events from the entry to the
-	// visit after which Cycle can repeat.
+	// CycleStart is the state in which Cycle begins and ends. Lead are the events that lead from the entry to CycleStart, as a run must
+	// follow them before it can repeat Cycle. Lead is set only if Exact is true.
 	CycleStart string   `json:"cycle_start,omitempty"`
 	Lead       []string `json:"lead,omitempty"`
 	// AlsoLimitedBy are limits that also end a run but that the analysis does not use.
@@ -70,7 +69,7 @@ func (p *Pack) newAnalysis() *analysis {
 	a := &analysis{pack: p, done: map[string]*Termination{}, work: maxWork}
 	if w := p.Doc.Workflow; w != nil {
 		a.flow = newFlow(w.States, p.XPawl())
-		a.residue = a.flow.residue()
+		a.residue = a.flow.residualFlow()
 		a.work = maxWork / (1 + len(p.stateBacked()))
 	}
 	return a
@@ -85,14 +84,15 @@ func (a *analysis) start(s Start) *Termination {
 		Cycle: []string{}, AlsoLimitedBy: a.pack.otherLimits()}
 }
 
-// state analyses one entry state. The result is a copy, so the caller may change it.
+// state returns the analysis for runs that begin in a state. The result is a copy, so the caller may change it.
 func (a *analysis) state(name string) *Termination {
 	t := a.done[name]
 	if t == nil {
-		t = a.flow.terminate(a.flow.at(name), a.residue, a.work)
+		t = a.flow.terminate(a.flow.stateIndex(name), a.residue, a.work)
 		a.wrapUp(t)
 		t.Entry, t.AlsoLimitedBy = name, a.pack.otherLimits()
-		// no_progress ends some runs earlier, so perhaps no run reaches the computed bound.
+		// A pack's rule against loops without progress (no_progress) ends some runs earlier, so perhaps no run
+		// reaches the computed bound.
 		t.Exact = t.Exact && a.pack.XPawl().NoProgress == nil
 		if b := a.pack.budget(); b != nil && b.MaxTotalVisits != nil {
 			t.limit(*b.MaxTotalVisits)
@@ -106,18 +106,18 @@ func (a *analysis) state(name string) *Termination {
 // terminate analyses an entry without regard to the budget of the whole run.
 func (f *flow) terminate(entry int, residue [][]residualEdge, work int) *Termination {
 	t := &Termination{Cycle: []string{}, BoundedBy: []string{}}
-	within := f.reachable(entry)
+	within := f.markReachable(entry)
 	start, evs := findCycle(residue, within)
 	x, longest := f.explore(entry, work)
 	switch {
-	case x.cycle != none:
+	case x.cycle != noState:
 		t.Exact = true
 		t.CycleStart = f.states[x.path[x.cycle].state].name
 		t.Lead, t.Cycle = events(x.path[:x.cycle]), events(x.path[x.cycle:])
 	case !x.full:
 		t.bound(longest, f.boundedBy(within))
 		t.Exact = true
-	case start == none:
+	case start == noState:
 		t.bound(f.upperBound(residue, within), f.boundedBy(within))
 	default:
 		t.CycleStart, t.Cycle = f.states[start].name, evs
@@ -129,7 +129,7 @@ func (t *Termination) bound(visits int64, by []string) {
 	t.Bounded, t.MaxVisits, t.BoundedBy = true, &visits, by
 }
 
-// limit applies max_total_visits, the budget of the whole run.
+// limit adds the bound max_total_visits, the visits that a whole run may make, to the analysis.
 func (t *Termination) limit(total int64) {
 	switch {
 	case !t.Bounded:
@@ -140,9 +140,9 @@ func (t *Termination) limit(total int64) {
 	}
 }
 
-// boundedBy returns the names of the guards that end the runs of a flow.
+// boundedBy returns the names of the pack's bounds that end the runs of a flow.
 func (f *flow) boundedBy(within []bool) []string {
-	if start, _ := findCycle(f.drawn(), within); start == none {
+	if start, _ := findCycle(f.unboundedFlow(), within); start == noState {
 		return []string{"acyclic"}
 	}
 	visits, iterations := false, false

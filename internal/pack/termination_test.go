@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// simulated is a run written down naively from the rules of entering a state,
-// to judge the analysis by.
+// simulated is a run that applies the rules of entering a state in the simplest way. The analysis is checked
+// against it.
 type simulated struct {
 	states   map[string]*State
 	limits   map[string]map[string]int64
@@ -77,8 +77,8 @@ func (s *simulated) clone() *simulated {
 	return &c
 }
 
-// longest is the most visits that any run makes, by trying every event; -1 when
-// it goes beyond most.
+// longest returns the most visits that any run makes, by trying every event. It returns -1 if a run makes more
+// than most.
 func (s *simulated) longest(most int64) int64 {
 	if s.count > most {
 		return -1
@@ -139,7 +139,7 @@ func drawGraph(t *rapid.T) graphCase {
 
 func (g graphCase) analyse(work int) *Termination {
 	f := newFlow(g.states, &XPawl{MaxIterations: g.limits})
-	t := f.terminate(f.at("s0"), f.residue(), work)
+	t := f.terminate(f.stateIndex("s0"), f.residualFlow(), work)
 	if g.total > 0 {
 		t.limit(g.total)
 	}
@@ -189,8 +189,8 @@ func pump(t *rapid.T, run *simulated, an *Termination) {
 	}
 }
 
-// TestTerminationWithoutSearch: with no work allowed the analysis rests on the
-// residue alone; it may then be less exact but never wrong.
+// TestTerminationWithoutSearch: if the analysis may not search, it uses the residue alone. It may then be less
+// exact, but it is never wrong.
 func TestTerminationWithoutSearch(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -241,8 +241,8 @@ func TestAnalyzeExamples(t *testing.T) {
 	}
 }
 
-// TestCodegenWithoutBudget: the guards of RFC 0009's first example do not bound
-// it, for a used-up implement leads to the unguarded review, which comes back.
+// TestCodegenWithoutBudget: the guards of the first example in RFC 0009 do not bound it. When the state
+// implement is used up, it leads to the unguarded state review, which leads back to it.
 func TestCodegenWithoutBudget(t *testing.T) {
 	t.Parallel()
 	src := strings.Replace(string(examples(t)["rfc0009-1-codegen-agent.yaml"]), "max_total_visits: 30", "max_tool_calls: 200", 1)
@@ -274,14 +274,14 @@ func TestAnalyzeAgents(t *testing.T) {
 // TestBudgetBelowGuards: the smaller of the two is the bound, and it is reached.
 func TestBudgetBelowGuards(t *testing.T) {
 	t.Parallel()
-	an := mustLoad(t, changed(t, "workflow.engine.budget.max_total_visits = 3")).Analyze()
+	an := mustLoad(t, changedPack(t, "workflow.engine.budget.max_total_visits = 3")).Analyze()
 	if !an.Bounded || *an.MaxVisits != 3 || !slices.Equal(an.BoundedBy, []string{"max_visits", "max_total_visits"}) {
 		t.Errorf("%+v", an)
 	}
 }
 
-// TestLargeFlows: flows with more configurations than are searched still get a
-// proven bound, or an honest "not shown".
+// TestLargeFlows: a flow with more configurations than are searched still gets a proven bound, or the answer
+// that no bound is shown.
 func TestLargeFlows(t *testing.T) {
 	t.Parallel()
 	states := map[string]*State{}
@@ -307,8 +307,8 @@ func TestLargeFlows(t *testing.T) {
 	}
 }
 
-// TestTerminationNoProgress: a loop that repeats itself may take a forced exit before its
-// guard is used up. The bound counts that way too, and nobody says that it is reached.
+// TestTerminationNoProgress: a loop that repeats itself may take a forced exit before its guard is used up.
+// The bound counts this way too, and the analysis does not say that the bound is reached.
 func TestTerminationNoProgress(t *testing.T) {
 	t.Parallel()
 	way := "ask"

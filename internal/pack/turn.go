@@ -2,9 +2,9 @@ package pack
 
 import "encoding/json"
 
-// turnTokens returns the maximum number of tokens that one turn of an agent consumes. This is
-// max_tokens of its prompt for the answer, and the same number for the request. It returns 0 if the
-// prompt sets no bound, or if the name is a tool.
+// turnTokens returns the number of tokens that one turn of an agent is assumed to consume at most: max_tokens of its prompt for the
+// answer, and the same number for the request. The prompt is that of the state in which the agent starts, or its own. The result is 0 if
+// the prompt sets no usable bound, or if the name is a tool.
 func (p *Pack) turnTokens(name string, agent bool) int64 {
 	if !agent {
 		return 0

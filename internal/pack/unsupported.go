@@ -26,23 +26,14 @@ func (p *Pack) Supports(entry Entry) error {
 		return err
 	}
 	if start.Prompt {
-		return p.enforces(start.Agent)
+		return p.checkEnforced(start.Agent)
 	}
 	if err := p.composedFrom(start.State); err != nil {
 		return err
 	}
-	states, reached := p.Doc.Workflow.States, p.reachable(start.State)
-	into := entered(states, reached)
-	for _, name := range reached {
-		if err := p.enforces(states[name].PromptTask); err != nil {
+	for _, name := range p.reachableStates(start.State) {
+		if err := p.checkEnforced(p.Doc.Workflow.States[name].PromptTask); err != nil {
 			return err
-		}
-		if s := states[name]; into[name] && s.Control == controlUser && !s.Ends() {
-			return &UnsupportedError{
-				Code: ruleControl, Pointer: pointer("workflow", "states", name, "control"),
-				Message: fmt.Sprintf("the state %s says control: user, and after a transition the run would go on without the user", quote(name)),
-				Hint:    "Say control: agent in the pack if that is meant, or end the run before that state.",
-			}
 		}
 	}
 	return nil
@@ -50,7 +41,7 @@ func (p *Pack) Supports(entry Entry) error {
 
 // composedFrom returns an error if a run that begins in start could reach a composition.
 func (p *Pack) composedFrom(start string) error {
-	for _, name := range p.reachable(start) {
+	for _, name := range p.reachableStates(start) {
 		if p.Doc.Workflow.States[name].Orchestration == "composition" {
 			return &UnsupportedError{
 				Code: ruleComposed, Pointer: pointer("workflow", "states", name, "orchestration"),

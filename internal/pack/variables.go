@@ -20,12 +20,12 @@ type FieldError struct {
 
 func (e FieldError) Error() string { return e.Field + ": " + e.Message }
 
-// Declared is a variable of a run. It combines all declarations of the name in the prompts that can be
+// DeclaredVariable is a variable of a run. It combines all declarations of the name in the prompts that can be
 // reached from the entry.
-type Declared struct {
+type DeclaredVariable struct {
 	Name string
-	// Type is string, number, boolean, object or array. It is "" for a name that is used without a declaration. Values of other types are
-	// not checked.
+	// Type is the declared type. It is "" for a name that is used without a declaration. The value is checked only if the type is string,
+	// number, boolean, object or array.
 	Type string
 	// Required is set if one of the declarations sets it.
 	Required bool
@@ -38,19 +38,19 @@ type Declared struct {
 
 // Variables returns the variables of an entry by name. It includes variables that a template uses
 // without a declaration. Errors: [*EntryError].
-func (p *Pack) Variables(entry Entry) ([]Declared, error) {
+func (p *Pack) Variables(entry Entry) ([]DeclaredVariable, error) {
 	start, err := p.Start(entry)
 	if err != nil {
 		return nil, err
 	}
-	byName := map[string]*Declared{}
+	byName := map[string]*DeclaredVariable{}
 	prompts := p.promptsFrom(start)
 	for _, key := range prompts {
 		for i := range p.Doc.Prompts[key].Variables {
 			v := &p.Doc.Prompts[key].Variables[i]
 			d := byName[v.Name]
 			if d == nil {
-				d = &Declared{Name: v.Name, Type: v.Type, Description: v.Description}
+				d = &DeclaredVariable{Name: v.Name, Type: v.Type, Description: v.Description}
 				byName[v.Name] = d
 			}
 			d.merge(v)
@@ -59,18 +59,18 @@ func (p *Pack) Variables(entry Entry) ([]Declared, error) {
 	for _, key := range prompts {
 		for name := range p.uses[key].variables {
 			if byName[name] == nil {
-				byName[name] = &Declared{Name: name}
+				byName[name] = &DeclaredVariable{Name: name}
 			}
 		}
 	}
-	out := make([]Declared, 0, len(byName))
+	out := make([]DeclaredVariable, 0, len(byName))
 	for _, name := range keys(byName) {
 		out = append(out, *byName[name])
 	}
 	return out, nil
 }
 
-func (d *Declared) merge(v *Variable) {
+func (d *DeclaredVariable) merge(v *Variable) {
 	d.Required = d.Required || v.Required
 	if d.Default == nil {
 		d.Default = v.Default
@@ -86,7 +86,7 @@ func (p *Pack) promptsFrom(s Start) []string {
 		return []string{s.Agent}
 	}
 	found := map[string]bool{}
-	for _, name := range p.reachable(s.State) {
+	for _, name := range p.reachableStates(s.State) {
 		if task := p.Doc.Workflow.States[name].PromptTask; p.Doc.Prompts[task] != nil {
 			found[task] = true
 		}
@@ -106,7 +106,7 @@ func (p *Pack) CheckVariables(entry Entry, object []byte) ([]byte, []FieldError,
 	if fault != nil {
 		return nil, []FieldError{*fault}, nil
 	}
-	c := variableCheck{given: given, values: map[string]any{}}
+	c := variableCheck{value: given, values: map[string]any{}}
 	known := map[string]bool{}
 	allowed := make([]string, len(declared))
 	for i := range declared {
@@ -143,7 +143,7 @@ func readObject(field string, raw []byte) (*source.Node, *FieldError) {
 		return &source.Node{Kind: source.Object}, nil
 	}
 	found := newFindings()
-	root, f := source.ReadJSON(raw, DefaultLimits(), found.twice)
+	root, f := source.ReadJSON(raw, DefaultLimits(), found.reportDuplicate)
 	switch {
 	case f != nil:
 		return nil, &FieldError{field, f.Error()}
@@ -158,7 +158,7 @@ func readObject(field string, raw []byte) (*source.Node, *FieldError) {
 
 // variableCheck collects the values and faults of the variables of one start.
 type variableCheck struct {
-	given  *source.Node
+	value  *source.Node
 	values map[string]any
 	faults []FieldError
 }
@@ -167,10 +167,10 @@ func (c *variableCheck) fault(name, format string, args ...any) {
 	c.faults = append(c.faults, FieldError{"variables." + source.Clip(name, 100), fmt.Sprintf(format, args...)})
 }
 
-// variable checks the value that the request sets for one variable. If the request sets none, it uses
-// the default.
-func (c *variableCheck) variable(d *Declared) {
-	v := c.given.Get(d.Name)
+// variable checks the value that the request sets for one variable. If the request sets none, it reports a required variable, and uses the
+// default of another one.
+func (c *variableCheck) variable(d *DeclaredVariable) {
+	v := c.value.Get(d.Name)
 	if v == nil {
 		switch {
 		case d.Required:
@@ -192,7 +192,7 @@ func (c *variableCheck) variable(d *Declared) {
 	c.values[d.Name] = v.Plain()
 }
 
-// variableTypes maps the types of RFC 0003 to the types of JSON.
+// variableTypes maps the types of PromptPack RFC 0003 to the types of JSON.
 var variableTypes = map[string]source.Kind{
 	"string": source.String, "number": source.Number, "boolean": source.Bool, "object": source.Object, "array": source.Array,
 }
@@ -277,7 +277,7 @@ func checkEnum(enum []json.RawMessage, v *source.Node) string {
 
 // Enum returns the values that the first validation with a list of values allows. It returns nil if no
 // validation has such a list.
-func (d *Declared) Enum() []json.RawMessage {
+func (d *DeclaredVariable) Enum() []json.RawMessage {
 	for _, check := range d.checks {
 		if check.Enum != nil {
 			return check.Enum

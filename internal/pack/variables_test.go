@@ -10,7 +10,7 @@ import (
 // varPack has two prompts in the workflow and one agent outside it.
 func varPack(t *testing.T) *Pack {
 	t.Helper()
-	p, ds, err := Load(changed(t, `
+	p, ds, err := Load(changedPack(t, `
 prompts.a.variables = [{"name":"v","type":"string","required":true,"validation":{"min_length":2,"max_length":4,"pattern":"^[a-zé]+$"}},{"name":"n","type":"number","required":false,"default":3,"validation":{"minimum":1,"maximum":9}},{"name":"mode","type":"string","required":false,"validation":{"enum":["x","y"]}}]
 prompts.b.variables = [{"name":"v","type":"string","required":false,"validation":{"enum":["abc","été"]}},{"name":"list","type":"array","required":false},{"name":"obj","type":"object","required":false,"validation":{"enum":[{"k":1}]}},{"name":"flag","type":"boolean","required":false,"default":false}]
 prompts.b.system_template = "{{used}}"
@@ -120,7 +120,7 @@ func TestEntryErrors(t *testing.T) {
 // TestPromptsOfABarePackCanBeStarted: one turn each, by key; the only one without a name.
 func TestPromptsOfABarePackCanBeStarted(t *testing.T) {
 	t.Parallel()
-	bare := mustLoad(t, changed(t, "workflow = -"))
+	bare := mustLoad(t, changedPack(t, "workflow = -"))
 	var none *EntryError
 	if _, err := bare.Compile(Entry{}); !errors.As(err, &none) || none.Name != "" || !slices.Equal(none.Allowed, []string{"a", "b"}) {
 		t.Errorf("which of them: %v", err)
@@ -138,7 +138,7 @@ func TestPromptsOfABarePackCanBeStarted(t *testing.T) {
 	if len(bare.Members()) != 0 {
 		t.Errorf("agents to others: %v", bare.Members())
 	}
-	only := mustLoad(t, changed(t, "workflow = -\nprompts.b = -"))
+	only := mustLoad(t, changedPack(t, "workflow = -\nprompts.b = -"))
 	if g, err := only.Compile(Entry{}); err != nil || g.Entry != "agent:a" {
 		t.Errorf("the only prompt: %+v, %v", g, err)
 	}
@@ -146,7 +146,7 @@ func TestPromptsOfABarePackCanBeStarted(t *testing.T) {
 
 func TestCheckPayload(t *testing.T) {
 	t.Parallel()
-	p, ds, _ := Load(changed(t, `tools.t.parameters = {"type":"object","properties":{"q":{"type":"string","maxLength":3},"step":{"type":"integer"},"big":{"type":"integer"}},"required":["q"],"additionalProperties":false}
+	p, ds, _ := Load(changedPack(t, `tools.t.parameters = {"type":"object","properties":{"q":{"type":"string","maxLength":3},"step":{"type":"integer"},"big":{"type":"integer"}},"required":["q"],"additionalProperties":false}
 tools.free = {"name":"free","description":"d"}`), Options{})
 	if p == nil {
 		t.Fatal(render(ds))

@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// TestVersions: packs with the words of each version of the format are registered or refused as the file
-// says: all findings, the versions under which each is valid, and whether its runs start. -rewrite
-// prints anew.
+// TestVersions: packs with the words of each version of the format are registered or refused as the file says.
+// The file has all findings, the versions under which each pack is valid, and whether its runs start. With
+// -rewrite the test writes the file again.
 func TestVersions(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/versions/*.yaml")
@@ -74,7 +74,7 @@ func verdictOf(t *testing.T, src []byte) string {
 	return b.String()
 }
 
-// TestOpenPartsAreKept: what the format leaves open is in the stored document as it was given.
+// TestOpenPartsAreKept: the stored document has the parts that the format leaves open as they were given.
 func TestOpenPartsAreKept(t *testing.T) {
 	t.Parallel()
 	src, err := os.ReadFile("testdata/versions/16-extensions.yaml")
@@ -95,8 +95,8 @@ func TestOpenPartsAreKept(t *testing.T) {
 	}
 }
 
-// TestOldestVersion: the schema that is made of the newest by leaving out what is younger has the structure of
-// the published file of 1.4.0.
+// TestOldestVersion: the schema of the oldest version is made of the newest one by leaving out what is
+// younger. It has the structure of the published file of 1.4.0.
 func TestOldestVersion(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("testdata/schema/promptpack.schema-1.4.0.json")

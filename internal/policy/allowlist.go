@@ -29,5 +29,5 @@ func (l Allowlist) Names() (names []string, all bool) {
 	return slices.Sorted(maps.Keys(l.tools)), l.all
 }
 
-// Admits reports whether the tool may be called.
-func (l Allowlist) Admits(tool string) bool { return l.all || l.tools[tool] }
+// Allows reports whether the tool may be called.
+func (l Allowlist) Allows(tool string) bool { return l.all || l.tools[tool] }

@@ -19,7 +19,7 @@ func TestBehalf(t *testing.T) {
 	for by := range policy.AllScopes + 1 {
 		// Each right alone, none, and all: those of a set are independent.
 		for _, of := range []policy.Scopes{0, policy.AllScopes, policy.AllScopes &^ policy.Admin, by, policy.AllScopes &^ by, policy.Admin, policy.StepsApprove, policy.RunsWrite | policy.AnswerFor} {
-			got, err := policy.Principal{Subject: "a", Scopes: by}.Behalf(policy.Principal{Subject: "b", Scopes: of})
+			got, err := policy.Principal{Subject: "a", Scopes: by}.OnBehalfOf(policy.Principal{Subject: "b", Scopes: of})
 			var denied *policy.Denied
 			if may := by.Has(policy.AnswerFor); may != (err == nil) || !may && (!errors.As(err, &denied) || denied.Reason != "SCOPE_MISSING" || denied.Scopes != policy.AnswerFor) {
 				t.Fatalf("by %q: %v", by, err)
@@ -94,7 +94,7 @@ func TestParts(t *testing.T) {
 		{"ann>bob", "bobby", false, false},
 	} {
 		a, b := policy.IdentityOf(row.a), policy.IdentityOf(row.b)
-		if a.Shares(b) != row.shares || b.Shares(a) != row.shares {
+		if a.SharesPrincipal(b) != row.shares || b.SharesPrincipal(a) != row.shares {
 			t.Errorf("%s shares a part with %s: %v", row.a, row.b, !row.shares)
 		}
 		if p := policy.Answerer(row.a, nil); p.Owns(row.b) != row.owns {

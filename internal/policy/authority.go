@@ -1,22 +1,22 @@
 package policy
 
-// Act is the kind of action that a caller requests on a run.
+// Act is the kind of action that a caller requests on a run, for the decision whether the caller may do it.
 type Act uint8
 
 const (
 	// Emit is an event that requests a transition.
 	Emit Act = iota + 1
-	// Write sets artifacts without a transition. It needs the same authority as Emit.
+	// Write sets artifacts without a transition. It needs the same rights as Emit.
 	Write
 	// Complete ends the open turn with its output.
 	Complete
-	// Execute fails or suspends the open turn, or requests its steps.
+	// Execute means that a caller fails or suspends the open turn, or requests its steps.
 	Execute
 	// Fetch reads the open turn to execute it.
 	Fetch
 	// Resolve answers a step.
 	Resolve
-	// Drive sends an input, or pauses, resumes or cancels the run. It needs no turn.
+	// Drive means that a caller sends an input, or pauses, resumes or cancels the run. It needs no turn.
 	Drive
 	// AnswerModel reports the outcome of a model call.
 	AnswerModel
@@ -26,7 +26,7 @@ const (
 	Approve
 )
 
-// Orchestration is the kind of principal that may move a run out of a state (RFC 0005).
+// Orchestration says which callers may choose the event that moves a run out of a state (PromptPack RFC 0005).
 type Orchestration uint8
 
 const (
@@ -34,11 +34,11 @@ const (
 	Internal Orchestration = iota
 	// External means a principal with the scope events:external.
 	External
-	// Hybrid means the holder of the turn or a principal with the scope events:external.
+	// Hybrid means that the holder of the turn, or a principal with the scope events:external, may choose.
 	Hybrid
 )
 
-// Token is the state of the turn token of a request.
+// Token says whether a request has the token of the open turn, another token, or none.
 type Token uint8
 
 const (
@@ -54,18 +54,19 @@ const (
 type Ask struct {
 	Act       Act
 	Principal Principal
-	// Orchestration is the orchestration of the run's current state.
+	// Orchestration is the setting of the run's current state.
 	Orchestration Orchestration
 	Token         Token
 	// Leased means that the run's turns are leased to workers, so that its callers have no valid tokens.
 	Leased bool
-	// HoldsLease means that the request is made under the lease of the turn or the step.
+	// HoldsLease means that the request comes from the worker that has the lease of the turn or the step.
 	HoldsLease bool
 }
 
 // Verdict is the result of [Decide] for an act that is allowed.
 type Verdict struct {
-	// Outside means that the act uses the right to move the run from outside, and not the right of the turn's holder.
+	// Outside means that the caller uses the scope to move the run from outside, and not the right of the turn's
+	// holder.
 	Outside bool
 }
 
@@ -76,16 +77,17 @@ type Denied struct {
 	// Field is the invalid request field. It is "" if the caller does not have the right.
 	Field   string
 	Message string
-	// Scopes are the scopes of which any one would have allowed the act.
+	// Scopes are the scopes that were missing. Each single one of them would have been enough.
 	Scopes Scopes
 }
 
 func (d *Denied) Error() string { return d.Reason + ": " + d.Message }
 
-// Decide allows or refuses an act (semantics §4 "Authority", §9 "Answering").
+// Decide says whether a caller may do an act on a run. It returns a *Denied if not (docs/reference/semantics.md,
+// section 4 "Authority" and section 9 "Answers").
 //
-// Wherever tokens are checked, a token in a request must be valid. Otherwise an executor that has lost its turn could use the right to
-// act from outside instead.
+// Wherever tokens are checked, a token in a request must be valid, except for AnswerModel. Otherwise an executor that has lost its turn
+// could use the right to act from outside instead.
 func Decide(ask Ask) (Verdict, error) {
 	switch ask.Act {
 	case Drive:
@@ -118,7 +120,8 @@ func decideTurn(ask Ask) (Verdict, error) {
 	return Verdict{}, holdsTurn(ask)
 }
 
-// holdsTurn requires the lease if the turn is leased, else the token of the turn.
+// holdsTurn returns an error if the request does not hold the turn: by the lease if the turn is leased, else by the token. With the token,
+// the principal also needs the scope runs:write.
 func holdsTurn(ask Ask) error {
 	switch {
 	case ask.HoldsLease:
@@ -136,7 +139,8 @@ func holdsTurn(ask Ask) error {
 	}
 }
 
-// decideAnswerModel lets an executor that has lost the turn report usage. The machine then uses only the usage in the report.
+// decideAnswerModel lets an executor that has lost its turn still report a model call's usage. In this case the
+// engine uses nothing else of the report.
 func decideAnswerModel(ask Ask) (Verdict, error) {
 	verdict, err := decideTurn(ask)
 	if err != nil && ask.Token == TokenStale && !ask.Leased && ask.Principal.Scopes.Any(RunsWrite|Work) {

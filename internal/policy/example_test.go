@@ -7,8 +7,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/policy"
 )
 
-// A state of orchestration external is left by a principal with the scope, not
-// by whoever drives the run.
+// A principal with the scope events:external moves a run out of a state with orchestration external. The
+// principal that drives the run cannot.
 func ExampleDecide() {
 	for _, p := range []policy.Principal{
 		{Subject: "bot", Scopes: policy.RunsWrite | policy.RunsRead},
@@ -36,10 +36,10 @@ func ExampleScopes() {
 	// true true
 }
 
-// No name, no tool.
+// An allowlist without names allows no tool.
 func ExampleAllowlist() {
 	var none policy.Allowlist
 	some, all := policy.NewAllowlist([]string{"run_tests"}), policy.NewAllowlist([]string{"*"})
-	fmt.Println(none.Admits("run_tests"), some.Admits("run_tests"), some.Admits("rm"), all.Admits("rm"))
+	fmt.Println(none.Allows("run_tests"), some.Allows("run_tests"), some.Allows("rm"), all.Allows("rm"))
 	// Output: false true false true
 }

@@ -5,15 +5,17 @@ type Operation struct {
 	// Name is the full name of the gRPC method. For operations that exist only over HTTP it is "METHOD /path". JSON over HTTP and the HTTP
 	// bindings of A2A use the name of the gRPC method.
 	Name string
-	// Scopes are the scopes of which any one allows the operation. Admin always allows it. If there are none, every authenticated caller may
-	// request it. [Decide] decides whether a scope is sufficient for a given run, state and turn.
+	// Scopes are the scopes that allow the operation. A principal needs one of them. The scope admin always allows
+	// it. If the set is empty, every authenticated caller may request the operation. For an operation on a run,
+	// [Decide] also checks the state and the turn.
 	Scopes Scopes
 	// Public reports whether the operation needs no authentication. For example, probes have no token.
 	Public bool
-	// KeepsScopes means that a stream of the operation ends when its principal loses one of the scopes that it had at the start.
+	// KeepsScopes means that an open stream of the operation ends when its principal loses one of the scopes that it
+	// had at the start.
 	KeepsScopes bool
-	// Changes means that the operation changes stored data. The audit log has a line for each call of it. Of other operations it has only
-	// the refused calls.
+	// Changes means that the operation changes stored data. The audit log has a line for each call of such an
+	// operation. For other operations it has lines only for refused calls.
 	Changes bool
 	// Space selects the namespace of the operation. It is used for callers that are limited to some namespaces.
 	Space Space
@@ -27,7 +29,7 @@ const (
 	SpaceNamed Space = iota
 	// SpaceAll means all namespaces together. A caller that is limited to some namespaces may not request the operation.
 	SpaceAll
-	// SpaceNone means that the answer contains no data of a namespace.
+	// SpaceNone means that the answer contains no data of a namespace, or only public data of the default namespace.
 	SpaceNone
 )
 
@@ -48,7 +50,8 @@ var Operations = []Operation{
 	{Name: "/pawl.v1.RunService/GetRun", Scopes: RunsRead | RunsWrite},
 	{Name: "/pawl.v1.RunService/DiffRuns", Scopes: RunsRead | RunsWrite},
 	{Name: "/pawl.v1.RunService/VerifyRun", Scopes: RunsRead | RunsWrite},
-	// ExportRun returns all blobs of the run, and RunsWrite does not allow GetBlob.
+	// ExportRun needs RunsRead, and not RunsWrite, because it returns all blobs of the run. RunsWrite does not allow
+	// GetBlob.
 	{Name: "/pawl.v1.RunService/ExportRun", Scopes: RunsRead},
 	{Name: "/pawl.v1.RunService/ImportRun", Scopes: PacksWrite, Changes: true},
 	{Name: "/pawl.v1.RunService/EmitEvent", Scopes: RunsWrite | EventsExternal, Changes: true},
@@ -79,7 +82,6 @@ var Operations = []Operation{
 	{Name: "/pawl.v1.RunService/CancelRun", Scopes: RunsWrite, Changes: true},
 	{Name: "/pawl.v1.RunService/DeleteRun", Scopes: RunsDelete, Changes: true},
 	{Name: "/pawl.v1.RunService/EraseRun", Scopes: RunsErase, Changes: true},
-	// Each command in the stream is also checked against the row of its own RPC.
 	{Name: "/pawl.v1.RunService/PutBlob", Scopes: RunsWrite | Work, Changes: true},
 	{Name: "/pawl.v1.RunService/GetBlob", Scopes: RunsRead | Work},
 
@@ -127,12 +129,14 @@ var Operations = []Operation{
 	{Name: "/lf.a2a.v1.A2AService/GetExtendedAgentCard", Scopes: RunsRead | RunsWrite},
 
 	{Name: "GET /metrics", Scopes: RunsRead, Space: SpaceAll},
-	// The page consists of files. It requests all data with the token of its visitor. The agent cards of the default namespace are public,
-	// if it is served, so that agents can be found. Cards of other namespaces are only for callers with access to them.
+	// The web page consists of files and needs no token. It requests all data with the token of its visitor. The
+	// agent cards of the default namespace, if it is served, are public, so that agents can be found. Cards of other
+	// namespaces are only for callers with access to them.
 	{Name: "GET /", Public: true, Space: SpaceNone},
 	{Name: "GET /ui", Public: true, Space: SpaceNone},
 	{Name: "GET /openapi.json", Public: true, Space: SpaceNone},
 	{Name: "GET /healthz", Public: true, Space: SpaceNone},
+	{Name: "GET /readyz", Public: true, Space: SpaceNone},
 	{Name: "GET /.well-known/agent-card.json", Public: true, Space: SpaceNone},
 	{Name: "GET /a2a/PACK/AGENT/.well-known/agent-card.json", Public: true, Space: SpaceNone},
 	{Name: "GET /a2a/NAMESPACE:PACK/AGENT/.well-known/agent-card.json", Scopes: RunsRead | RunsWrite},

@@ -12,8 +12,8 @@ const AnonymousName = "anonymous"
 type Proof uint8
 
 const (
-	// Recorded means that the name was not authenticated now. It comes from the store or the operator's configuration, or it is a name of
-	// the sidecar itself.
+	// Recorded means that the name was not authenticated in this call. It comes from the store or the operator's
+	// configuration, or it is a name of the sidecar itself.
 	Recorded Proof = iota
 	// Unauthenticated means that authentication is off, so every caller has the same name.
 	Unauthenticated
@@ -36,8 +36,8 @@ const (
 type Identity struct {
 	// Subject is the principal that made the statement.
 	Subject string
-	// Chain are the principals that passed the statement on. The first is the caller of this sidecar. If it is nil, the subject itself is
-	// the caller.
+	// Chain are the principals that passed the request on for the subject. The first is the caller of this sidecar.
+	// If it is nil, the subject itself is the caller.
 	Chain []string
 }
 
@@ -66,7 +66,7 @@ func (i Identity) String() string {
 	return strings.Join(i.Chain, chainMark) + chainMark + i.Subject
 }
 
-// Parts returns the names in the identity, the caller's name first.
+// Parts returns the names in the identity. The name of the sidecar's caller comes first.
 func (i Identity) Parts() []string { return append(slices.Clone(i.Chain), i.Subject) }
 
 // Speaker returns the principal that called the sidecar and was authenticated.
@@ -77,17 +77,18 @@ func (i Identity) Speaker() string {
 	return i.Subject
 }
 
-// Shares reports whether one principal is part of both identities, as the subject or in the chain.
-func (i Identity) Shares(other Identity) bool {
+// SharesPrincipal reports whether some principal is part of both identities, as the subject or in the chain.
+func (i Identity) SharesPrincipal(other Identity) bool {
 	mine := i.Parts()
 	return slices.ContainsFunc(other.Parts(), func(part string) bool { return slices.Contains(mine, part) })
 }
 
-// Principal is a caller, or the author of a statement that a caller passes on, with its scopes.
+// Principal is the author of a request, with its scopes. It is the caller, or a principal from which the caller
+// passes the request on.
 type Principal struct {
-	// Subject is the author of the statement. It is also the caller if Chain is empty.
+	// Subject is the author of the request. It is also the caller if Chain is empty.
 	Subject string
-	// Chain are the principals that passed the statement on; see [Identity].
+	// Chain are the principals that passed the request on; see [Identity].
 	Chain  []string
 	Scopes Scopes
 	// Namespaces are the only namespaces that exist for the principal. Its calls that name no namespace use the first of them. If it is nil,
@@ -106,20 +107,20 @@ func (p Principal) Name() string { return p.Identity().String() }
 // Speaker returns the principal that called the sidecar. Quotas are charged to it.
 func (p Principal) Speaker() string { return p.Identity().Speaker() }
 
-// Owns reports whether a stored owner is exactly this principal: the same subject through the same chain. A principal with a chain does
-// not own what the principals in its chain own.
+// Owns reports whether the owner in a stored row is exactly this principal: the same subject through the same chain.
+// A principal with a chain does not own what the principals in its chain own.
 func (p Principal) Owns(stored string) bool {
 	owner := IdentityOf(stored)
 	return owner.Subject == p.Subject && slices.Equal(owner.Chain, p.Chain)
 }
 
-// Own reports whether the principal is the sidecar itself, as a caller of its own services.
+// Own reports whether the principal is the sidecar itself, when it calls its own services.
 func (p Principal) Own() bool { return p.Proof == BySidecar }
 
 // Bound reports whether the principal is limited to some namespaces.
 func (p Principal) Bound() bool { return p.Namespaces != nil }
 
-// In reports whether a namespace exists for the principal.
+// In reports whether a principal may use a namespace.
 func (p Principal) In(namespace string) bool {
 	return !p.Bound() || slices.Contains(p.Namespaces, namespace)
 }
@@ -137,8 +138,8 @@ func (p Principal) MaySeeRuns() bool {
 	return p.Scopes.Any(RunsRead | RunsWrite | EventsExternal | RunsDelete | RunsErase | BudgetsWrite | StepsApprove)
 }
 
-// Names of the sidecar itself, which no caller may have. They are used for internal inputs and delegations, for actions at start and for
-// metrics, for readers of agent cards, and for the retention rules.
+// These are names of the sidecar itself, which no caller may have. They are used for internal inputs and delegations,
+// for actions at start and for metrics, for readers of agent cards, and for the retention rules.
 const (
 	OwnName       = "pawl"
 	SidecarName   = "sidecar"
@@ -146,7 +147,7 @@ const (
 	RetentionName = "retention"
 )
 
-// Reserved returns the names of the sidecar itself, which no caller may have.
+// Reserved returns the names that no authenticated caller may have: those of the sidecar itself, and [AnonymousName].
 func Reserved() []string {
 	return []string{AnonymousName, OwnName, SidecarName, CardsName, RetentionName}
 }
@@ -158,7 +159,8 @@ func Anonymous() Principal {
 	return Principal{Subject: AnonymousName, Scopes: AnonymousScopes, Proof: Unauthenticated}
 }
 
-// Answerer returns the principal that gave a stored answer, from its name and the names of its scopes. Unknown scope names are ignored.
+// Answerer returns the principal that gave a stored answer to an agent's question. It is made from the stored name
+// and names of scopes. Unknown scope names are ignored.
 func Answerer(stored string, scopes []string) Principal {
 	by := IdentityOf(stored)
 	p := Principal{Subject: by.Subject, Chain: by.Chain}
@@ -169,9 +171,10 @@ func Answerer(stored string, scopes []string) Principal {
 	return p
 }
 
-// Behalf returns the principal for a statement that p passes on for another principal, from a sidecar that authenticated that principal.
-// p needs the scope AnswerFor. The result has only the scopes that both have, and p is the first part of its name.
-func (p Principal) Behalf(of Principal) (Principal, error) {
+// OnBehalfOf returns the principal for a request that p passes on for another principal, which another sidecar
+// authenticated. p needs the scope AnswerFor. The result has only the scopes that both have, and p is the first part
+// of its name.
+func (p Principal) OnBehalfOf(of Principal) (Principal, error) {
 	if !p.Scopes.Has(AnswerFor) {
 		return Principal{}, &Denied{
 			Reason: "SCOPE_MISSING", Field: "answerer", Scopes: AnswerFor,
@@ -185,8 +188,8 @@ func (p Principal) Behalf(of Principal) (Principal, error) {
 	}, nil
 }
 
-// Wire is a principal in the form that is sent to another node of a cluster, which may have another version. Names are in their stored
-// form. Own is sent in addition to the proof, because older nodes do not send the proof.
+// Wire is a principal in the form that is sent to another node of a cluster. The other node may have another version.
+// Names are in their stored form. Own is sent in addition to the proof, because older nodes do not send the proof.
 type Wire struct {
 	Name       string   `json:"Name"`
 	Scopes     Scopes   `json:"Scopes"`
@@ -208,4 +211,90 @@ func (w Wire) Principal() Principal {
 		p.Proof = BySidecar
 	}
 	return p
+}
+
+// Scopes is a set of rights.
+type Scopes uint16
+
+const (
+	// PacksWrite validates and registers packs.
+	PacksWrite Scopes = 1 << iota
+	// RunsWrite starts runs and sends them inputs and commands.
+	RunsWrite
+	// RunsRead reads packs, runs and records.
+	RunsRead
+	// EventsExternal allows a caller without the turn's token to move a run out of a state, if the state's
+	// orchestration is external or hybrid.
+	EventsExternal
+	// Work executes turns and steps as a worker.
+	Work
+	// Admin allows everything. Only Admin can start a workflow in the middle and answer any step.
+	Admin
+	// RunsDelete deletes runs that have ended.
+	RunsDelete
+	// ValuesSensitive allows a principal to read values that a pack marks as sensitive; by itself it allows no
+	// operation.
+	ValuesSensitive
+	// StoreRead reads the whole store at once: backups, proofs, statistics.
+	StoreRead
+	// RunsErase erases the values of runs that have ended.
+	RunsErase
+	// BudgetsWrite raises the budgets of runs.
+	BudgetsWrite
+	// StepsApprove decides about held calls.
+	StepsApprove
+	// AnswerFor allows a caller to pass on answers in the names of other principals, which may be unknown here; by
+	// itself it allows no operation.
+	AnswerFor
+)
+
+const (
+	// AllScopes is every right.
+	AllScopes = PacksWrite | RunsWrite | RunsRead | EventsExternal | Work | Admin | RunsDelete | ValuesSensitive | StoreRead | RunsErase | BudgetsWrite | StepsApprove | AnswerFor
+	// AnonymousScopes are the scopes of every caller while authentication is off.
+	AnonymousScopes = AllScopes &^ Admin
+)
+
+// scopeNames are the names of the scopes, in the order of the bits.
+var scopeNames = []string{"packs:write", "runs:write", "runs:read", "events:external", "work", "admin", "runs:delete", "values:sensitive", "store:read", "runs:erase", "budgets:write", "steps:approve", "tasks:answer-for"}
+
+// Has reports whether all scopes of want are in the set. Admin includes every scope.
+func (s Scopes) Has(want Scopes) bool { return s&Admin != 0 || s&want == want }
+
+// Any reports whether at least one scope of want is in the set. Admin includes every scope.
+func (s Scopes) Any(want Scopes) bool { return s&(want|Admin) != 0 }
+
+// Names lists the scopes of the set.
+func (s Scopes) Names() []string {
+	var names []string
+	for i, name := range scopeNames {
+		if s&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Bounded returns the scopes that are in both sets. Admin includes every scope.
+func (s Scopes) Bounded(by Scopes) Scopes {
+	switch {
+	case by&Admin != 0:
+		return s
+	case s&Admin != 0:
+		return by
+	}
+	return s & by
+}
+
+// String joins the names with spaces.
+func (s Scopes) String() string { return strings.Join(s.Names(), " ") }
+
+// ScopeByName returns the scope with this name, for example "runs:read".
+func ScopeByName(name string) (Scopes, bool) {
+	for i, known := range scopeNames {
+		if known == name {
+			return 1 << i, true
+		}
+	}
+	return 0, false
 }

@@ -1,4 +1,4 @@
-// Package prompt renders the templates of a pack (RFC 0003).
+// Package prompt renders the templates of a pack (PromptPack RFC 0003).
 //
 // A placeholder is two braces around a path, "{{name}}", with spaces and tabs allowed inside. A path is an
 // identifier followed by ".identifier" and "[n]" parts. Two namespaces are reserved: "{{artifacts.NAME}}" and

@@ -15,15 +15,15 @@ const MaxDepth = 8
 // DefaultMaxBytes bounds a rendered template, in bytes, if Scope.MaxBytes is 0.
 const DefaultMaxBytes = 4 << 20
 
-// Errors of [Render]. They are wrapped with the name of the fragment.
+// These are the errors of [Render]. All except ErrTooLarge name the fragment.
 var (
-	// ErrNoFragment means that a template names a fragment that the pack does not have.
+	// ErrNoFragment means that a template names a fragment that the pack does not have, or a member of a fragment.
 	ErrNoFragment = errors.New("the fragment does not exist")
 	// ErrCycle means that a fragment contains itself.
 	ErrCycle = errors.New("the fragment contains itself")
 	// ErrDepth means that fragments are nested deeper than MaxDepth.
 	ErrDepth = fmt.Errorf("fragments nest more than %d deep", MaxDepth)
-	// ErrTooLarge means that the result would exceed Scope.MaxBytes.
+	// ErrTooLarge means that the result would exceed Scope.MaxBytes, or that rendering it expands more placeholders than this number.
 	ErrTooLarge = errors.New("the rendered text is too large")
 )
 
@@ -41,8 +41,9 @@ type Scope struct {
 	MaxBytes int
 }
 
-// Render parses and renders a template. Strings are inserted unchanged, numbers and booleans as JSON, objects and arrays as compact JSON,
-// null and missing values as empty text. Errors: the errors above, which are only about fragments and size.
+// Render parses and renders a template. Strings are inserted unchanged, numbers and booleans as JSON, objects and
+// arrays as compact JSON, null and missing values as empty text. Errors: [ErrNoFragment], [ErrCycle], [ErrDepth],
+// [ErrTooLarge].
 func Render(src string, scope Scope) (string, error) {
 	return Parse(src).Render(scope)
 }
@@ -63,11 +64,11 @@ type renderer struct {
 	scope Scope
 	out   strings.Builder
 	limit int
-	// open are the fragments that are being expanded, the outermost first.
+	// open are the names of the fragments that are being expanded, the outermost first.
 	open []string
 	// parsed are the fragments that were parsed so far. Each is parsed only once.
 	parsed map[string]*Template
-	// steps counts the work. It bounds the work of fragments that multiply without making output.
+	// steps counts the work. It is bounded, because nested fragments can multiply the work without any output.
 	steps int
 }
 

@@ -159,8 +159,8 @@ func TestRefs(t *testing.T) {
 	}
 }
 
-// TestValuesGoInVerbatim: whatever a value holds, the result is the template
-// with the value in the place of the placeholder.
+// TestValuesGoInVerbatim: for any value, the result is the template with the value in the place of the
+// placeholder.
 func TestValuesGoInVerbatim(t *testing.T) {
 	t.Parallel()
 	piece := rapid.SampledFrom([]string{"{{v}}", "{{ secret }}", "{{fragments.f}}", "{{", "}}", "{", "}", "v", " ", "é", "\x00", "{{artifacts.a}}"})

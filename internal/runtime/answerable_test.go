@@ -16,13 +16,13 @@ import (
 	"github.com/pawl-dev/pawl/test/testkit"
 )
 
-// lateStore shows what it has stored a while before it says so, as a disk does
-// whose group is answered batch by batch.
+// lateStore shows what it has stored some time before it acknowledges it, as a disk does that acknowledges the
+// batches of a group one after the other.
 type lateStore struct {
 	*testkit.Store
 	mu sync.Mutex
-	// late, if set, is told of each batch or registration that is stored, and ended by
-	// the test.
+	// late, if set, receives a channel for each batch or registration that is stored. The store acknowledges
+	// it when the test closes this channel.
 	late chan chan struct{}
 }
 
@@ -49,7 +49,7 @@ func (s *lateStore) PutPack(ctx context.Context, ns uint32, put machine.PackPut)
 	return row, err
 }
 
-// hold makes answers late from now on, or ends that.
+// hold makes the store acknowledge late from now on. If late is nil, it ends that.
 func (s *lateStore) hold(late chan chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,8 +65,8 @@ func lateRig(t *testing.T) (*rig, *lateStore) {
 	return r, late
 }
 
-// TestWhatIsShownIsAnswerable: whoever was shown a record gets an answer to every
-// question about it, although its commit is not acknowledged yet.
+// TestWhatIsShownIsAnswerable: a reader that was shown a record gets an answer to every question about it,
+// although the commit of the record is not acknowledged yet.
 func TestWhatIsShownIsAnswerable(t *testing.T) {
 	t.Parallel()
 	r, store := lateRig(t)
@@ -135,8 +135,8 @@ func TestWhatIsShownIsAnswerable(t *testing.T) {
 	}
 }
 
-// TestAPackThatIsListedIsMeant: whoever sees a new version in the store starts it by
-// the bare id, although its registration is not answered yet.
+// TestAPackThatIsListedIsMeant: once the store has a new version, a start by the bare id uses it, although its
+// registration is not acknowledged yet.
 func TestAPackThatIsListedIsMeant(t *testing.T) {
 	t.Parallel()
 	r, store := lateRig(t)

@@ -10,7 +10,6 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/streams"
-	"github.com/pawl-dev/pawl/internal/services"
 )
 
 // nullStore commits at once and keeps nothing but heads: what is measured above
@@ -31,7 +30,7 @@ func benchRig(b *testing.B) *rig {
 	b.Helper()
 	r := newRig(b)
 	r.cfg.Store = &nullStore{Store: r.store, failed: make(chan struct{})}
-	r.cfg.Clock, r.cfg.IDs = services.SystemClock{}, services.NewSystemIDs()
+	r.cfg.Clock, r.cfg.IDs = runtime.SystemClock{}, runtime.NewSystemIDs()
 	r.cfg.Limits.MaxTransitions = 1 << 40
 	r.open()
 	return r

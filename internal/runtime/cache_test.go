@@ -17,7 +17,7 @@ func TestCacheKeepsToItsBytes(t *testing.T) {
 		runs = append(runs, r.start(fmt.Sprint("s", i)))
 	}
 	slots, bytes := r.Cached()
-	// One run of each of the 64 shards may stay whatever its size.
+	// One run of each of the 64 shards may stay, even if it is large.
 	if bytes > limit+64*2000 || slots == 0 || slots >= len(runs) {
 		t.Fatalf("%d runs in %d bytes are cached", slots, bytes)
 	}
@@ -25,7 +25,7 @@ func TestCacheKeepsToItsBytes(t *testing.T) {
 	if r.CachedState(0, newest.RunID) == nil {
 		t.Fatal("the newest run is not cached")
 	}
-	// Evicted or not, every run goes on, its token still good.
+	// Every run goes on, evicted or not, and its token is still valid.
 	for _, run := range runs {
 		if got := r.emit(run.RunID, "Again", "e1", run.Turn.Token); got.State.Transitions != 2 {
 			t.Fatalf("run %s made %d transitions", run.RunID, got.State.Transitions)

@@ -1,6 +1,6 @@
 // Package runtime executes inputs of runs. Each input waits in the queue of its run. Then the engine
-// stamps the input, the pure machine decides about it, the store commits the result, and the observers
-// receive the commit. apply.go describes these phases.
+// adds the data from outside, package rules decides what the input does, the store commits the result,
+// and the observers receive the commit. apply.go describes these phases.
 //
 // Owns: each run's queue and cached state, turn tokens, timers, and the limiter of inputs in flight.
 //

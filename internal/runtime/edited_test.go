@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// TestWhoAsksAndUndoesIsToldWhatWentOut: of a call that a person edited, the tool that is asked
-// whether it happened, and the one that undoes it, are told the arguments that went out.
+// TestWhoAsksAndUndoesIsToldWhatWentOut: a person edits the arguments of a call. The tool that answers
+// whether the call happened and the tool that compensates it both receive the edited arguments.
 func TestWhoAsksAndUndoesIsToldWhatWentOut(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -10,11 +10,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// refundPack has one tool, of which there is one effect for each order.
+// refundPack has one tool, which may have one effect for each order.
 var refundPack = strings.NewReplacer(`"id": "loop"`, `"id": "refunds"`, `"x_pawl": {`, `"x_pawl": {"tools": {"run_tests": {"dedupe": ["path"]}},`).Replace(loopPack)
 
-// TestOneEffectPerBusinessKey: of many runs that ask for the same thing at once one gets its
-// step, and all others are told which and, once there is one, its answer.
+// TestOneEffectPerBusinessKey: if many runs ask for the same effect at once, one run gets the step.
+// All others receive a denial that names this step and, after the step is answered, also its answer.
 func TestOneEffectPerBusinessKey(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -84,9 +84,9 @@ func TestOneEffectPerBusinessKey(t *testing.T) {
 	}
 }
 
-// TestASensitiveAnswerStaysWithItsPack: who asks for an effect that a run of another pack has
-// had is told its answer only where that pack calls nothing sensitive: the refusal is a record
-// of the other run, under the rules of its pack.
+// TestASensitiveAnswerStaysWithItsPack: a run asks for an effect that a run of another pack has
+// had. It receives the answer only if the pack of the first run declares no sensitive values,
+// because the denial becomes a record of the second run, under the rules of the second pack.
 func TestASensitiveAnswerStaysWithItsPack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -129,7 +129,7 @@ func TestASensitiveAnswerStaysWithItsPack(t *testing.T) {
 	}
 }
 
-// refund begins a run of refundPack.
+// refund starts a run of refundPack.
 func (r *rig) refund(id string) runtime.Answer {
 	r.t.Helper()
 	req := startRequest(id)
@@ -149,8 +149,9 @@ func (r *rig) ask(run, token, key, payload string) runtime.StepAnswer {
 	return answer.Steps[0]
 }
 
-// TestARefusalIsWordedOnce: a repeated execution of a turn whose effect another step has is told
-// what it was told before, though that step has an answer by now: the transcript says so, too.
+// TestARefusalIsWordedOnce: a turn is executed again and asks again for an effect that another step
+// has. It receives the same denial as before, which is also the one in the transcript, although the
+// other step has an answer by now.
 func TestARefusalIsWordedOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -181,9 +182,9 @@ func TestARefusalIsWordedOnce(t *testing.T) {
 	}
 }
 
-// TestARefusedEffectStaysRefused: a repeated execution of a turn that asks for an effect under the
-// same key is told what it was told before, though nobody has the business key any more. It did
-// something else instead, perhaps, and that is on record.
+// TestARefusedEffectStaysRefused: a turn is executed again and asks for an effect under the same
+// key. It receives the same denial as before, although no step holds the business key any more. The
+// first execution may have done something else instead, and the journal has that.
 func TestARefusedEffectStaysRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

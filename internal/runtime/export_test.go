@@ -30,5 +30,5 @@ func (e *Engine) Cached() (slots int, bytes int64) {
 
 // CachedState is a run's state in the cache, or nil.
 func (e *Engine) CachedState(ns uint32, run string) *machine.State {
-	return e.runTable.cached(RunKey{Namespace: ns, ID: run})
+	return e.runTable.cachedState(RunKey{Namespace: ns, ID: run})
 }

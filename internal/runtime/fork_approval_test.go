@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/timetravel"
 )
 
-// TestForkBehindAnApproval: a copy of what was approved, or one that begins behind a
-// state that is moved from outside, takes the right to approve.
+// TestForkBehindAnApproval: a fork that begins behind a state that is moved from outside
+// needs the right to approve.
 func TestForkBehindAnApproval(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -57,8 +57,8 @@ func TestForkBehindAnApproval(t *testing.T) {
 	}
 }
 
-// TestForkOfARunThatBeganInTheMiddle: where only an admin may begin, a copy with other
-// values is not for everybody who may start runs.
+// TestForkOfARunThatBeganInTheMiddle: a run began in a state in which only an admin may start runs.
+// A principal that may only start runs cannot fork it with other values.
 func TestForkOfARunThatBeganInTheMiddle(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -9,12 +9,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// asked is a run whose caller asked for a call under an id, and did not read the answer.
+// asked is a run whose caller requested steps under an id and did not read the answer.
 type asked struct {
 	*rig
 	run, token string
 	first      runtime.Answer
-	// newToken: its requests are counted from 1.
+	// newToken says that the run has a new token, whose requests are counted from 1.
 	newToken bool
 }
 
@@ -25,7 +25,7 @@ func (r *asked) again() (runtime.Answer, error) {
 	})
 }
 
-// do makes an input that is taken.
+// do applies a command, which must be accepted.
 func (r *asked) do(c machine.Command) {
 	r.t.Helper()
 	if _, err := r.Apply(context.Background(), runtime.Request{RunRef: ref(r.run, everyone), Command: c}); err != nil {
@@ -43,8 +43,8 @@ func (r *asked) fresh() runtime.TurnView {
 	return view
 }
 
-// TestARepeatedRequestGivesOutNothingOld: whoever repeats RequestStep under its id hears of the same steps,
-// as they are now. A call that would not be given out now is not given out by the repeat.
+// TestARepeatedRequestGivesOutNothingOld: a caller that repeats RequestStep under its id receives the same
+// steps, with their present status. The repeat does not give out a call that a new request would not give out.
 func TestARepeatedRequestGivesOutNothingOld(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -98,7 +98,7 @@ func askedOnce(t *testing.T, held bool) *asked {
 	return r
 }
 
-// repeats asks as the first time, over a restart too.
+// repeats makes the first request again and checks its answer.
 func (r *asked) repeats(want machine.StepStatus, reason string, held bool) {
 	r.t.Helper()
 	before, commits := r.view(r.run).State, r.store.Commits()
@@ -133,7 +133,7 @@ func (r *asked) decide(v machine.Verdict) {
 	}
 }
 
-// failed ends the attempt that asked.
+// failed fails the attempt that made the request.
 func (r *asked) failed() {
 	r.t.Helper()
 	_, err := r.FailTurn(context.Background(), runtime.FailRequest{

@@ -10,7 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/query"
 )
 
-// TestUnknownNamespaceNamesTheOthers: who mistypes one is told which there are.
+// TestUnknownNamespaceNamesTheOthers: a caller that names an unknown namespace receives the
+// list of the existing ones.
 func TestUnknownNamespaceNamesTheOthers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

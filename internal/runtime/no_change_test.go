@@ -9,10 +9,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// keptCase is one call with an id that is answered without an effect, and what makes
-// the same call effective, or refused, later.
+// keptCase is one call with an id that is answered without an effect, and a change after which the
+// same call would have an effect or would be refused.
 type keptCase struct {
-	// before is whatever makes the call be without effect.
+	// before makes an input after which the call has no effect.
 	before func(*keptRig)
 	call   func(*keptRig) (runtime.Answer, error)
 	// after changes what the call would do.
@@ -74,8 +74,7 @@ func (r *keptRig) leave() {
 	r.emit(r.run, "Again", "", turn.Token)
 }
 
-// kept has every call that takes an id; one whose every answer is an effect of its own
-// is nil.
+// kept has every call that takes an id. It is nil for a call whose every answer is an effect of its own.
 var kept = map[string]*keptCase{
 	"StartRun": nil, "ForkRun": nil, "EmitEvent": nil, "SendInput": nil, "SetArtifacts": nil,
 	"CompleteTurn": nil, "WriteOutput": nil, "CancelRun": nil,
@@ -117,8 +116,8 @@ var kept = map[string]*keptCase{
 	},
 }
 
-// TestAnsweredIDsAreKept: what was answered once is answered the same for ever, also if
-// it changed nothing then and would change something now; over a restart, too.
+// TestAnsweredIDsAreKept: a call that was answered once is answered the same for ever, also after a
+// restart. This holds even if the call changed nothing then and would change something now.
 func TestAnsweredIDsAreKept(t *testing.T) {
 	t.Parallel()
 	for kind := machine.CmdStart; kind <= machine.CmdWriteOutput; kind++ {
@@ -161,9 +160,9 @@ func TestAnsweredIDsAreKept(t *testing.T) {
 	}
 }
 
-// TestTheSecondOfTwoDeciders hears who was first, whatever right, token or lease it
-// lacks: it is told who decided, not how to try again. Who may not see the run hears of
-// nothing.
+// TestTheSecondOfTwoDeciders: if two callers decide, the error to the second one names the record
+// of the first decision, even if the second one lacks a right, a token or a lease. The error does
+// not ask it to try again. A caller that may not see the run receives RUN_NOT_FOUND.
 func TestTheSecondOfTwoDeciders(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/query"
 )
 
-// TestOrderOfChecks proves section 4: a request that violates check n and all
-// later ones is told of n.
+// TestOrderOfChecks proves section 4: a request that violates check n and all later ones
+// receives the error of check n.
 func TestOrderOfChecks(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -132,7 +132,8 @@ func TestRepeatsAreAnsweredForEver(t *testing.T) {
 	}
 }
 
-// sameAnswer compares all but token and duplicate. Steps that were asked for are told as they are now.
+// sameAnswer compares everything except the token and Duplicate. Requested steps may have another
+// status, because a repeat returns their present one.
 func sameAnswer(t *testing.T, what string, first, again runtime.Answer) {
 	t.Helper()
 	if len(first.Steps) > 0 {
@@ -202,8 +203,8 @@ func TestOtherBodyIsRefused(t *testing.T) {
 	wantReason(t, complete("b"), "TURN_TOKEN_STALE")
 }
 
-// TestStartSurvivesAMovedDefault: the first answer stands whatever the
-// reference means now, even nothing.
+// TestStartSurvivesAMovedDefault: request ids belong to a namespace. A start with the same id in
+// another namespace looks for its pack there, and starts another run.
 func TestStartSurvivesAMovedDefault(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -63,8 +63,8 @@ func TestPacks(t *testing.T) {
 	}
 }
 
-// TestARunKeepsItsDigest: an edited pack under the same name never changes a
-// run that is under way, nor after a restart.
+// TestARunKeepsItsDigest: an edited pack under the same name never changes a run that is in
+// progress, nor does a restart.
 func TestARunKeepsItsDigest(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -116,8 +116,8 @@ func TestRefusedPacks(t *testing.T) {
 	}
 }
 
-// TestRequireBounded: the caller or the operator may refuse loops that nothing of the
-// pack bounds; a wall time bounds no loop.
+// TestRequireBounded: the caller or the operator may refuse packs with loops that have no bound of
+// their own. A wall time is no bound of a loop.
 func TestRequireBounded(t *testing.T) {
 	t.Parallel()
 	bounded := strings.Replace(loopPack, `"budget": {`, `"budget": {"max_total_visits": 9, `, 1)
@@ -138,12 +138,13 @@ func TestRequireBounded(t *testing.T) {
 		if err := register(loopPack, false); (err != nil) != operator {
 			t.Errorf("not asked for, operator %v: %v", operator, err)
 		}
-		// What was registered before the operator asked is still run.
+		// A pack that was registered before the operator's setting can still be run.
 		r.start("s1")
 	}
 }
 
-// TestOperatorsWallTime: a default where nobody says, a ceiling whoever says.
+// TestOperatorsWallTime: the operator's default applies if neither the pack nor the starter sets a
+// wall time. The operator's maximum always applies.
 func TestOperatorsWallTime(t *testing.T) {
 	t.Parallel()
 	silent := strings.Replace(loopPack, `"budget": {"max_wall_time_sec": 3600},`, "", 1)

@@ -1,8 +1,11 @@
 package runtime
 
 import (
+	"context"
 	"hash/maphash"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/packcache"
@@ -11,20 +14,18 @@ import (
 // RunKey identifies a run in this process.
 type RunKey = machine.RunKey
 
-// runShards is the number of shards. It is a power of two, so that the low bits of a hash select a
+// runShards is the number of shards of a runTable. It is a power of two, so that the low bits of a hash select a
 // shard.
 const runShards = 64
 
-// runTable holds the queue of inputs and the cached state of each run. It assumes that this process
-// owns every run of the store, so that there is no other queue for a run. No other code in this package
-// depends on this assumption: [runTable.acquire] is the place where a run of another owner would be
-// rejected. An entry exists while an input holds or waits for the execution slot of the run, or while the state
-// of the run is cached. cache.LRU is not used, because entries in use must not be evicted and do not
-// count in the size of the cache.
+// runTable contains the queue of inputs and the cached state of each run. It assumes that this process owns every
+// run of the store, so that there is no other queue for a run. Only [runTable.acquire] would have to change for
+// runs of other owners. An entry exists while an input holds or waits for the execution slot of the run, or while
+// the state of the run is cached. A cache.LRU cannot be used, because it could evict entries that are in use.
 //
-// Locks and order: each shard has a mutex, which is held for a few instructions and never during a
-// wait. The execution slot of a run is not a mutex. One goroutine at a time holds the slot, in the order
-// of the calls of acquire, and keeps it for the duration of a commit.
+// Locks: each shard has a mutex, which is held for a few instructions and never during a wait. The execution slot
+// of a run is not a mutex. One input at a time has the slot, in the order of the calls of acquire, and keeps it
+// for the duration of its commit.
 type runTable struct {
 	seed   maphash.Seed
 	shards [runShards]runShard
@@ -33,8 +34,8 @@ type runTable struct {
 type runShard struct {
 	mu      sync.Mutex
 	entries map[RunKey]*runEntry
-	// lru is the sentinel of a ring of the idle entries, the newest first. bytes is the size of their
-	// states. limit is the shard's share of the cache.
+	// lru is the sentinel of a ring of the unused entries, the newest first. bytes is the size of their states,
+	// and limit the largest size that the shard may cache.
 	lru    runEntry
 	bytes  int64
 	limit  int64
@@ -42,25 +43,25 @@ type runShard struct {
 	tokens tokenTable
 }
 
-// runEntry holds the queue and the cached state of one run. The mutex of the shard guards all fields.
+// runEntry contains the queue and the cached state of one run. The mutex of the shard guards all fields.
 type runEntry struct {
 	key RunKey
 	// busy reports whether an input holds the execution slot.
 	busy bool
-	// commitInFlight reports whether a commit of the run is in progress. Then the store may already
-	// contain and return a newer state than the cached one.
-	commitInFlight bool
-	first, last    *waiter
-	waiting        int
-	state          *machine.State
-	program        *packcache.Program
-	bytes          int64
-	newer, older   *runEntry
+	// commitInFlight reports whether a commit of the run is in progress. If so, the store may already return a
+	// newer state than the cached one.
+	commitInFlight          bool
+	firstWaiter, lastWaiter *waiter
+	waiting                 int
+	state                   *machine.State
+	program                 *packcache.Program
+	bytes                   int64
+	newer, older            *runEntry
 }
 
 // waiter is one input that waits for the execution slot of its run.
 type waiter struct {
-	// granted receives one value when the waiter has the slot.
+	// granted receives one value when the input gets the execution slot.
 	granted chan struct{}
 	next    *waiter
 }
@@ -84,8 +85,9 @@ func (s *runTable) shard(key RunKey) *runShard {
 	return &s.shards[maphash.String(s.seed, key.ID)&(runShards-1)]
 }
 
-// acquire requests the run's execution slot. If the returned waiter is nil, the caller has the slot. Otherwise it
-// has the slot when the waiter is granted. The caller must free every slot with release.
+// acquire requests the execution slot of a run. If the returned waiter is nil, the caller has the slot. Otherwise
+// the caller has it after the waiter's channel granted has received a value. The caller must free every slot with
+// release.
 func (s *runTable) acquire(key RunKey) (*runEntry, *waiter, error) {
 	shard := s.shard(key)
 	shard.mu.Lock()
@@ -109,7 +111,7 @@ func (s *runTable) acquire(key RunKey) (*runEntry, *waiter, error) {
 	return entry, w, nil
 }
 
-// acquireWait acquires the run's execution slot. It waits without a time limit.
+// acquireWait acquires the execution slot of a run and waits for it without a time limit.
 func (s *runTable) acquireWait(key RunKey) (*runEntry, error) {
 	entry, w, err := s.acquire(key)
 	if w != nil {
@@ -119,8 +121,8 @@ func (s *runTable) acquireWait(key RunKey) (*runEntry, error) {
 	return entry, err
 }
 
-// release frees the execution slot of an entry. state replaces the cached state; if it is nil, the cached state is
-// removed. If another input waits, it gets the slot.
+// release frees the execution slot of a run and gives it to the next waiting input. state replaces the cached
+// state. If it is nil, the cached state is removed. The state of an ended run is removed, too, if no input waits.
 func (s *runTable) release(entry *runEntry, state *machine.State, prog *packcache.Program) {
 	shard := s.shard(entry.key)
 	shard.mu.Lock()
@@ -140,16 +142,17 @@ func (s *runTable) release(entry *runEntry, state *machine.State, prog *packcach
 	shard.evict()
 }
 
-// committing marks the start of a commit. The caller holds the execution slot of the entry. Until the outcome of
-// the commit is known, only the store knows which state is the newest readable one.
-func (s *runTable) committing(entry *runEntry) {
+// beginCommit marks the start of a commit of the run. The caller has the run's execution slot. Until the outcome of
+// the commit is known, readers must ask the store for the newest state.
+func (s *runTable) beginCommit(entry *runEntry) {
 	shard := s.shard(entry.key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	entry.commitInFlight = true
 }
 
-// committed publishes the stored state. It must be called before the slot is released.
+// committed publishes the state that was stored as the newest one. It must be called before the execution slot is
+// released.
 func (s *runTable) committed(entry *runEntry, state *machine.State) {
 	shard := s.shard(entry.key)
 	shard.mu.Lock()
@@ -157,9 +160,9 @@ func (s *runTable) committed(entry *runEntry, state *machine.State) {
 	entry.state, entry.commitInFlight = state, false
 }
 
-// cached returns the cached state of a run, or nil. The state is never older than the last answer to a
-// caller, nor older than a record that the store has returned.
-func (s *runTable) cached(key RunKey) *machine.State {
+// cachedState returns the cached state of a run, or nil. The state is never older than an answer that a caller has
+// received or a record that the store has returned.
+func (s *runTable) cachedState(key RunKey) *machine.State {
 	shard := s.shard(key)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
@@ -171,29 +174,29 @@ func (s *runTable) cached(key RunKey) *machine.State {
 
 func (entry *runEntry) push(w *waiter) {
 	w.next = nil
-	if entry.last == nil {
-		entry.first = w
+	if entry.lastWaiter == nil {
+		entry.firstWaiter = w
 	} else {
-		entry.last.next = w
+		entry.lastWaiter.next = w
 	}
-	entry.last = w
+	entry.lastWaiter = w
 	entry.waiting++
 }
 
 func (entry *runEntry) pop() *waiter {
-	w := entry.first
+	w := entry.firstWaiter
 	if w == nil {
 		return nil
 	}
-	entry.first = w.next
-	if entry.first == nil {
-		entry.last = nil
+	entry.firstWaiter = w.next
+	if entry.firstWaiter == nil {
+		entry.lastWaiter = nil
 	}
 	entry.waiting--
 	return w
 }
 
-// link makes an idle entry the newest entry of the ring.
+// link adds an unused entry to the ring as its newest entry.
 func (sh *runShard) link(entry *runEntry) {
 	entry.older, entry.newer = sh.lru.older, &sh.lru
 	entry.older.newer, sh.lru.older = entry, entry
@@ -206,11 +209,11 @@ func (sh *runShard) unlink(entry *runEntry) {
 	sh.bytes -= entry.bytes
 }
 
-// evict drops the oldest idle entries until the shard is within its share of the cache. It always keeps
-// one entry, so that a run that is larger than the share does not have to be loaded for each input.
+// evict removes the oldest unused entries until the shard is within its limit. It always keeps one entry, so that
+// a run that is larger than the limit is not loaded for each input.
 func (sh *runShard) evict() {
 	for sh.bytes > sh.limit && sh.lru.newer != sh.lru.older {
-		oldest := sh.lru.newer
+		oldest := sh.lru.newer // the ring is closed, so the oldest entry follows the sentinel in this direction
 		sh.unlink(oldest)
 		delete(sh.entries, oldest.key)
 	}
@@ -224,13 +227,13 @@ func queueFull(limit int) error {
 	}
 }
 
-// queueRetry is the pause that a caller should make after QUEUE_FULL, in nanoseconds.
+// queueRetry is the pause that the error QUEUE_FULL asks the caller to make, in nanoseconds.
 const queueRetry = 50_000_000
 
-// stateBytes estimates the memory of a cached state.
+// stateBytes estimates the memory that a cached state needs, in bytes.
 func stateBytes(s *machine.State) int64 {
 	const (
-		fixed = 900 // the struct, the entry, its key and map entry
+		fixed = 900 // the struct, the entry, its key and its map entry
 		row   = 64  // a count, label or conversation with its strings
 		step  = 320
 		slot  = 160
@@ -238,3 +241,121 @@ func stateBytes(s *machine.State) int64 {
 	rows := len(s.Visits) + len(s.Edges) + len(s.Labels) + len(s.Queue) + len(s.Conversations)
 	return int64(fixed + row*rows + step*len(s.Steps) + slot*len(s.Artifacts))
 }
+
+// inflightLimiter bounds how many inputs the engine executes at once. During a drain it signals that the last
+// input has finished. Safe for concurrent use.
+type inflightLimiter struct {
+	inFlight atomic.Int64
+	// limit is the number of inputs in flight above which new work is rejected. lastRetryAt is the latest time at
+	// which a rejected caller was asked to retry, as a value of Clock.Elapsed.
+	limit       int64
+	lastRetryAt atomic.Int64
+	clock       Clock
+	draining    atomic.Bool
+	drainOnce   sync.Once
+	// empty is closed when the engine drains and no input is in flight any more.
+	empty chan struct{}
+	// failed is closed when the outcome of a commit is unknown.
+	failed   chan struct{}
+	failOnce sync.Once
+}
+
+// newInflightLimiter returns a limiter that rejects new work above limit inputs in flight.
+func newInflightLimiter(limit int, clock Clock) *inflightLimiter {
+	return &inflightLimiter{limit: int64(limit), clock: clock, empty: make(chan struct{}), failed: make(chan struct{})}
+}
+
+// Acquire admits one input. It returns an error if the engine drains or has failed, or if more than share times
+// the limit are in flight. A share of 0 means that there is no bound. The caller must call Release once for each
+// admitted input.
+func (l *inflightLimiter) Acquire(share int64) error {
+	got := l.inFlight.Add(1)
+	err := l.Check()
+	if limit := share * l.limit; err == nil && share > 0 && got > limit {
+		err = &machine.Error{
+			Code: machine.CodeResourceExhausted, Reason: "OVERLOADED", Limit: limit, Got: got, RetryAfter: l.retryDelay(),
+			Message: "too many inputs are under way; nothing was done, repeat the request later",
+		}
+	}
+	if err != nil {
+		l.Release()
+	}
+	return err
+}
+
+// These constants bound the delay after which a rejected caller may retry. The shortest delay is a few times the
+// usual duration of an input.
+const (
+	shortestPause = 250 * time.Millisecond
+	longestPause  = 10 * time.Second
+)
+
+// retryDelay returns the delay after which the next rejected caller may retry, in nanoseconds. It spreads the
+// retries, at most limit of them in a second, so that they do not all come at once and are rejected again. If this
+// would make the delay longer than longestPause, the delay is longestPause.
+func (l *inflightLimiter) retryDelay() int64 {
+	now := int64(l.clock.Elapsed())
+	for {
+		last := l.lastRetryAt.Load()
+		next := min(max(last+int64(time.Second)/l.limit, now+int64(shortestPause)), now+int64(longestPause))
+		if l.lastRetryAt.CompareAndSwap(last, next) {
+			return next - now
+		}
+	}
+}
+
+// Check returns nil if inputs are accepted. Otherwise the error says why they are not.
+func (l *inflightLimiter) Check() error {
+	select {
+	case <-l.failed:
+		return commitUnknown()
+	default:
+	}
+	if l.draining.Load() {
+		return &machine.Error{
+			Code: machine.CodeUnavailable, Reason: "DRAINING",
+			Message: "the server is shutting down; repeat the request with the same id at its successor", RetryAfter: drainRetry,
+		}
+	}
+	return nil
+}
+
+// drainRetry is the retry delay for callers of a draining server, in nanoseconds.
+const drainRetry = 1_000_000_000
+
+// Release ends one input that Acquire admitted. During a drain, the last Release closes the channel empty.
+func (l *inflightLimiter) Release() {
+	if l.inFlight.Add(-1) == 0 && l.draining.Load() {
+		l.drainOnce.Do(func() { close(l.empty) })
+	}
+}
+
+// Drain stops the admission of inputs and waits until the last input has finished, or until ctx ends.
+func (l *inflightLimiter) Drain(ctx context.Context) error {
+	l.inFlight.Add(1)
+	l.draining.Store(true)
+	l.Release()
+	select {
+	case <-l.empty:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Fail ends the admission of inputs permanently, because it is unknown what the store contains.
+func (l *inflightLimiter) Fail() { l.failOnce.Do(func() { close(l.failed) }) }
+
+// commitUnknown returns the error for an input of which it is unknown whether it was committed.
+func commitUnknown() error {
+	return &machine.Error{
+		Code: machine.CodeUnavailable, Reason: "COMMIT_UNKNOWN",
+		Message: "it is not known whether the commit happened; repeat the request with the same id once the server is back",
+	}
+}
+
+// Failed returns a channel that is closed by Fail.
+func (l *inflightLimiter) Failed() <-chan struct{} { return l.failed }
+
+// Empty returns a channel that is closed when the engine is draining and no input is in flight.
+func (l *inflightLimiter) Empty() <-chan struct{} { return l.empty }

@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/query"
 )
 
-// TestLongArtifactsReadTheSame: whatever was read before, in whatever order, an
-// appended artifact is what its writes amount to.
+// TestLongArtifactsReadTheSame: an appended artifact is always the sum of its writes, independent
+// of earlier reads and of their order.
 func TestLongArtifactsReadTheSame(t *testing.T) {
 	t.Parallel()
 	r, counting, run := longRun(t, 400)
@@ -34,7 +34,7 @@ func TestLongArtifactsReadTheSame(t *testing.T) {
 		for err == nil && len(page) > 0 && page[0].First <= seq {
 			for _, entry := range page {
 				for _, record := range entry.Records {
-					for _, w := range machine.Written(record.Body) {
+					for _, w := range machine.ArtifactWrites(record.Body) {
 						if w.Name == "log" && record.Seq <= seq {
 							writes = append(writes, string(w.Value))
 						}

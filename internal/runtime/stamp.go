@@ -2,14 +2,16 @@ package runtime
 
 import (
 	"cmp"
+	"context"
 
 	"github.com/pawl-dev/pawl/internal/runtime/approval"
+	"github.com/pawl-dev/pawl/internal/runtime/conversation"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// stamp makes the machine's Input from the operation. It adds everything from outside that the pure
-// machine cannot read itself: the time, the principal, the token, prices and hashes.
+// stamp makes the machine's Input from the operation. It adds everything from outside that the machine,
+// as a pure function, cannot read itself: the time, the principal, the execution, prices and hashes.
 func (t *execution) stamp(outside bool) {
 	t.input = machine.Input{
 		At: t.e.cfg.Clock.Now().UnixNano(), Principal: t.op.principal.Name(), ID: t.op.id, BodyHash: t.op.hash,
@@ -124,10 +126,10 @@ func (t *execution) stampSteps(cmd machine.RequestSteps, b *validate.Body) machi
 	return cmd
 }
 
-// denial returns the engine's own refusal of a step. It returns nil if the step is not refused. It checks
-// the operator's allowlist, then the prompt's tool choice, then the JSON Schema of the tool's parameters.
+// denial returns the engine's own refusal of a requested step, or nil. It checks the operator's
+// allowlist, then the prompt's tool choice, then the JSON Schema of the tool's parameters.
 func (t *execution) denial(r *machine.StepRequest) *machine.Denial {
-	if denied := approval.Denied(t.e.allow, t.program.Graph, r.Tool); denied != nil {
+	if denied := approval.AllowlistDenial(t.e.allow, t.program.Graph, r.Tool); denied != nil {
 		return denied
 	}
 	if denied := t.choiceDenied(r); denied != nil {
@@ -156,8 +158,9 @@ func (t *execution) stampResolve(cmd machine.ResolveStep, b *validate.Body) mach
 	return cmd
 }
 
-// resolveExecution sets the execution of a request that does not name one. It uses the execution of the
-// token or, without a token, the current execution of the open turn.
+// resolveExecution sets the turn and attempt of a request that does not name them. It uses those of the
+// token or, without a token, those of the open turn. If the request names only the turn, the attempt is the
+// current one of the open turn, or 1 for another turn.
 func (t *execution) resolveExecution(seq *uint64, attempt *int) {
 	turn := t.state.Turn
 	switch {
@@ -165,7 +168,7 @@ func (t *execution) resolveExecution(seq *uint64, attempt *int) {
 	case *seq == 0 && t.grant.Turn != 0:
 		*seq, *attempt = t.grant.Turn, t.grant.Attempt
 	case *seq == 0:
-		if tok, ok := t.e.runTable.known(t.op.key, t.op.token); ok {
+		if tok, ok := t.e.runTable.findGrant(t.op.key, t.op.token); ok {
 			*seq, *attempt = tok.Turn, tok.Attempt
 		} else if turn != nil {
 			*seq, *attempt = turn.Seq, turn.Attempt
@@ -177,12 +180,111 @@ func (t *execution) resolveExecution(seq *uint64, attempt *int) {
 	}
 }
 
-// setImplicitID makes the execution itself the idempotency id of a completion that has no id. So the
-// first completion of an execution wins.
+// setImplicitID makes the attempt of the turn the idempotency id of a completion or of a report of a
+// failure that has no id. So only the first one of each kind is applied for an attempt.
 func (t *execution) setImplicitID(seq uint64, attempt int) {
 	if t.input.ID != "" || seq == 0 {
 		return
 	}
 	t.op.implicitID = true
 	t.input.ID = validate.TurnID(seq, attempt)
+}
+
+// withSteps adds the recorded answers of the requested steps to the answer of an input. If the machine
+// reported an error although the input was committed, withSteps returns this error together with the
+// answer.
+func (t *execution) withSteps(ctx context.Context, answer Answer, result machine.Result) (Answer, error) {
+	key := RunKey{Namespace: t.op.key.Namespace, ID: answer.RunID}
+	var err error
+	if len(result.Steps) > 0 {
+		if answer.Steps, err = t.e.history.Answers(ctx, key, result.Steps); err != nil {
+			return Answer{}, err
+		}
+		approval.Withhold(answer.State, t.input.Command, answer.Steps)
+	}
+	if cmd, ok := t.input.Command.(machine.RequestModel); ok {
+		if answer.IncludedMessages, err = conversation.IncludedMessages(ctx, t.e.history, key, cmd.Model); err != nil {
+			return Answer{}, err
+		}
+	}
+	return answer, result.Refused
+}
+
+// countRequests adds the requests of the input to the number of step requests under its token, because the
+// default keys of later requests continue after that number. Suspending the turn sets the number to 0, so
+// that the next execution begins with the same keys.
+func (t *execution) countRequests() {
+	if t.grant.Token == "" {
+		return
+	}
+	switch cmd := t.input.Command.(type) {
+	case machine.RequestSteps:
+		if t.op.holder != nil {
+			t.op.holder.Counted(t.grant.Token, len(cmd.Requests))
+			return
+		}
+		t.e.runTable.setRequestCount(t.op.key, t.grant.Token, t.grant.Requests+len(cmd.Requests))
+	case machine.SuspendTurn:
+		if t.op.holder == nil {
+			t.e.runTable.setRequestCount(t.op.key, t.grant.Token, 0)
+		}
+	}
+}
+
+// prepare completes a command with stored data: it resolves the references to messages in a model
+// request, checks what the command writes, and adds the approval data to commands about tool calls.
+func (t *execution) prepare(ctx context.Context) (err error) {
+	switch t.op.command.(type) {
+	case machine.RequestModel, machine.AnswerModel:
+		t.op.command, err = conversation.Resolve(ctx, t.e.history, t.op.key, t.state, t.op.command)
+	}
+	if err != nil || t.state == nil || t.state.Status.Terminal() {
+		return err
+	}
+	if err = validate.CheckWrites(t.program.Graph, t.op.command); err != nil {
+		return err
+	}
+	if err = validate.CheckVerdict(t.state, t.op.command); err != nil {
+		return err
+	}
+	switch t.op.command.(type) {
+	case machine.RequestSteps, machine.DecideStep:
+		scene := approval.RunContext{Past: t.e.history, Key: t.op.key, State: t.state, Program: t.program, By: t.op.principal}
+		t.op.command, err = scene.Prepare(ctx, t.op.command)
+	}
+	return err
+}
+
+// stampModel adds the execution, the operator's prices, and the result of the policy or validator checks
+// to a command about a model call.
+func (t *execution) stampModel(c machine.Command, b *validate.Body) machine.Command {
+	switch cmd := c.(type) {
+	case machine.RequestModel:
+		cmd.Assigned = t.assignmentOf(&cmd.TurnSeq, &cmd.Attempt)
+		cmd.Denied = t.roundDenied(&cmd)
+		cmd.Bound = t.e.cfg.Prices.StampOf(cmd.Model.Model, t.program.Graph, cmd.Bound)
+		return cmd
+	case machine.UpdateModelCall:
+		cmd.Assigned = t.assignmentOf(&cmd.TurnSeq, &cmd.TurnAttempt)
+		return cmd
+	case machine.AnswerModel:
+		cmd.Assigned = t.assignmentOf(&cmd.TurnSeq, &cmd.TurnAttempt)
+		b.ModelAnswer(&cmd)
+		cmd.Usage = t.e.cfg.Prices.Stamp(t.program.Graph, cmd.Usage)
+		cmd.Violation = t.answerViolation(&cmd)
+		t.op.implicitID, t.input.ID = true, validate.AnswerID(&cmd)
+		return cmd
+	}
+	return c
+}
+
+// assignmentOf sets the turn and attempt of a request that does not name them. It returns the delivery
+// (assignment of the turn to an executor) under which the request is made. For a worker this is the
+// delivery of its lease. For a caller it has only the number of its token. It returns nil if the request
+// has no valid token.
+func (t *execution) assignmentOf(seq *uint64, attempt *int) *machine.Assignment {
+	if t.resolveExecution(seq, attempt); t.grant.Token == "" {
+		return nil
+	}
+	return &machine.Assignment{Worker: t.grant.Worker, Delivery: t.grant.Delivery, At: t.grant.At}
 }

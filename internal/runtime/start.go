@@ -15,19 +15,19 @@ import (
 )
 
 // StartRun begins a run (semantics §1, §3) and returns it with its first record and its first turn. It
-// is idempotent by RequestID, for a principal and a namespace. If the same request is repeated, the
-// answer is the first run. For another request with the same id, the error is ALREADY_EXISTS.
+// is idempotent by RequestID, for one principal in one namespace. A repeat of the request gets the
+// first run as its answer. A different request with the same id gets the error ALREADY_EXISTS.
 //
 // Errors: PERMISSION_DENIED without the scope runs:write, or without admin if State is set; NOT_FOUND
 // for the pack; INVALID_ARGUMENT for execution, entry, labels and variables, with the name of the
 // field; RESOURCE_EXHAUSTED if a value is too large.
 func (e *Engine) StartRun(ctx context.Context, req StartRequest) (Answer, error) {
-	ns, err := e.within(req.Call)
+	ns, err := e.namespaceOf(req.Call)
 	if err != nil {
 		return Answer{}, err
 	}
 	if err := policy.Require(req.Principal, policy.RunsWrite); err != nil {
-		return Answer{}, Denied(err)
+		return Answer{}, PolicyError(err)
 	}
 	if err := e.checkStart(&req); err != nil {
 		return Answer{}, err
@@ -41,26 +41,25 @@ func (e *Engine) StartRun(ctx context.Context, req StartRequest) (Answer, error)
 	})
 }
 
-// CreateRequest is an input that creates a run. It is the argument of [Engine.CreateRun]. The caller
-// must have checked the rights of the principal. Prepare is called at most once, before the run has a
-// turn.
+// CreateRequest is an input that creates a run: a start or a fork. The caller of [Engine.CreateRun]
+// must have checked the rights of the principal.
 type CreateRequest struct {
 	Namespace uint32
 	Principal Principal
-	// ID is the idempotency id. It is unique for a principal and a namespace. It is "" if there is
+	// ID is the idempotency id. It is unique for one principal in one namespace. It is "" if there is
 	// none. Hash is the hash of the request. A repeat must have the same hash.
 	ID   string
 	Hash [32]byte
-	// Command is an empty command of the kind that Prepare makes.
+	// Command is an empty command of the same type as the command that Prepare makes.
 	Command machine.Command
-	// Prepare builds the first command and the program of the run with this id. If it fails, its error
-	// is returned, unless the ID was used before.
+	// Prepare makes the first command of the run with this id, and loads its compiled pack. It is
+	// called at most once. If it fails, its error is returned, unless the ID was used before.
 	Prepare func(ctx context.Context, run string) (machine.Command, *packcache.Program, error)
 }
 
-// CreateRun creates a run. It gives the run an id, checks quotas, prepares the first input and applies
-// it like every other input. The caller must have checked the rights of the principal. Idempotent by
-// ID.
+// CreateRun creates a run. It chooses the run's id, checks quotas, prepares the first input and
+// applies it like every other input. The caller must have checked the rights of the principal. It is
+// idempotent by ID.
 func (e *Engine) CreateRun(ctx context.Context, b CreateRequest) (Answer, error) {
 	c := &operation{principal: b.Principal, id: b.ID, hash: b.Hash, command: b.Command}
 	c.key = RunKey{Namespace: b.Namespace, ID: e.cfg.IDs.RunID(e.cfg.Clock.Now())}
@@ -75,15 +74,15 @@ func (e *Engine) CreateRun(ctx context.Context, b CreateRequest) (Answer, error)
 	}
 	if err != nil {
 		answer, err := e.refuseStart(ctx, c, err)
-		return e.concluded(ctx, b.Namespace, &b.Principal, answer, err)
+		return e.addArtifacts(ctx, b.Namespace, &b.Principal, answer, err)
 	}
 	c.command = command
 	answer, err := e.apply(ctx, c)
-	return e.concluded(ctx, b.Namespace, &b.Principal, answer, err)
+	return e.addArtifacts(ctx, b.Namespace, &b.Principal, answer, err)
 }
 
-// refuseStart returns the error for a start or fork that is refused. If the request is a repeat, it
-// returns the first answer instead.
+// refuseStart returns the error `reason` for a start or fork that is refused. If the request is a
+// repeat, it returns the answer to the first request instead.
 func (e *Engine) refuseStart(ctx context.Context, c *operation, reason error) (Answer, error) {
 	t := &execution{e: e, op: c}
 	t.op.start = &packcache.Program{Graph: &machine.Graph{}}
@@ -91,7 +90,7 @@ func (e *Engine) refuseStart(ctx context.Context, c *operation, reason error) (A
 	return t.refuse(ctx, reason)
 }
 
-// checkStart makes the checks of a start that do not need its pack.
+// checkStart makes the checks of a start request that do not need its pack.
 func (e *Engine) checkStart(req *StartRequest) error {
 	if err := validate.CheckID("request_id", req.RequestID); err != nil {
 		return err
@@ -111,7 +110,7 @@ func (e *Engine) checkStart(req *StartRequest) error {
 	return validate.CheckParts("input", req.Input)
 }
 
-// prepareStart resolves the pack, the entry and the variables of a start, and makes the command.
+// prepareStart loads the pack, checks the entry and the variables of a start, and makes the command.
 func (e *Engine) prepareStart(ctx context.Context, ns uint32, id string, req *StartRequest) (machine.Command, *packcache.Program, error) {
 	entry := pack.Entry{Agent: req.Agent, State: req.State}
 	prog, err := e.programs.Start(ctx, ns, req.Pack, entry)
@@ -121,7 +120,7 @@ func (e *Engine) prepareStart(ctx context.Context, ns uint32, id string, req *St
 	override := prog.Pack.Overrides(entry)
 	if override {
 		if err := policy.Require(req.Principal, policy.Admin); err != nil {
-			return nil, nil, Denied(err)
+			return nil, nil, PolicyError(err)
 		}
 	}
 	variables, err := validate.Variables(prog, entry, req.Variables)
@@ -129,13 +128,13 @@ func (e *Engine) prepareStart(ctx context.Context, ns uint32, id string, req *St
 		return nil, nil, err
 	}
 	return machine.Start{
-		Namespace: ns, RunID: id, EntryOverride: override, Execution: req.Execution,
+		Namespace: ns, RunID: id, EntryOverride: override, Execution: req.Execution, Conversation: req.Conversation,
 		Variables: variables, Input: req.Input, Labels: e.terms.Traced(id, req.Labels, req.Traceparent), Limits: e.terms.Limits,
 		Parent: req.Parent, Depth: req.Depth, Task: req.Task, Envelope: req.Envelope, MaxWallTime: e.terms.WallTime(prog.Graph, req.MaxWallTime), MaxSteps: req.MaxSteps, Lease: req.Lease, Policy: req.Policy, Payer: req.Payer,
 	}, prog, nil
 }
 
-// startHash hashes the request in the form in which it was sent, before references are resolved. So a
+// startHash returns the hash of a start request as it was sent, before references are resolved. So a
 // repeat is recognized even if the pack's default version has changed in the meantime.
 func startHash(req *StartRequest) [32]byte {
 	b := validate.NewBody(machine.CmdStart)
@@ -162,9 +161,14 @@ func startHash(req *StartRequest) [32]byte {
 		b.Text(req.Task.Owner)
 		b.Text(req.Task.Tenant)
 	}
-	b.Lent(req.Lease, req.Policy)
+	b.AddLease(req.Lease, req.Policy)
 	if req.Payer != nil {
 		hashLabels(&b, req.Payer.Labels)
+	}
+	// Only a conversation changes the hash, so that the hashes of requests from before this field
+	// existed stay valid.
+	if req.Conversation {
+		b.Text("conversation")
 	}
 	return b.Sum()
 }

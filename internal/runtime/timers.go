@@ -13,29 +13,28 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
-// maxClockSleep bounds one sleep while the loop waits for a time of the wall clock. The clock may be
-// set during the sleep, so it is read again after each sleep.
+// maxClockSleep bounds one sleep until a time of the wall clock. The wall clock may be set during the sleep, so it is
+// read again after each sleep.
 const maxClockSleep = time.Second
 
-// timerRetry is the pause before a timer is tried again if the store or a run has refused it.
+// timerRetry is the pause before the loop tries a timer again that could not be fired.
 const timerRetry = time.Second
 
-// timerShard fires the durable timers of the store when they are due. Only [timerShard.round] assumes
-// that this process fires all timers of the store. Timers are read from the store in batches, so runs
-// that wait for a timer need no memory.
+// timerShard fires the durable timers of the store when they are due. It reads them from the store in batches, so runs
+// that wait for a timer need no memory. Only [timerShard.round] assumes that this process fires all timers of the
+// store.
 type timerShard struct {
 	e *Engine
-	// alarm is the due time until which the loop sleeps. A timer that is set for an earlier time wakes the loop. While the loop reads the
-	// store, every new timer wakes it.
+	// alarm is the due time until which the loop sleeps, in Unix nanoseconds. A timer that is set for an earlier time
+	// wakes the loop. While the loop reads the store, every new timer wakes it.
 	alarm atomic.Int64
 	wake  chan struct{}
-	// failed are the timers that could not be fired. The value is the time of the next attempt, as a
-	// value of the clock's Elapsed. A timer in this map does not prevent later timers from firing. Only
-	// the loop uses this map.
+	// failed are the timers that could not be fired, with the time of the next attempt as a value of Clock.Elapsed. A
+	// failed timer does not prevent later timers from firing. Only the loop uses this map.
 	failed map[machine.Timer]time.Duration
 }
 
-// maxFailedTimers bounds the failed timers in failed.
+// maxFailedTimers bounds the number of timers in timerShard.failed.
 const maxFailedTimers = 4096
 
 func newTimerShard(e *Engine) *timerShard {
@@ -44,14 +43,14 @@ func newTimerShard(e *Engine) *timerShard {
 	return t
 }
 
-// onCommit wakes the loop if the commit set a timer that is due earlier than the alarm.
+// onCommit wakes the loop if a commit has set a timer that is due before the end of the loop's sleep.
 func (t *timerShard) onCommit(batch *machine.Batch) {
 	for i := range batch.TimersSet {
 		t.onTimerSet(batch.TimersSet[i].Due)
 	}
 }
 
-// onTimerSet wakes the loop if due is earlier than the alarm.
+// onTimerSet wakes the loop if the time due is before the end of the loop's sleep.
 func (t *timerShard) onTimerSet(due int64) {
 	if due >= t.alarm.Load() {
 		return
@@ -69,11 +68,11 @@ const (
 	roundNone      = math.MaxInt64
 )
 
-// run fires timers until ctx ends or the engine no longer accepts inputs.
+// run is the loop that fires timers until ctx ends or the engine no longer accepts inputs.
 func (t *timerShard) run(ctx context.Context) {
 	for ctx.Err() == nil && t.e.limiter.Check() == nil {
 		switch due := t.round(ctx); due {
-		case roundImmediate:
+		case roundImmediate: // the next round begins at once
 		case roundRetry:
 			t.sleep(ctx, t.e.cfg.Clock.After(timerRetry))
 		case roundNone:
@@ -95,8 +94,8 @@ func (t *timerShard) sleepUntil(ctx context.Context, due int64) {
 	}
 }
 
-// sleep waits until the alarm fires or the loop is woken. If alarm is nil, it never fires. sleep
-// returns false if the loop was woken.
+// sleep waits until alarm delivers a value or the loop is woken. A nil alarm never delivers. sleep returns false if it
+// ends for another reason than the alarm.
 func (t *timerShard) sleep(ctx context.Context, alarm <-chan time.Time) bool {
 	select {
 	case <-alarm:
@@ -109,9 +108,9 @@ func (t *timerShard) sleep(ctx context.Context, alarm <-chan time.Time) bool {
 	return false
 }
 
-// round fires one batch of due timers. It returns the time at which the next timers are due, in Unix
-// nanoseconds, or one of three special values: roundImmediate (at once), roundRetry (a timer or the
-// store failed) or roundNone (no timer is set).
+// round fires one batch of due timers. It returns the time at which the next timers are due, in Unix nanoseconds, or a
+// special value: roundImmediate (call round again at once), roundRetry (a timer or the store failed) or roundNone (no
+// timer is set).
 func (t *timerShard) round(ctx context.Context) int64 {
 	t.alarm.Store(math.MaxInt64)
 	now := t.e.cfg.Clock.Now().UnixNano()
@@ -119,7 +118,7 @@ func (t *timerShard) round(ctx context.Context) int64 {
 	if err != nil {
 		return roundRetry
 	}
-	if fresh := t.fresh(due); len(fresh) > 0 {
+	if fresh := t.withoutFailed(due); len(fresh) > 0 {
 		if t.fireAll(ctx, fresh) {
 			return roundImmediate
 		}
@@ -135,9 +134,9 @@ func (t *timerShard) round(ctx context.Context) int64 {
 	return next
 }
 
-// fresh returns the due timers, except the failed timers that must not be tried again yet. It also
-// removes the failed timers that are no longer in the store from the map failed.
-func (t *timerShard) fresh(due []machine.Timer) []machine.Timer {
+// withoutFailed returns the due timers without the failed timers that must not be tried again yet. Failed timers that are no
+// longer due are removed from the map failed.
+func (t *timerShard) withoutFailed(due []machine.Timer) []machine.Timer {
 	now := t.e.cfg.Clock.Elapsed()
 	waiting := make(map[machine.Timer]time.Duration, len(t.failed))
 	fresh := due[:0:0]
@@ -152,9 +151,8 @@ func (t *timerShard) fresh(due []machine.Timer) []machine.Timer {
 	return fresh
 }
 
-// fireAll fires a batch of timers and waits for all of them. Each timer is fired while the turn of its
-// run is held. Callers' inputs can be executed between two batches. fireAll reports whether any timer
-// was fired.
+// fireAll fires a batch of timers at the same time and waits for all of them. Each timer waits for the execution slot
+// of its run. fireAll reports whether any timer was fired.
 func (t *timerShard) fireAll(ctx context.Context, due []machine.Timer) bool {
 	through := make([]bool, len(due))
 	var batch sync.WaitGroup
@@ -171,8 +169,8 @@ func (t *timerShard) fireAll(ctx context.Context, due []machine.Timer) bool {
 	return slices.Contains(through, true)
 }
 
-// fire applies one timer and reports whether the timer is finished. If a timer made no change, it was
-// replaced after it was read. If it is nevertheless still in the store, it counts as failed.
+// fire applies one timer and reports whether the timer is finished. If the timer made no change, it was usually
+// replaced after it was read. If a timer without effect is still in the store, it counts as failed.
 func (t *timerShard) fire(ctx context.Context, timer machine.Timer) bool {
 	answer, err := t.e.ApplyInternal(ctx, RunKey{Namespace: timer.Namespace, ID: timer.RunID}, machine.FireTimer{
 		Kind: timer.Kind, Step: timer.Step, Turn: timer.Turn, Due: timer.Due,
@@ -183,11 +181,12 @@ func (t *timerShard) fire(ctx context.Context, timer machine.Timer) bool {
 	if len(answer.Entry.Records) > 0 {
 		return true
 	}
-	return t.gone(ctx, timer)
+	return t.isRemoved(ctx, timer)
 }
 
-// gone reports whether the timer is no longer in the store.
-func (t *timerShard) gone(ctx context.Context, timer machine.Timer) bool {
+// isRemoved reports whether the stored state of the run no longer has the timer. A run that
+// does not exist has no timers. It returns false if the state cannot be read.
+func (t *timerShard) isRemoved(ctx context.Context, timer machine.Timer) bool {
 	s, err := t.e.store.Head(ctx, timer.Namespace, timer.RunID)
 	if err != nil {
 		return errors.Is(err, machine.ErrNoRun)

@@ -55,8 +55,7 @@ func (r *rig) awaitCommits(n int) {
 	}
 }
 
-// TestOverdueTimersFireAtStart: a deadline that passed while nobody ran is met
-// at the next start.
+// TestOverdueTimersFireAtStart: a deadline that passed while no engine ran fires at the next start.
 func TestOverdueTimersFireAtStart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -94,8 +93,8 @@ func TestAnEarlierTimerWakesTheLoop(t *testing.T) {
 	}
 }
 
-// TestAStuckTimerHoldsUpNobody: commits of one run are refused for a while, the
-// timers of the others fire, and its own fires later.
+// TestAStuckTimerHoldsUpNobody: commits of one run are refused for a while. The timers of the other
+// runs fire, and the timer of this run fires later.
 func TestAStuckTimerHoldsUpNobody(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(c *services.Config) { c.TimersInFlight = 1 })
@@ -116,7 +115,7 @@ func TestAStuckTimerHoldsUpNobody(t *testing.T) {
 	r.awaitEnd(stuck.RunID)
 }
 
-// awaitEnd moves the clock on, whenever something waits for it, until the run has ended.
+// awaitEnd advances the clock each time that a timer waits for it, until the run has ended.
 func (r *rig) awaitEnd(run string) {
 	r.t.Helper()
 	ctx := within60(r.t)

@@ -119,15 +119,45 @@ func TestConfigListsAllFaults(t *testing.T) {
 	}
 }
 
+// The tokens of a run that ends many turns are kept as long as those of a run that ends one.
+func TestEndedTokensOfOneRunAreKept(t *testing.T) {
+	t.Parallel()
+	table := newTokenTable()
+	end := func(key RunKey) {
+		pair := table.runs[key]
+		if pair == nil {
+			pair = &tokenPair{}
+			table.runs[key] = pair
+		}
+		table.addEnded(key, pair)
+	}
+	busy := RunKey{ID: "busy"}
+	end(busy)
+	for i := range endedTokens - 2 {
+		end(RunKey{ID: fmt.Sprint(i)})
+	}
+	end(busy)
+	for i := range endedTokens - 1 {
+		end(RunKey{ID: fmt.Sprint("later ", i)})
+		if table.runs[busy] == nil {
+			t.Fatalf("the tokens are dropped after %d other runs, not after %d", i+1, endedTokens)
+		}
+	}
+	end(RunKey{ID: "last"})
+	if table.runs[busy] != nil {
+		t.Fatal("the tokens of the oldest run are still there")
+	}
+}
+
 func TestEndedTokensAreForgotten(t *testing.T) {
 	t.Parallel()
 	s := newRunTable(1, 1)
 	held := 0
 	for i := range 100_000 {
 		key := RunKey{ID: fmt.Sprint(i)}
-		s.issue(key, Grant{Token: "w", Turn: 1, Attempt: 1, Delivery: 1})
+		s.issueToken(key, Grant{Token: "w", Turn: 1, Attempt: 1, Delivery: 1})
 		s.retire(key, nil)
-		if _, ok := s.known(key, "w"); !ok {
+		if _, ok := s.findGrant(key, "w"); !ok {
 			t.Fatal("the newest past token is unknown")
 		}
 	}

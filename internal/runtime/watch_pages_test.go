@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/services"
 )
 
-// TestWatchesShareTheirRoom: whatever the number of watches whose readers have stopped,
-// they hold what is allowed and one commit each; and a reader that goes on gets
+// TestWatchesShareTheirRoom: all watches whose readers have stopped share one limit of bytes, and
+// each may hold one more commit. Their number makes no difference. A reader that continues gets
 // everything in order, in small pieces.
 func TestWatchesShareTheirRoom(t *testing.T) {
 	t.Parallel()

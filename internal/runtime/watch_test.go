@@ -87,8 +87,8 @@ func (r *rig) busy(n int) []string {
 	return runs
 }
 
-// TestPrevSeqProvesThatNothingIsMissing: under any filter, each row's prev_seq
-// is the row of the same run that was told before it, wherever one resumes.
+// TestPrevSeqProvesThatNothingIsMissing: under any filter, prev_seq of a row names the row of the
+// same run that the watch returned before it, from wherever the reader resumes.
 func TestPrevSeqProvesThatNothingIsMissing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -159,8 +159,8 @@ func TestFiltersByMomentFollowTheRun(t *testing.T) {
 	}
 }
 
-// TestWatchResumesWithoutGapOrRepeat follows writers while its connection breaks
-// at random, mid-page too, and has everything exactly once at the end.
+// TestWatchResumesWithoutGapOrRepeat follows writers while its connection breaks at random, also in
+// the middle of a page. At the end it has everything exactly once.
 func TestWatchResumesWithoutGapOrRepeat(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(c *services.Config) { c.TailBytes = 64 << 10 })

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Clock is the real clock plus the time that a script skipped. It implements the engine's clock.
+// Clock is the real time plus the time that a script has skipped. It implements the engine's clock.
 type Clock struct {
 	made    time.Time
 	mu      sync.Mutex
@@ -13,7 +13,7 @@ type Clock struct {
 	waiting map[*waiter]struct{}
 }
 
-// waiter is one After that has not fired.
+// waiter is one call of After whose time has not passed yet.
 type waiter struct {
 	due  time.Time
 	fire chan time.Time
@@ -39,7 +39,8 @@ func (c *Clock) Elapsed() time.Duration {
 	return time.Since(c.made) + c.skipped
 }
 
-// After returns a channel that receives one value when the duration d has passed on the script's clock.
+// After returns a channel that receives one value when the duration d has passed on this clock, which includes
+// skipped time.
 func (c *Clock) After(d time.Duration) <-chan time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,7 +66,7 @@ func (c *Clock) Advance(d time.Duration) {
 	}
 }
 
-// deliver sends the time to a waiter once. The caller holds the lock.
+// deliver sends the time to a waiter, at most once. The caller must hold the clock's lock.
 func (c *Clock) deliver(w *waiter) {
 	if _, open := c.waiting[w]; !open {
 		return

@@ -15,12 +15,13 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// Driver plays a script against a run service. The principal needs every scope.
+// Driver executes a script (recorded answers and events) on one run, through the run service. Its principal needs
+// every scope.
 type Driver struct {
 	Runs pawlv1.RunServiceClient
 	// Clock is the engine's clock; the script advances it.
 	Clock *Clock
-	// Types are the media types of the pack's artifacts.
+	// Types are the media types of the pack's artifacts, by name.
 	Types map[string]string
 	// States and Agents are the possible entries of a run of the pack.
 	States, Agents []string
@@ -33,15 +34,16 @@ type Result struct {
 	// Refused is the error of the first refused request, a gRPC status. The script stopped at this
 	// request. It is nil if no request was refused.
 	Refused error
-	// Answer is the index of the item with the refused request. It is -1 if the start of the run was
-	// refused.
+	// Answer is the index of the script's item whose request was refused, or of the last executed item if none was
+	// refused. It is -1 if the start of the run was refused.
 	Answer int
 	// Warnings are parts of the script that had no effect.
 	Warnings []string
 }
 
-// Play starts a run of a registered pack and plays the script until it is finished, the run has ended or a
-// request is refused. The error is for faults outside the script, for example a lost connection.
+// Play starts a run of a registered pack and executes the script on it, until the script is finished, the run has
+// ended or a request is refused. The error is for a context that was cancelled, and for values of the script that cannot
+// be converted. Every other gRPC error counts as a refusal, also a lost connection.
 func (d *Driver) Play(ctx context.Context, pack string, f *File) (*Result, error) {
 	r := &Result{Answer: -1}
 	req, err := d.Start(pack, f)
@@ -67,9 +69,9 @@ func (d *Driver) Play(ctx context.Context, pack string, f *File) (*Result, error
 	return r, nil
 }
 
-// item plays one item of the script, as many times as its field repeat says.
+// item executes one item of a script of recorded answers, as many times as its field repeat says.
 func (d *Driver) item(ctx context.Context, r *Result, i int, a *Answer) (ended bool, err error) {
-	p := &play{Driver: d, result: r, run: r.RunID, at: fmt.Sprintf("turns[%d]", i)}
+	p := &execution{Driver: d, result: r, run: r.RunID, at: fmt.Sprintf("turns[%d]", i)}
 	for n := range max(1, a.Repeat) {
 		if ended {
 			r.warn("%s: the run had ended after %d of %d times", p.at, n, a.Repeat)
@@ -82,7 +84,8 @@ func (d *Driver) item(ctx context.Context, r *Result, i int, a *Answer) (ended b
 	return ended, nil
 }
 
-// refuse records an error that is a gRPC status as the refusal of a request. It returns other errors.
+// refuse stores a gRPC error as the refusal that stops the script. It returns every other error, and the gRPC error for a
+// cancelled context.
 func (r *Result) refuse(err error) error {
 	s, ok := status.FromError(err)
 	if !ok || s.Code() == codes.Canceled {
@@ -122,8 +125,8 @@ func (d *Driver) Start(pack string, f *File) (*pawlv1.StartRunRequest, error) {
 
 func terminal(s pawlv1.RunStatus) bool { return s >= pawlv1.RunStatus_RUN_STATUS_COMPLETED }
 
-// play is one item of a script being played.
-type play struct {
+// execution is the execution of one item of a script.
+type execution struct {
 	*Driver
 	result *Result
 	run    string
@@ -132,7 +135,7 @@ type play struct {
 }
 
 // answer executes one item and reports whether the run has ended.
-func (p *play) answer(ctx context.Context, a *Answer) (ended bool, err error) {
+func (p *execution) answer(ctx context.Context, a *Answer) (ended bool, err error) {
 	if err := p.assert(ctx, a.State); err != nil {
 		return false, err
 	}
@@ -151,8 +154,8 @@ func (p *play) answer(ctx context.Context, a *Answer) (ended bool, err error) {
 	return p.turn(ctx, a)
 }
 
-// assert refuses an item if the run is not in the state that the item names.
-func (p *play) assert(ctx context.Context, state string) error {
+// assert returns an error if the run is not in the given state, which the item of the script names.
+func (p *execution) assert(ctx context.Context, state string) error {
 	if state == "" {
 		return nil
 	}
@@ -171,7 +174,7 @@ func (p *play) assert(ctx context.Context, state string) error {
 	return s.Err()
 }
 
-func (p *play) external(ctx context.Context, a *Answer) (bool, error) {
+func (p *execution) external(ctx context.Context, a *Answer) (bool, error) {
 	artifacts, err := p.artifacts(a)
 	if err != nil {
 		return false, err
@@ -180,7 +183,7 @@ func (p *play) external(ctx context.Context, a *Answer) (bool, error) {
 	return terminal(got.GetStatus()), err
 }
 
-func (p *play) input(ctx context.Context, a *Answer) (bool, error) {
+func (p *execution) input(ctx context.Context, a *Answer) (bool, error) {
 	content, err := Parts(a.Input)
 	if err != nil {
 		return false, &Error{[]string{p.at + ".input: " + err.Error()}}
@@ -189,7 +192,7 @@ func (p *play) input(ctx context.Context, a *Answer) (bool, error) {
 	return terminal(got.GetStatus()), err
 }
 
-func (p *play) artifacts(a *Answer) ([]*pawlv1.ArtifactWrite, error) {
+func (p *execution) artifacts(a *Answer) ([]*pawlv1.ArtifactWrite, error) {
 	out, err := writes(a.Artifacts, p.Types)
 	if err != nil {
 		return nil, &Error{[]string{p.at + "." + err.Error()}}
@@ -197,9 +200,9 @@ func (p *play) artifacts(a *Answer) ([]*pawlv1.ArtifactWrite, error) {
 	return out, nil
 }
 
-// settle waits until every due timer has fired. Timers fire by themselves, so settle follows the run's
-// records until no timer is overdue.
-func (p *play) settle(ctx context.Context) (ended bool, err error) {
+// settle waits until every timer of the run that is due has fired. The engine fires timers by itself, so settle
+// follows the run's records until no timer is overdue.
+func (p *execution) settle(ctx context.Context) (ended bool, err error) {
 	for {
 		got, err := p.Runs.GetRun(ctx, &pawlv1.GetRunRequest{RunId: p.run})
 		if err != nil || terminal(got.GetRun().GetStatus()) {
@@ -214,8 +217,9 @@ func (p *play) settle(ctx context.Context) (ended bool, err error) {
 	}
 }
 
-// overdue reports whether one of the run's timers should have fired.
-func (p *play) overdue(r *pawlv1.Run) bool {
+// overdue reports whether one of the run's timers should have fired. It does not look at the pause before a further
+// attempt of a turn, which open skips.
+func (p *execution) overdue(r *pawlv1.Run) bool {
 	now := p.Clock.Now()
 	if r.GetDeadline() != nil && !r.GetDeadline().AsTime().After(now) {
 		return true
@@ -231,8 +235,8 @@ func (p *play) overdue(r *pawlv1.Run) bool {
 	return false
 }
 
-// next waits for a record after seq.
-func (p *play) next(ctx context.Context, seq uint64) error {
+// next waits for a record after seq, or for the end of the stream.
+func (p *execution) next(ctx context.Context, seq uint64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := p.Runs.StreamTransitions(ctx, &pawlv1.StreamTransitionsRequest{

@@ -34,17 +34,17 @@ type File struct {
 	Turns []Answer `yaml:"turns"`
 }
 
-// Answer is one item of a script. Its kind depends on which of External, Input, After and Cancel is
-// set. If none is set, the item answers the open turn.
+// Answer is one item of a script. If one of External, Input, After and Cancel is set, the item does this. Otherwise
+// it answers the open turn with the other fields.
 type Answer struct {
 	// State is the state in which the run must be. If it is "", the state is not checked.
 	State string `yaml:"state"`
-	// Repeat plays the item that many times; 0 = once.
+	// Repeat is how often the item is executed; 0 = once.
 	Repeat int `yaml:"repeat"`
 
 	// Steps are requested and resolved one after another before the turn ends.
 	Steps []Step `yaml:"steps"`
-	// Artifacts are written with the event or the completion.
+	// Artifacts are written with the event or the end of the turn.
 	Artifacts map[string]any `yaml:"artifacts"`
 	// Event is the event that the turn emits. If it is "", the turn completes without an event.
 	Event string `yaml:"event"`
@@ -57,18 +57,18 @@ type Answer struct {
 
 	// External is an event emitted from outside the turn.
 	External string `yaml:"external"`
-	// Input is sent to the run for the next turn of its visit; absent = none.
+	// Input is a message that is sent to the run for the next turn in its current state; absent = none.
 	Input any `yaml:"input"`
-	// After skips this much time for timers and deadlines.
+	// After is the time that the script skips, so that timers and deadlines become due.
 	After time.Duration `yaml:"after"`
-	// Cancel ends the run; the text is recorded with it.
+	// Cancel is the reason with which the run is cancelled; "" = the run is not cancelled.
 	Cancel string `yaml:"cancel"`
 }
 
 // Step is one tool call with its answer.
 type Step struct {
 	Tool string `yaml:"tool"`
-	// Key is unique in the visit; "" = the call's ordinal.
+	// Key distinguishes the step from others in the same visit of a state; "" = the number of the call.
 	Key string `yaml:"key"`
 	// Payload is the tool's argument; absent = {}.
 	Payload any `yaml:"payload"`
@@ -89,7 +89,7 @@ type Usage struct {
 	OutputTokens int64   `yaml:"output_tokens"`
 	CostUSD      float64 `yaml:"cost_usd"`
 	ToolCalls    int32   `yaml:"tool_calls"`
-	// CachedTokens are a part of InputTokens, ReasoningTokens of OutputTokens.
+	// CachedTokens are the part of InputTokens that came from a cache. ReasoningTokens are a part of OutputTokens.
 	CachedTokens    int64 `yaml:"cached_tokens"`
 	ReasoningTokens int64 `yaml:"reasoning_tokens"`
 	// Model is the model that consumed the tokens; the pack or the operator has its price.
@@ -115,8 +115,8 @@ func (f *Fail) UnmarshalYAML(decode func(any) error) error {
 	return decode((*plain)(f))
 }
 
-// Load reads and checks a file; "-" is standard input. Faults of the content
-// are an [*Error].
+// Load reads and checks a script file; "-" is standard input. An [*Error] has all faults of the
+// content.
 func Load(path string) (*File, error) {
 	in := os.Stdin
 	if path != "-" {
@@ -140,12 +140,13 @@ type Error struct{ Faults []string }
 // Error returns one line per fault.
 func (e *Error) Error() string { return "answers: " + strings.Join(e.Faults, "\n  ") }
 
-// Parse reads a script. Unknown keys and contradictions are an [*Error].
+// Parse reads a script. Unknown keys and fields that exclude each other are faults. An [*Error] has all
+// faults, or only the first one if the text cannot be decoded.
 func Parse(raw []byte) (*File, error) {
 	if len(raw) > maxBytes {
 		return nil, &Error{[]string{fmt.Sprintf("more than %d bytes", maxBytes)}}
 	}
-	// The decoder expands aliases without a bound.
+	// The text is checked first, because the decoder expands aliases without a bound.
 	limits := source.Limits{Bytes: maxBytes, Depth: 64, Scalar: maxBytes, Nodes: 200_000}
 	if f := source.BoundYAML(raw, limits); f != nil {
 		return nil, &Error{[]string{f.Error()}}
@@ -201,8 +202,8 @@ func (a *Answer) faults() (faults []string) {
 	return faults
 }
 
-// kinds returns the set fields that determine the kind of the item. It returns "turn" if fields of an
-// answered turn are set.
+// kinds returns those fields of the item that are set and determine what it does. It also returns "turn" if fields of
+// an answered turn are set.
 func (a *Answer) kinds() (kinds []string) {
 	for _, k := range []struct {
 		name string

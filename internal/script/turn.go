@@ -7,8 +7,8 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// turn answers the open turn: its steps one after another, then its end.
-func (p *play) turn(ctx context.Context, a *Answer) (ended bool, err error) {
+// turn answers the open turn: first its steps, one after another, then the turn itself.
+func (p *execution) turn(ctx context.Context, a *Answer) (ended bool, err error) {
 	artifacts, err := p.artifacts(a)
 	if err != nil {
 		return false, err
@@ -39,8 +39,8 @@ func (p *play) turn(ctx context.Context, a *Answer) (ended bool, err error) {
 	return terminal(got.GetStatus()), err
 }
 
-// open fetches the open turn. A pause between two attempts is skipped.
-func (p *play) open(ctx context.Context) (*pawlv1.TurnRef, error) {
+// open returns the open turn. If the turn waits for a pause between two attempts, open skips this time.
+func (p *execution) open(ctx context.Context) (*pawlv1.TurnRef, error) {
 	got, err := p.Runs.GetTurn(ctx, &pawlv1.GetTurnRequest{RunId: p.run})
 	if err != nil || got.GetNotBefore() == nil {
 		return got.GetTurn(), err
@@ -56,7 +56,7 @@ func (p *play) open(ctx context.Context) (*pawlv1.TurnRef, error) {
 }
 
 // step requests one tool call and resolves it.
-func (p *play) step(ctx context.Context, turn *pawlv1.TurnRef, at string, s *Step) (ended bool, err error) {
+func (p *execution) step(ctx context.Context, turn *pawlv1.TurnRef, at string, s *Step) (ended bool, err error) {
 	payload := "{}"
 	if s.Payload != nil {
 		if payload, err = encode(s.Payload); err != nil {
@@ -82,23 +82,23 @@ func (p *play) step(ctx context.Context, turn *pawlv1.TurnRef, at string, s *Ste
 	case outcome.GetStep().GetStatus() != pawlv1.StepStatus_STEP_STATUS_PENDING:
 		p.result.warn("%s: the call was answered before; this answer was not used", at)
 		return false, nil
-	case !Goes(outcome.GetStep()):
-		return p.undecided(ctx, at, outcome.GetStep())
+	case !MayExecute(outcome.GetStep()):
+		return p.skipDecision(ctx, at, outcome.GetStep())
 	}
 	return p.resolve(ctx, turn, at, outcome.GetStep(), s)
 }
 
-// Goes reports whether a caller may make a call that it requested. The call must be pending and belong
-// to the caller or to an agent, for which the script answers. It must not wait for a person's decision,
-// and no reconcile call about its attempt may be running.
-func Goes(step *pawlv1.Step) bool {
+// MayExecute reports whether the script may execute a tool call. The call must be pending. It must belong to the caller, or
+// to an agent whose part the script plays. It must not wait for a person's decision. No reconcile call, which finds
+// out whether an attempt had an effect, may be running for it.
+func MayExecute(step *pawlv1.Step) bool {
 	own := step.GetByCaller() || step.GetDelegation()
 	return own && step.GetStatus() == pawlv1.StepStatus_STEP_STATUS_PENDING && !step.GetApproval().GetHeld() && step.GetInquiry() == 0
 }
 
-// undecided skips the time of a call that waits for a decision: a script cannot decide, so the call is not
-// made.
-func (p *play) undecided(ctx context.Context, at string, step *pawlv1.Step) (ended bool, err error) {
+// skipDecision handles a tool call that waits for a person's decision. A script cannot decide, so skipDecision skips the
+// time for the decision, and the call is never made.
+func (p *execution) skipDecision(ctx context.Context, at string, step *pawlv1.Step) (ended bool, err error) {
 	p.result.warn("%s: the call waits for a person to decide, and a script has no person: the time for that passed; this answer was not used", at)
 	if left := step.GetDeadline().AsTime().Sub(p.Clock.Now()); step.GetDeadline() != nil && left > 0 {
 		p.Clock.Advance(left)
@@ -109,7 +109,7 @@ func (p *play) undecided(ctx context.Context, at string, step *pawlv1.Step) (end
 	return ended, err
 }
 
-func (p *play) resolve(ctx context.Context, turn *pawlv1.TurnRef, at string, step *pawlv1.Step, s *Step) (ended bool, err error) {
+func (p *execution) resolve(ctx context.Context, turn *pawlv1.TurnRef, at string, step *pawlv1.Step, s *Step) (ended bool, err error) {
 	req := &pawlv1.ResolveStepRequest{
 		RunId: p.run, Step: step.GetStep(), Tool: s.Tool, Attempt: step.GetAttempt(), TurnToken: turn.GetToken(),
 	}
@@ -132,7 +132,7 @@ func (p *play) resolve(ctx context.Context, turn *pawlv1.TurnRef, at string, ste
 	return terminal(got.GetStatus()), nil
 }
 
-func (p *play) fail(ctx context.Context, turn *pawlv1.TurnRef, a *Answer) (ended bool, err error) {
+func (p *execution) fail(ctx context.Context, turn *pawlv1.TurnRef, a *Answer) (ended bool, err error) {
 	got, err := p.Runs.FailTurn(ctx, &pawlv1.FailTurnRequest{
 		RunId: p.run, TurnSeq: turn.GetTurnSeq(), Attempt: turn.GetAttempt(), TurnToken: turn.GetToken(),
 		Error: a.Fail.fault(), Retryable: a.Fail.Retryable, Usage: a.Usage.proto(),

@@ -11,9 +11,9 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// writes turns a script's values into artifact writes, by name. A string for a
-// text artifact is its text, for a JSON artifact a JSON string, for any other
-// its bytes in base64; every other value is JSON.
+// writes converts a script's values to artifact writes, ordered by name. A string is the text of a text
+// artifact, a JSON string for a JSON artifact, or the bytes in base64 for any other artifact. Every
+// other value is written as JSON.
 func writes(values map[string]any, types map[string]string) ([]*pawlv1.ArtifactWrite, error) {
 	var out []*pawlv1.ArtifactWrite
 	for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -81,7 +81,8 @@ func Parts(value any) ([]*pawlv1.Part, error) {
 	return []*pawlv1.Part{{Content: &pawlv1.Part_Json{Json: raw}}}, nil
 }
 
-// fault reads the result of a step that failed: its message, or {code, message}.
+// fault returns the error in the recorded result of a step that failed. The result is the message, or {code,
+// message}.
 func (s *Step) fault() *pawlv1.Fault {
 	f := &pawlv1.Fault{Code: "tool_error"}
 	switch result := s.Result.(type) {

@@ -11,8 +11,8 @@ import (
 // maxBytes bounds the size of a file.
 const maxBytes = 4 << 20
 
-// The permissions with which a file is refused. The group of the file may read it, so that a service can read a file that it does not
-// own.
+// These are the file permissions with which a file is refused. The group of the file may read it, so that a service
+// can read a file that it does not own.
 const (
 	othersWrite fs.FileMode = 0o022
 	othersRead  fs.FileMode = 0o004
@@ -51,5 +51,5 @@ func why(bad fs.FileMode) string {
 	if bad&othersWrite != 0 {
 		return "others than its owner may write it"
 	}
-	return "everybody may read it"
+	return "every user may read it"
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/services"
 )
 
-// a2aPlugin returns the plugin that adds A2A to a partition's services. It returns nil if A2A is off.
+// a2aPlugin returns a function that creates the plugin for the A2A protocol, which belongs to the
+// services of a partition. It returns nil if A2A is off.
 func a2aPlugin[H a2a.Host](t *partition) func(H) (grpcapi.Plugin, error) {
 	opts := t.opts
 	if !opts.config.A2A {
@@ -27,7 +28,7 @@ func a2aPlugin[H a2a.Host](t *partition) func(H) (grpcapi.Plugin, error) {
 		if opts.config.A2APush {
 			conf.Push = pushes(t.runtime, t.box)
 		}
-		// This setting does not affect the sidecar's own delegations, because they use streams.
+		// NoStreams is only about A2A callers. The sidecar's own delegations always use streams.
 		conf.NoStreams = !opts.config.A2AStreaming
 		service, err := a2a.New(conf, host)
 		if err != nil {
@@ -40,8 +41,9 @@ func a2aPlugin[H a2a.Host](t *partition) func(H) (grpcapi.Plugin, error) {
 	}
 }
 
-// routedA2APlugin returns the plugin that adds A2A to a server with a router. It returns nil if A2A is
-// off. The server authenticates the callers. The owner of the partition does everything else.
+// routedA2APlugin returns a function that creates the plugin for the A2A protocol for the server of a
+// node in a cluster. It returns nil if A2A is off. This plugin only authenticates the callers. The node
+// that owns the partition does everything else.
 func routedA2APlugin(opts options) func(*grpcapi.Server) (grpcapi.Plugin, error) {
 	if !opts.config.A2A {
 		return nil
@@ -49,25 +51,19 @@ func routedA2APlugin(opts options) func(*grpcapi.Server) (grpcapi.Plugin, error)
 	return func(host *grpcapi.Server) (grpcapi.Plugin, error) {
 		return grpcapi.Plugin{
 			Desc: &a2apb.A2AService_ServiceDesc, Impl: a2apb.UnimplementedA2AServiceServer{},
-			HTTP: a2a.Front(opts.log, int(opts.config.Limits.MessageBytes), host.Known, host.Elsewhere()), Matches: a2a.MatchesPath,
+			HTTP: a2a.Front(opts.log, int(opts.config.Limits.MessageBytes), host.Known, host.ForwardingHandler()), Matches: a2a.MatchesPath,
 		}, nil
 	}
 }
 
-// agentBackend adapts the runtime for A2A.
-type agentBackend struct{ *services.Runtime }
-
-// IsTurnAssigned implements [a2a.Engine].
-func (a agentBackend) IsTurnAssigned(s *machine.State) bool { return a.Work.IsTurnAssigned(s) }
-
 func agentsConfig(opts options, engine *services.Runtime) (a2a.Config, error) {
 	c := opts.config
 	conf := a2a.Config{
-		Engine: agentBackend{engine}, Log: opts.log, Root: rootAgent(c), URL: c.A2AURL, GRPCAddr: c.A2AGRPC,
+		Engine: engine, Log: opts.log, Root: rootAgent(c), URL: c.A2AURL, GRPCAddr: c.A2AGRPC,
 		LenientVersion: c.A2ALenientVersion, RequiredExtensions: c.A2ARequire,
 		MaxMessageBytes: int(c.Limits.MessageBytes),
 		Execution: func() machine.Execution {
-			if c.A2AExecution == "SIDECAR" || c.A2AExecution == "" && len(opts.models.All()) > 0 {
+			if c.A2AExecution == "SIDECAR" || c.A2AExecution == "" && len(opts.models.Endpoints()) > 0 {
 				return machine.Sidecar
 			}
 			return machine.Workers
@@ -80,9 +76,9 @@ func agentsConfig(opts options, engine *services.Runtime) (a2a.Config, error) {
 	return conf, err
 }
 
-// rootAgent returns the configured root agent. If none is configured, it returns the root agent of the
-// first pack file that has agents. It ignores a file that cannot be read, because the registration of
-// the file reports this error.
+// rootAgent returns the pack id of the root agent. It is the configured one, or else the id of the
+// first configured pack that has agents. rootAgent ignores a file that cannot be read, because the
+// registration of the file reports the error.
 func rootAgent(c config.Config) string {
 	if c.A2ARoot != "" {
 		return c.A2ARoot

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -33,30 +34,32 @@ type options struct {
 	models *model.Table
 	// audit is the audit log. It is nil if there is none. The app closes it.
 	audit *audit.Log
-	// serves reports whether a partition contains a namespace. If it is nil, the store contains all
-	// namespaces.
-	serves func(namespace string) bool
+	// servesNamespace reports whether the partition contains a namespace. If it is nil, the store is not divided
+	// and contains all namespaces.
+	servesNamespace func(namespace string) bool
 }
 
-// app is a running sidecar. It consists of the server and all parts that the server needs.
+// app is a running sidecar: the server and all parts that the server needs.
 type app struct {
 	opts      options
 	server    *grpcapi.Server
 	observers *observers
-	// partitions are the open partitions. There are none while other sidecars own all partitions.
+	// partitions are the partitions that this sidecar has open. There are none while other sidecars own
+	// all partitions.
 	partitions partitions
 	files      atomic.Pointer[files]
-	// reading is locked while files are read again and applied to the partitions. While a partition is
-	// being opened, it is locked for reading.
+	// reading protects the reloadable files. It is locked while they are read again and applied to the
+	// open partitions. The opening of a partition locks it for reading, so that the partition gets the
+	// newest files.
 	reading sync.RWMutex
 	// cluster is nil if this sidecar does not share its store.
 	cluster *clusterMember
-	// own is the secret with which the sidecar authenticates to itself. It is set if the sidecar
-	// executes turns.
-	own       string
+	// ownSecret is the secret with which the sidecar authenticates to itself. It is "" if the sidecar
+	// executes neither turns nor tools.
+	ownSecret string
 	executors *executors
-	// served receives the error of the server.
-	served chan error
+	// serveErrors receives the error of the server.
+	serveErrors chan error
 }
 
 // open builds a sidecar and binds its addresses. It does not serve yet.
@@ -76,17 +79,21 @@ func open(ctx context.Context, opts options) (a *app, err error) {
 	return a, nil
 }
 
-// newApp creates the parts that every sidecar has, with or without an open store.
+// newApp creates the parts that every sidecar has, even if other sidecars own all partitions of its
+// store.
 func newApp(opts options) (*app, error) {
 	files, err := readFiles(opts.config)
 	if err != nil {
 		return nil, err
 	}
-	opts.models = model.NewTable(files.models)
+	opts.models = model.NewTable(files.models, opts.config.Bindings())
+	if err := checkMCPFiles(opts.config); err != nil {
+		return nil, err
+	}
 	if opts.audit, err = openAudit(opts.config); err != nil {
 		return nil, err
 	}
-	a := &app{own: executing(opts.config), served: make(chan error, 1)}
+	a := &app{ownSecret: executing(opts.config), serveErrors: make(chan error, 1)}
 	opts.log = slog.New(telemetry.WithTraces(opts.log.Handler(), a.traceOf))
 	a.opts = opts
 	a.files.Store(files)
@@ -96,7 +103,7 @@ func newApp(opts options) (*app, error) {
 	return a, nil
 }
 
-// traceOf returns the trace of a run. It is used in log lines.
+// traceOf returns the trace id of a run for log lines. It returns "" if no open partition has the run.
 func (a *app) traceOf(ctx context.Context, run string) string {
 	for _, t := range a.partitions.all() {
 		if trace := t.traceOf(ctx, run); trace != "" {
@@ -106,8 +113,8 @@ func (a *app) traceOf(ctx context.Context, run string) string {
 	return ""
 }
 
-// build builds the server and then the store. In a cluster it builds the server and then the router to
-// the owners of the partitions.
+// build builds the server. Without a cluster it opens the store first. In a cluster it builds the
+// router, which sends calls to the owners of the partitions.
 func (a *app) build(ctx context.Context) error {
 	if a.opts.config.PeerListen != "" {
 		return a.buildShared(ctx)
@@ -127,15 +134,17 @@ func (a *app) build(ctx context.Context) error {
 	serving := a.serverConfig()
 	serving.Runtime, serving.Failed = t.runtime, t.runtime.Failed()
 	serving.Plugin = a2aPlugin[*grpcapi.Server](t)
-	serving.Deliveries, serving.Store = t.box, &storeAdmin{store: t.store, paced: true}
+	serving.Deliveries, serving.Store = t.box, &storeAdmin{store: t.store, limited: true}
 	if a.server, err = grpcapi.New(serving); err != nil {
 		return err
 	}
 	t.records.services = a.server.Own()
+	a.observeServer()
 	return nil
 }
 
-// buildShared joins the cluster and builds the server with the router to the owners of the partitions.
+// buildShared joins the cluster and builds the server with the router, which sends calls to the owners
+// of the partitions.
 func (a *app) buildShared(ctx context.Context) (err error) {
 	if err = a.share(ctx); err != nil {
 		return err
@@ -143,21 +152,34 @@ func (a *app) buildShared(ctx context.Context) (err error) {
 	serving := a.serverConfig()
 	serving.Router, serving.Spaces, serving.Quotas = a.cluster.router, a.cluster.spaces, a.cluster.quotas
 	serving.Plugin = routedA2APlugin(a.opts)
-	a.server, err = grpcapi.New(serving)
-	return err
+	if a.server, err = grpcapi.New(serving); err != nil {
+		return err
+	}
+	a.observeServer()
+	return nil
 }
 
-// storage returns the options of the store. alone is nil if the store is in a directory.
+// observeServer adds the readiness of the server and the expiry of its certificate to the metrics.
+func (a *app) observeServer() {
+	a.observers.metrics.Readiness(a.server.Readiness)
+	if a.opts.config.TLSCert != "" {
+		a.observers.metrics.Certificate(a.server.CertificateExpiry)
+	}
+}
+
+// storage returns the options with which the store is opened. If the store is in a database, alone
+// describes this database and is filled when the store is opened. If the store is in a directory, alone
+// is nil.
 func (o options) storage() (store.Options, *standaloneStore, error) {
 	if !o.config.Store.IsZero() {
-		return databaseOf(o.config).served(o.config, o.log)
+		return databaseOf(o.config).openStandalone(o.config, o.log)
 	}
 	key, err := readKey(o.config.EncryptionKeyFile)
 	return store.Options{Dir: o.config.Data, EncryptionKey: key, DataKeyAge: o.config.DataKeyAge, Logger: o.log}, nil, err
 }
 
-// numbered returns the numbers of the configured namespaces. Other namespaces of the store are kept but
-// not served.
+// numbered returns the numbers of the configured namespaces. The store keeps other namespaces, but the
+// sidecar does not serve them.
 func numbered(opts options, s *store.Store) (map[string]uint32, error) {
 	names := slices.DeleteFunc(slices.Clone(opts.config.Namespaces), func(name string) bool { return name == runtime.DefaultNamespace })
 	stored, err := s.NumberNamespaces(context.Background(), names)
@@ -184,6 +206,7 @@ func runtimeConfig(opts options, s *store.Store) services.Config {
 			Lease:          opts.config.Lease,
 			StepGrace:      opts.config.StepGrace,
 			RestartGrace:   opts.config.RestartGrace,
+			SidecarTool:    mcpTool(opts.config),
 			MaxWorkers:     limits.Workers,
 			MaxWorkerTurns: limits.WorkerTurns,
 			MaxWorkerSteps: limits.WorkerSteps,
@@ -200,7 +223,7 @@ func engineConfig(opts options, s *store.Store) runtime.Config {
 	return runtime.Config{
 		Store: s,
 		Clock: opts.clock,
-		IDs:   services.NewSystemIDs(),
+		IDs:   runtime.NewSystemIDs(),
 		Limits: machine.Limits{
 			MaxTransitions:      limits.MaxTransitions,
 			MaxArtifactBytes:    int64(limits.ArtifactBytes),
@@ -222,7 +245,10 @@ func engineConfig(opts options, s *store.Store) runtime.Config {
 }
 
 func packOptions(c config.Config) pack.Options {
-	return pack.Options{Limits: pack.Limits{Bytes: int(c.Limits.PackBytes)}, Strict: c.Strict, RequireBounded: c.RequireBounded}
+	return pack.Options{
+		Limits: pack.Limits{Bytes: int(c.Limits.PackBytes)}, Strict: c.Strict, RequireBounded: c.RequireBounded,
+		Providers: slices.Sorted(maps.Keys(c.Bindings())),
+	}
 }
 
 // serverConfig returns the configuration of the server.
@@ -247,7 +273,7 @@ func (a *app) serverConfig() grpcapi.Config {
 		Tokens:            opts.rights.Tokens,
 		Issuers:           opts.rights.Issuers,
 		Counts:            a.observers.metrics,
-		Own:               a.own,
+		Own:               a.ownSecret,
 		Links:             grpcapi.LinkConfig{URL: c.LinkURL, Expiry: c.LinkExpiry, Now: opts.clock.Now},
 		LinkKeys:          opts.rights.LinkKeys,
 		Audit:             opts.audit,
@@ -258,20 +284,22 @@ func (a *app) serverConfig() grpcapi.Config {
 	}
 }
 
-// start starts the server, the executors, and either the partition or the node of the cluster.
+// start starts the server and the executors. It also starts the background work of the partition or, in
+// a cluster, the node.
 func (a *app) start() error {
 	if a.cluster == nil {
-		a.partitions.own().start()
+		a.partitions.single().start()
 	} else {
 		a.cluster.start(a.server)
 	}
-	go func() { a.served <- a.server.Serve() }()
+	go func() { a.serveErrors <- a.server.Serve() }()
 	return a.execute()
 }
 
-// stop drains and closes the parts in order. First the server stops accepting calls, ends streams and
-// waits for running calls. Then the engine answers the calls that it has accepted. Then the store syncs
-// and closes. The context limits the first two steps.
+// stop drains and closes the parts in order. First the executors end. Then the server stops accepting
+// calls, ends streams and waits for running calls. Then the runtime answers the calls that it has
+// accepted. Then the store syncs and closes. ctx limits the steps of the server and the runtime. A node
+// of a cluster has another order, see endShared.
 func (a *app) stop(ctx context.Context) error {
 	end := a.end
 	if a.cluster != nil {
@@ -280,22 +308,22 @@ func (a *app) stop(ctx context.Context) error {
 	return errors.Join(end(ctx), wrap("audit", closeAudit(a.opts.audit)))
 }
 
-// end stops a sidecar that is not a node of a cluster.
+// end drains and closes a sidecar that is not a node of a cluster.
 func (a *app) end(ctx context.Context) error {
 	a.executors.end()
 	errs := []error{wrap("server", a.server.Shutdown(ctx))}
-	t := a.partitions.own()
-	errs = append(errs, t.drain(ctx), <-a.served, a.observers.send())
+	t := a.partitions.single()
+	errs = append(errs, t.drain(ctx), <-a.serveErrors, a.observers.send())
 	return errors.Join(append(errs, t.close())...)
 }
 
-// endShared stops a node of a cluster. It first hands its partitions over, and forwards calls until
-// this is done. When ctx ends, the node closes the partitions that it still has.
+// endShared drains and closes a node of a cluster. The node first hands over its partitions, and
+// forwards calls until this is done. When ctx ends, it closes the partitions that it still has.
 func (a *app) endShared(ctx context.Context) error {
 	errs := []error{a.cluster.drain(ctx)}
 	a.executors.end()
 	a.cluster.router.Drain()
-	errs = append(errs, wrap("server", a.server.Shutdown(ctx)), <-a.served, a.observers.send())
+	errs = append(errs, wrap("server", a.server.Shutdown(ctx)), <-a.serveErrors, a.observers.send())
 	return errors.Join(append(errs, a.cluster.stop(ctx))...)
 }
 

@@ -21,18 +21,18 @@ import (
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-// The principals of a bank. sidecarA is how one sidecar shows itself to the other.
+// The principals of a bank. sidecarA is the name of one sidecar at the other.
 const (
-	clerk    = "clerk"    // runs:write
-	approver = "approver" // runs:write and events:external
-	chief    = "chief"    // admin
-	sidecarA = "sidecar-a"
+	clerk     = "clerk"    // runs:write
+	approver  = "approver" // runs:write and events:external
+	adminName = "chief"    // admin
+	sidecarA  = "sidecar-a"
 )
 
 var orchestrations = []string{"internal", "external", "hybrid"}
 
-// bankPack has a teller for each orchestration, whose payment waits for a word from
-// outside; desk_X asks teller_X, and lobby_X asks desk_X.
+// bankPack has a teller for each orchestration. The payment of a teller waits for a message or an
+// event from outside. desk_X asks teller_X, and lobby_X asks desk_X.
 func bankPack() string {
 	var prompts, members, states []string
 	for _, o := range orchestrations {
@@ -55,14 +55,14 @@ func bankPack() string {
 }`, strings.Join(prompts, ", "), strings.Join(members, ", "), strings.Join(states, ", "))
 }
 
-// asks passes on to the only tool of its prompt, and ends with what came back.
-func asks(ctx context.Context, t *pawl.Turn) (pawl.Completion, error) {
+// callToolTurn calls the only tool of its prompt, and ends with the result.
+func callToolTurn(ctx context.Context, t *pawl.Turn) (pawl.Completion, error) {
 	result, err := t.Step(ctx, "", t.Assignment.GetTurn().GetTools()[0].GetName(), `{"message": "100 EUR"}`)
 	return pawl.Completion{Output: text(result)}, err
 }
 
-// pays asks once, and pays when it is told anything.
-func pays(_ context.Context, t *pawl.Turn) (pawl.Completion, error) {
+// payTurn asks once, and pays after any answer.
+func payTurn(_ context.Context, t *pawl.Turn) (pawl.Completion, error) {
 	switch turn := t.Assignment.GetTurn(); {
 	case turn.GetTerminal():
 		return pawl.Completion{Output: text("paid")}, nil
@@ -74,7 +74,7 @@ func pays(_ context.Context, t *pawl.Turn) (pawl.Completion, error) {
 
 func secretFor(name string) string { return "secret-of-" + name + "-0123456789" }
 
-// tokens writes a token file: NAME SCOPES pairs.
+// tokens writes a token file from pairs of NAME and SCOPES.
 func tokens(t *testing.T, pairs ...string) string {
 	t.Helper()
 	var lines []string
@@ -93,8 +93,8 @@ func writeFile(t *testing.T, name, content string) string {
 	return path
 }
 
-// as is a principal's client.
-func as(t *testing.T, s *serving, name string) *grpc.ClientConn {
+// dialAs connects as a principal.
+func dialAs(t *testing.T, s *runningSidecar, name string) *grpc.ClientConn {
 	t.Helper()
 	conn, err := grpc.NewClient("passthrough:///"+s.ready.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithPerRPCCredentials(output.Bearer(secretFor(name))))
@@ -105,9 +105,9 @@ func as(t *testing.T, s *serving, name string) *grpc.ClientConn {
 	return conn
 }
 
-func workAs(t *testing.T, s *serving, id string, prompts map[string]pawl.TurnFunc) {
+func workAs(t *testing.T, s *runningSidecar, id string, prompts map[string]pawl.TurnFunc) {
 	t.Helper()
-	w, err := pawl.NewWorker(pawl.WorkerConfig{Conn: as(t, s, "hands"), ID: id, Prompts: prompts, Turns: 32, Grace: time.Second, OnError: func(err error) { t.Log(err) }})
+	w, err := pawl.NewWorker(pawl.WorkerConfig{Conn: dialAs(t, s, "hands"), ID: id, Prompts: prompts, Turns: 32, Grace: time.Second, OnError: func(err error) { t.Log(err) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,20 +122,20 @@ func workAs(t *testing.T, s *serving, id string, prompts map[string]pawl.TurnFun
 	})
 }
 
-// bank is one sidecar, or two: then the tellers live at the second.
+// bank is one sidecar, or two: then the tellers are at the second one.
 type bank struct {
-	t    *testing.T
-	ctx  context.Context
-	near *serving
-	far  *serving
-	// first is whom runs are started with: "desk" or "lobby".
+	t           *testing.T
+	ctx         context.Context
+	nearSidecar *runningSidecar
+	farSidecar  *runningSidecar
+	// first is the kind of agent that runs start with: "desk" or "lobby".
 	first string
-	// via is how the far sidecar names what the near one vouches for.
-	via string
+	// principalName is what the far sidecar puts before the name of a principal for which the near one speaks.
+	principalName string
 }
 
-// newBank opens one. binding "" keeps the tellers at home; credential are the scopes
-// of the near sidecar at the far one.
+// newBank starts a bank. With binding "" the tellers are at the near sidecar. credential has the
+// scopes of the near sidecar at the far one.
 func newBank(t *testing.T, first, binding, credential string) *bank {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
@@ -143,46 +143,46 @@ func newBank(t *testing.T, first, binding, credential string) *bank {
 	b := &bank{t: t, ctx: ctx, first: first}
 	tellers, askers := map[string]pawl.TurnFunc{}, map[string]pawl.TurnFunc{}
 	for _, o := range orchestrations {
-		tellers["teller_"+o], askers["desk_"+o], askers["lobby_"+o] = pays, asks, asks
+		tellers["teller_"+o], askers["desk_"+o], askers["lobby_"+o] = payTurn, callToolTurn, callToolTurn
 	}
 	c := settings(t)
 	c.Packs, c.AllowTools = []string{packWith(t, bankPack())}, []string{"*"}
-	c.TokensFile = tokens(t, clerk, "runs:write,runs:read", approver, "runs:write,runs:read,events:external", chief, "admin", "hands", "work")
+	c.TokensFile = tokens(t, clerk, "runs:write,runs:read", approver, "runs:write,runs:read,events:external", adminName, "admin", "hands", "work")
 	if binding == "" {
-		b.near = serveToEnd(t, c)
-		workAs(t, b.near, "tellers", tellers)
+		b.nearSidecar = serveToEnd(t, c)
+		workAs(t, b.nearSidecar, "tellers", tellers)
 	} else {
-		far := settings(t)
-		far.Packs, far.HTTP = c.Packs, "127.0.0.1:0"
-		far.TokensFile = tokens(t, sidecarA, credential, "hands", "work", "auditor", "runs:read")
-		b.far, b.via = serveToEnd(t, far), sidecarA+">"
-		workAs(t, b.far, "tellers", tellers)
+		remote := settings(t)
+		remote.Packs, remote.HTTP = c.Packs, "127.0.0.1:0"
+		remote.TokensFile = tokens(t, sidecarA, credential, "hands", "work", "auditor", "runs:read")
+		b.farSidecar, b.principalName = serveToEnd(t, remote), sidecarA+">"
+		workAs(t, b.farSidecar, "tellers", tellers)
 		c.Agents = map[string]config.Agent{}
 		for _, o := range orchestrations {
 			c.Agents["teller_"+o] = config.Agent{
-				Card: cardOf(t, b.far.ready.HTTP, "bank/teller_"+o, binding), TokenFile: writeFile(t, "token", secretFor(sidecarA)),
+				Card: cardOf(t, b.farSidecar.ready.HTTP, "bank/teller_"+o, binding), TokenFile: writeFile(t, "token", secretFor(sidecarA)),
 			}
 		}
-		b.near = serveToEnd(t, c)
+		b.nearSidecar = serveToEnd(t, c)
 	}
-	workAs(t, b.near, "askers", askers)
+	workAs(t, b.nearSidecar, "askers", askers)
 	return b
 }
 
 func (b *bank) runs(name string) pawlv1.RunServiceClient {
-	return pawlv1.NewRunServiceClient(as(b.t, b.near, name))
+	return pawlv1.NewRunServiceClient(dialAs(b.t, b.nearSidecar, name))
 }
 
-// told are the kinds of records that these tests look at.
+// These are the kinds of records that the tests of this file read.
 var told = []pawlv1.RecordKind{
 	pawlv1.RecordKind_RECORD_KIND_TRANSITION, pawlv1.RecordKind_RECORD_KIND_INPUT_RECEIVED,
 	pawlv1.RecordKind_RECORD_KIND_STEP_DELEGATED, pawlv1.RecordKind_RECORD_KIND_ENDED,
 }
 
-// question waits for the next question of a run behind a record; nil = the run ended.
+// question waits for the next question of a run behind a record. It returns nil if the run ended.
 func (b *bank) question(t *testing.T, run string, after uint64) (*pawlv1.StepDelegated, uint64) {
 	t.Helper()
-	stream, err := b.runs(chief).StreamTransitions(b.ctx, &pawlv1.StreamTransitionsRequest{RunId: run, AfterSeq: after, Follow: true, Kinds: told})
+	stream, err := b.runs(adminName).StreamTransitions(b.ctx, &pawlv1.StreamTransitionsRequest{RunId: run, AfterSeq: after, Follow: true, Kinds: told})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,14 +200,14 @@ func (b *bank) question(t *testing.T, run string, after uint64) (*pawlv1.StepDel
 	}
 }
 
-// leaf reads the records of the run that was asked last on the way down.
+// leaf returns the records of the last run in the chain of delegations.
 func (b *bank) leaf(t *testing.T, run string) []*pawlv1.Record {
 	t.Helper()
-	runs := b.runs(chief)
+	runs := b.runs(adminName)
 	for {
 		list, err := runs.ListTransitions(b.ctx, &pawlv1.ListTransitionsRequest{RunId: run, PageSize: 1000, Kinds: told})
-		if status.Code(err) == codes.NotFound && b.far != nil {
-			runs = pawlv1.NewRunServiceClient(as(t, b.far, "auditor"))
+		if status.Code(err) == codes.NotFound && b.farSidecar != nil {
+			runs = pawlv1.NewRunServiceClient(dialAs(t, b.farSidecar, "auditor"))
 			continue
 		}
 		if err != nil {
@@ -226,8 +226,8 @@ func (b *bank) leaf(t *testing.T, run string) []*pawlv1.Record {
 	}
 }
 
-// paidBy is the principal of the transition to "paid", "" = there is none; answeredBy
-// are those of the inputs behind the first message.
+// paidBy returns the principal of the transition to "paid", or "" if there is none. answeredBy are
+// the principals of the inputs after the first message.
 func paidBy(records []*pawlv1.Record) (payer string, answeredBy []string) {
 	for _, rec := range records {
 		if rec.GetTransition().GetToState() == "paid" {
@@ -240,9 +240,9 @@ func paidBy(records []*pawlv1.Record) (payer string, answeredBy []string) {
 	return payer, answeredBy[1:]
 }
 
-// TestAnswersByTheirRights: whoever answers a question, over however many hops, does
-// it in his own name and by his own rights. A state that is moved from outside is moved
-// by nobody without events:external, and by no sidecar with a credential that lacks it; a
+// TestAnswersByTheirRights: a principal that answers a question, over any number of hops, does so
+// in its own name and with its own rights. A state that is moved from outside is moved only with
+// events:external: the principal needs the scope, and so does the credential of the sidecar. A
 // credential without tasks:answer-for passes no answer on.
 func TestAnswersByTheirRights(t *testing.T) {
 	t.Parallel()
@@ -264,11 +264,11 @@ func TestAnswersByTheirRights(t *testing.T) {
 		t.Run(hop.name, func(t *testing.T) {
 			t.Parallel()
 			b := newBank(t, hop.first, hop.binding, hop.credential)
-			for _, who := range []string{clerk, approver, chief} {
+			for _, principal := range []string{clerk, approver, adminName} {
 				for _, o := range orchestrations {
-					t.Run(who+", "+o, func(t *testing.T) {
+					t.Run(principal+", "+o, func(t *testing.T) {
 						t.Parallel()
-						b.answer(t, who, o, hop.credential != mute && (o != "external" || who != clerk && hop.credential != weak))
+						b.answer(t, principal, o, hop.credential != mute && (o != "external" || principal != clerk && hop.credential != weak))
 					})
 				}
 			}
@@ -276,8 +276,8 @@ func TestAnswersByTheirRights(t *testing.T) {
 	}
 }
 
-// answer lets somebody answer and checks what becomes of the payment.
-func (b *bank) answer(t *testing.T, who, orchestration string, pays bool) {
+// answer starts a run, answers its question as the principal, and checks whether the payment is made.
+func (b *bank) answer(t *testing.T, principal, orchestration string, pays bool) {
 	t.Helper()
 	started, err := b.runs(clerk).StartRun(b.ctx, &pawlv1.StartRunRequest{
 		Pack: "bank", Entry: &pawlv1.StartRunRequest_Agent{Agent: b.first + "_" + orchestration}, Execution: pawlv1.Execution_EXECUTION_WORKERS, Input: text("go"),
@@ -290,11 +290,11 @@ func (b *bank) answer(t *testing.T, who, orchestration string, pays bool) {
 	if asked == nil {
 		t.Fatal("the run ended without a question")
 	}
-	answered, err := b.runs(who).SendInput(b.ctx, &pawlv1.SendInputRequest{RunId: run, Step: asked.GetStep(), Parts: text("yes")})
+	answered, err := b.runs(principal).SendInput(b.ctx, &pawlv1.SendInputRequest{RunId: run, Step: asked.GetStep(), Parts: text("yes")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if in := answered.GetRecord(); in.GetPrincipal() != who || len(in.GetInputReceived().GetScopes()) == 0 {
+	if in := answered.GetRecord(); in.GetPrincipal() != principal || len(in.GetInputReceived().GetScopes()) == 0 {
 		t.Errorf("the answer is recorded as %v", in)
 	}
 	again, _ := b.question(t, run, seq)
@@ -309,7 +309,7 @@ func (b *bank) answer(t *testing.T, who, orchestration string, pays bool) {
 		b.answerAgain(t, run, again.GetStep())
 		return
 	}
-	want := b.via + who
+	want := b.principalName + principal
 	if again != nil || len(answeredBy) != 1 || answeredBy[0] != want {
 		t.Errorf("answered by %q, want %q; asked again %v", answeredBy, want, again)
 	}
@@ -318,7 +318,7 @@ func (b *bank) answer(t *testing.T, who, orchestration string, pays bool) {
 	}
 }
 
-// answerAgain: the question that was put back is there for whoever may answer it.
+// answerAgain answers the question that was put back, as a principal that may answer it.
 func (b *bank) answerAgain(t *testing.T, run string, step uint32) {
 	t.Helper()
 	seq := b.seq(t, run)
@@ -328,17 +328,17 @@ func (b *bank) answerAgain(t *testing.T, run string, step uint32) {
 	again, _ := b.question(t, run, seq)
 	payer, _ := paidBy(b.leaf(t, run))
 	if again != nil && payer == "" {
-		// The credential of the near sidecar bounds him, too.
+		// The credential of the near sidecar is a bound for the approver, too.
 		return
 	}
-	if payer != b.via+approver {
-		t.Errorf("paid by %q, want %q", payer, b.via+approver)
+	if payer != b.principalName+approver {
+		t.Errorf("paid by %q, want %q", payer, b.principalName+approver)
 	}
 }
 
 func (b *bank) seq(t *testing.T, run string) uint64 {
 	t.Helper()
-	got, err := b.runs(chief).GetRun(b.ctx, &pawlv1.GetRunRequest{RunId: run})
+	got, err := b.runs(adminName).GetRun(b.ctx, &pawlv1.GetRunRequest{RunId: run})
 	if err != nil {
 		t.Fatal(err)
 	}

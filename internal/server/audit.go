@@ -35,7 +35,8 @@ func closeAudit(log *audit.Log) error {
 	return log.Close()
 }
 
-// audited writes a line about an action of the operator.
+// audited writes a line about an action of the operator to the audit log. If there is no audit log, it
+// does nothing.
 func (a *app) audited(method string, err error) {
 	if a.opts.audit == nil {
 		return

@@ -19,7 +19,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/policy"
 )
 
-// lines are those of an audit, proven, as far as they are about one method.
+// lines verifies an audit, and returns its entries about one method and the text of all entries.
 func lines(t *testing.T, dir, method string) (found []audit.Entry, all string) {
 	t.Helper()
 	var text strings.Builder
@@ -35,8 +35,8 @@ func lines(t *testing.T, dir, method string) (found []audit.Entry, all string) {
 	return found, text.String()
 }
 
-// TestAudit: who did what, over each port, and who was refused; nothing of what was said.
-// A line is there when the answer is.
+// TestAudit: the audit has who did what over each port and who was refused, and no content of
+// calls. A line is written before the answer is sent.
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "audit")
@@ -59,7 +59,7 @@ func TestAudit(t *testing.T) {
 	if read, _ := lines(t, dir, "/StreamTransitions"); len(read) != 0 {
 		t.Errorf("what only read has lines: %+v", read)
 	}
-	// Over the gateway, by JSON-RPC, and over A2A's own gRPC; each from where it came.
+	// These calls use the gateway, JSON-RPC, and gRPC of A2A. Each entry has the address of its caller.
 	gateway := "http://" + r.s.ready.HTTP
 	r.http("post", gateway+"/v1/runs/"+own.run+":cancel", `{"namespace":"red","note":"Payload-of-red","requestId":"c-1"}`, keyOf("admin", "red"))
 	r.http("post", gateway+"/a2a/team/lead", `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m-1","role":"ROLE_USER","parts":[{"text":"Payload-of-red"}]},"configuration":{"returnImmediately":true}}}`, keyOf("admin", "home"))
@@ -70,7 +70,7 @@ func TestAudit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The whole store leaves with a line before its first byte and one at the end.
+	// A backup of the whole store has a line before its first byte and one at its end.
 	backup, err := pawlv1.NewStoreServiceClient(r.conn).Backup(r.tenant(keyOf("admin", "free")).ctx, &pawlv1.BackupRequest{})
 	if err != nil {
 		t.Fatal(err)
@@ -78,8 +78,8 @@ func TestAudit(t *testing.T) {
 	if _, err := backup.Recv(); err != nil {
 		t.Fatal(err)
 	}
-	if begun, _ := lines(t, dir, "/Backup"); len(begun) == 0 || begun[0].Outcome != "BEGUN" || begun[0].Principal == "" || begun[0].Peer == "" {
-		t.Errorf("with the first bytes of a backup: %+v", begun)
+	if entries, _ := lines(t, dir, "/Backup"); len(entries) == 0 || entries[0].Outcome != "BEGUN" || entries[0].Principal == "" || entries[0].Peer == "" {
+		t.Errorf("with the first bytes of a backup: %+v", entries)
 	}
 	for err == nil {
 		_, err = backup.Recv()
@@ -111,8 +111,9 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// refused: a right that is missing, another's namespace, a token of nobody, over each port.
-func (r *operationsRig) refused(dir string, own belongings) {
+// refused makes calls that are refused, over each port: a right is missing, the namespace is
+// another principal's, or the token is unknown.
+func (r *operationsRig) refused(dir string, own tenantData) {
 	t := r.t
 	reader := r.tenant(keyOf("runs:read", "red"))
 	_, _ = reader.runs.PauseRun(reader.ctx, &pawlv1.PauseRunRequest{RunId: own.run})
@@ -134,8 +135,8 @@ func (r *operationsRig) refused(dir string, own belongings) {
 	}
 }
 
-// TestEveryOperationSaysWhetherItChanges: what does not begin like a question changes
-// something, and has its line.
+// TestEveryOperationSaysWhetherItChanges: an operation whose name does not begin like a question
+// changes something, and has a line in the audit.
 func TestEveryOperationSaysWhetherItChanges(t *testing.T) {
 	t.Parallel()
 	reads := []string{"Get", "List", "Show", "Stream", "Count", "Wait", "Verify", "Diff", "Validate", "Export", "Subscribe", "Check", "Stats"}

@@ -36,23 +36,25 @@ type BackupDone struct {
 	// Part is the number of the partition.
 	Part int32
 	File string
-	// BasedOn is the file of the backup that this backup continues. It is "" if this backup contains
-	// everything.
+	// BasedOn is the file of the earlier backup that this backup continues. It is "" if this backup
+	// contains everything.
 	BasedOn string
 	Bytes   int64
-	// RunKeys means that the copy of the keys of runs in the directory was replaced by the current
-	// keys.
+	// RunKeys means that the keys of erasable runs were copied into the directory, over an earlier
+	// copy.
 	RunKeys bool
 }
 
-// TakeBackup writes a backup of everything that is new since the backup with the id after. If after is
-// "", the backup contains everything.
+// TakeBackup writes a backup to out. The backup contains everything that is new since the backup with
+// the id after. If after is "", the backup contains everything.
 type TakeBackup func(ctx context.Context, after string, out io.Writer) error
 
-// Backup writes backups of the partitions of a store into the directory to. No other process may have
-// the store open. Each partition except the first has a directory of its own there, see [BackupBy]. The
-// callback is called with each complete backup. The first partition is backed up last. So if a
-// namespace was moved out of it, another backup already contains the namespace. Errors: [ErrUnusable].
+// Backup writes backups of the partitions of a store into the directory to.Dir. No other process may
+// have the store open. Each partition except the first has a subdirectory of its own, see [BackupBy].
+// The callback is called with the result of each complete backup.
+//
+// The first partition is backed up last. A namespace that was moved out of it is then already in the
+// backup of another partition, even if Backup is interrupted. Errors: [ErrUnusable].
 func Backup(ctx context.Context, data Data, to BackupTo, told func(BackupDone)) error {
 	parts, err := data.parts(ctx)
 	if err != nil {
@@ -65,9 +67,10 @@ func Backup(ctx context.Context, data Data, to BackupTo, told func(BackupDone)) 
 	return backupEach(numbers, nil, to, func(i int, into BackupTo) (BackupDone, error) { return backupPart(ctx, parts[i], into) }, told)
 }
 
-// BackupServed does the same as [Backup] for the partitions of a store that sidecars serve. take
-// returns the function that takes the backup of a partition. unserved are partitions with rows that no
-// sidecar serves. They are skipped. After all other backups are done, the returned error lists them.
+// BackupServed writes backups like [Backup], of the partitions of a store that sidecars serve. The
+// function take returns the function that takes the backup of one partition. unserved are partitions
+// that have rows but are not served by a sidecar. They are skipped, and the error at the end lists
+// them.
 func BackupServed(ctx context.Context, parts, unserved []int32, take func(part int32) TakeBackup, to BackupTo, told func(BackupDone)) error {
 	err := backupEach(parts, unserved, to, func(i int, into BackupTo) (BackupDone, error) { return BackupBy(ctx, take(parts[i]), into) }, told)
 	if err == nil && len(unserved) > 0 {
@@ -76,13 +79,13 @@ func BackupServed(ctx context.Context, parts, unserved []int32, take func(part i
 	return err
 }
 
-// UnservedError is the error for partitions that have rows but whose namespaces are not served by any
-// sidecar.
+// UnservedError means that a backup skipped partitions that have rows, because no sidecar serves their
+// namespaces.
 type UnservedError struct{ Parts []int32 }
 
 // Error returns a text that also contains the next step for the operator.
 func (e *UnservedError) Error() string {
-	return fmt.Sprintf("the partitions %s are in no backup, since nobody serves their namespaces: give one of the sidecars --namespace with their names (table namespace), or stop all and take it with --store", listed(e.Parts))
+	return fmt.Sprintf("the partitions %s are in no backup, because no sidecar serves their namespaces: give one of the sidecars --namespace with their names (table namespace), or stop all and take it with --store", listed(e.Parts))
 }
 
 func backupEach(parts, others []int32, to BackupTo, backup func(i int, into BackupTo) (BackupDone, error), told func(BackupDone)) error {
@@ -102,9 +105,9 @@ func backupEach(parts, others []int32, to BackupTo, backup func(i int, into Back
 	return err
 }
 
-// complete checks that the directory has a backup of the first partition, because no restore is
+// complete checks that the partitions to back up (parts) include partition 0, because no restore is
 // possible without it. It also checks that the directory has no backup of a partition that this store
-// does not have. It may have more backups of the store's own partitions.
+// does not have. others are further partitions of the store.
 func complete(dir string, parts, others []int32) error {
 	if first := parts[0]; first != 0 {
 		return fmt.Errorf("%w: partition %d contains data, but partition 0 does not exist: start a sidecar, which creates it", ErrUnusable, first)
@@ -126,7 +129,8 @@ func backupPart(ctx context.Context, data Data, to BackupTo) (done BackupDone, e
 	defer func() { err = errors.Join(err, s.Close()) }()
 	done, err = BackupBy(ctx, (&storeAdmin{store: s}).Backup, to)
 	if err == nil {
-		// The keys are copied after the rows, so that the copy contains the key of each row.
+		// The keys of erasable runs are copied after the rows, so that the copy contains the key of
+		// each row.
 		done.RunKeys, err = s.CopyRunKeys(to.Dir)
 	}
 	if errors.Is(err, keyring.ErrForeign) {
@@ -136,10 +140,10 @@ func backupPart(ctx context.Context, data Data, to BackupTo) (done BackupDone, e
 }
 
 // BackupBy writes a backup into a directory. If the directory has no backup, or if Full is set, the
-// backup contains everything. Otherwise it contains what is new since the last backup. A file whose
-// name is the name of a backup is complete and synced, because a backup is verified before it gets its
-// name. Only one backup at a time may be written into a directory. Errors: [ErrUnusable], the errors of
-// take.
+// backup contains everything. Otherwise it contains what is new since the last backup. A backup is
+// written under a temporary name, verified and synced, and only then gets its own name. Therefore a file
+// with the name of a backup is always complete. Only one backup at a time may be written into a directory. Errors:
+// [ErrUnusable], and each error that the function take returns.
 func BackupBy(ctx context.Context, take TakeBackup, to BackupTo) (done BackupDone, err error) {
 	recipients, err := recipientsOf(to.Recipients)
 	if err != nil {
@@ -148,10 +152,7 @@ func BackupBy(ctx context.Context, take TakeBackup, to BackupTo) (done BackupDon
 	if err := datadir.MakeDir(to.Dir); err != nil {
 		return done, err
 	}
-	lock, err := datadir.LockDir(to.Dir)
-	if errors.Is(err, datadir.ErrLocked) {
-		return done, fmt.Errorf("%w: another backup is being written into %s: wait until it has ended", ErrUnusable, to.Dir)
-	}
+	lock, err := lockBackups(to.Dir)
 	if err != nil {
 		return done, err
 	}
@@ -162,7 +163,7 @@ func BackupBy(ctx context.Context, take TakeBackup, to BackupTo) (done BackupDon
 	}
 	after := ""
 	if last != "" && !to.Full {
-		if after, err = idOf(last); err != nil {
+		if after, err = idOf(ctx, last); err != nil {
 			return done, err
 		}
 		done.BasedOn = last
@@ -170,7 +171,7 @@ func BackupBy(ctx context.Context, take TakeBackup, to BackupTo) (done BackupDon
 	done.File, done.Bytes, err = writeSynced(to.Dir, func(out io.Writer) (name string, err error) {
 		var h backup.Header
 		err = sealed(out, recipients, func(out io.Writer) error {
-			h, err = proven(after, out, func(out io.Writer) error { return take(ctx, after, out) })
+			h, err = verifyWhileWriting(after, out, func(out io.Writer) error { return take(ctx, after, out) })
 			return err
 		})
 		return nameOf(number+1, h.ID, len(recipients) > 0), err
@@ -178,8 +179,18 @@ func BackupBy(ctx context.Context, take TakeBackup, to BackupTo) (done BackupDon
 	return done, err
 }
 
-// lastIn returns the newest backup of a directory and its number. last is "" if there is none. It also
-// removes the remains of interrupted backups. This is safe because the directory has only one writer.
+// lockBackups locks a directory of backups for a command that changes it.
+func lockBackups(dir string) (*datadir.DirLock, error) {
+	lock, err := datadir.LockDir(dir)
+	if errors.Is(err, datadir.ErrLocked) {
+		err = fmt.Errorf("%w: another backup is being written into %s, or old ones are removed: wait until that has ended: %w", ErrUnusable, dir, err)
+	}
+	return lock, err
+}
+
+// lastIn returns the file of the newest backup in a directory, and its number. last is "" if there is
+// none. lastIn also removes the remains of interrupted backups. The caller holds the lock of the
+// directory, so no other process is writing a backup into it.
 func lastIn(dir string) (number int, last string, err error) {
 	if err := dropBroken(dir); err != nil {
 		return 0, "", err
@@ -188,15 +199,15 @@ func lastIn(dir string) (number int, last string, err error) {
 	if err != nil || len(files) == 0 {
 		return 0, "", err
 	}
-	// A new backup continues the last file. Earlier files may have been removed.
+	// A new backup continues the newest file. It does not matter whether earlier files still exist.
 	last = files[len(files)-1]
 	number, _, err = numberOf(last)
 	return number, last, err
 }
 
-// proven verifies a backup while write writes it. The backup must be complete and must continue the
-// backup after.
-func proven(after string, out io.Writer, write func(out io.Writer) error) (h backup.Header, err error) {
+// verifyWhileWriting verifies a backup while the function write writes it to out. It returns an error if the backup
+// is incomplete or does not continue the backup with the id after.
+func verifyWhileWriting(after string, out io.Writer, write func(out io.Writer) error) (h backup.Header, err error) {
 	read, along := io.Pipe()
 	found := make(chan error, 1)
 	go func() {
@@ -216,10 +227,11 @@ func proven(after string, out io.Writer, write func(out io.Writer) error) (h bac
 	return h, errors.Join(along.Close(), <-found)
 }
 
-// broken is the prefix of the names of backups that are not complete yet.
+// broken is the prefix of the temporary file names of backups that are not complete yet.
 const broken = ".backup-"
 
-// dropBroken removes the remains of interrupted backups. The directory has only one writer.
+// dropBroken removes the remains of interrupted backups. No other process may be writing a backup into
+// the directory.
 func dropBroken(dir string) error {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
@@ -230,7 +242,7 @@ func dropBroken(dir string) error {
 	return err
 }
 
-// backupsIn lists the backup files of a directory in their order.
+// backupsIn lists the backup files of a directory, sorted by name and so by number.
 func backupsIn(dir string) (files []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -245,8 +257,8 @@ func backupsIn(dir string) (files []string, err error) {
 	return files, err
 }
 
-// writeSynced creates a file in a directory. write returns the name of the file. The file gets this
-// name only when it is complete and on disk.
+// writeSynced creates a file in a directory. The function write writes the contents and returns the
+// file's name. The file gets this name when it is complete and synced to disk.
 func writeSynced(dir string, write func(out io.Writer) (name string, err error)) (path string, size int64, err error) {
 	f, err := os.CreateTemp(dir, broken+"*")
 	if err != nil {
@@ -260,7 +272,7 @@ func writeSynced(dir string, write func(out io.Writer) (name string, err error))
 	if err = errors.Join(err, f.Close()); err != nil {
 		return "", 0, err
 	}
-	// A link is used instead of a rename, because a rename would replace a file with that name.
+	// The file gets its name by a hard link. A rename would replace another file that has this name.
 	path = filepath.Join(dir, name)
 	return path, size, errors.Join(os.Link(f.Name(), path), datadir.SyncDir(dir))
 }
@@ -272,22 +284,22 @@ type RestoreFrom struct {
 	Dir, UpTo string
 	// Identity is the file with the age identities that decrypt the backups.
 	Identity string
-	// RunKeys is the file with the keys of runs. "" means the copy in Dir, if there is one.
+	// RunKeys is the file with the keys of erasable runs. "" means the copy in Dir, if there is one.
 	RunKeys string
 }
 
 // Restore creates a store from the backups in a directory. data is a directory that is empty or does
 // not exist, or a schema without a store in a database. Restore uses the last full backup and all
-// backups that continue it, up to UpTo if this is set. Backups of several partitions can be restored
-// only into a schema. Everything is verified before the directory gets its name or the schema gets a
-// row. Errors: [backup.ErrInvalid], [erasure.ErrNoRunKeys], [ErrUnusable], a *[PartsError], a
+// backups that continue it, up to from.UpTo if this is set. Backups of several partitions can be
+// restored only into a schema. Everything is verified before the directory gets its name or the schema
+// gets a row. Errors: [backup.ErrInvalid], [store.ErrNoRunKeys], [ErrUnusable], a *[PartsError], a
 // *[CheckFault].
 func Restore(ctx context.Context, from RestoreFrom, data Data) (report CheckReport, used []string, err error) {
 	ids, err := identitiesOf(from.Identity)
 	if err != nil {
 		return report, nil, err
 	}
-	chains, err := chainsIn(from, data, ids)
+	chains, err := chainsIn(ctx, from, data, ids)
 	if err != nil {
 		return report, nil, err
 	}
@@ -305,8 +317,9 @@ func Restore(ctx context.Context, from RestoreFrom, data Data) (report CheckRepo
 	return report, used, err
 }
 
-// chainsIn returns, for each partition, the backups to restore. The first partition comes first.
-func chainsIn(from RestoreFrom, data Data, ids []age.Identity) (chains []backups, err error) {
+// chainsIn returns, for each partition, the backups from which it is restored. The first partition
+// comes first.
+func chainsIn(ctx context.Context, from RestoreFrom, data Data, ids []age.Identity) (chains []backups, err error) {
 	others, err := partsIn(from.Dir)
 	if err != nil {
 		return nil, err
@@ -315,7 +328,7 @@ func chainsIn(from RestoreFrom, data Data, ids []age.Identity) (chains []backups
 	switch {
 	case len(others) == 0:
 	case data.Dir != "":
-		return nil, fmt.Errorf("%w: %w", ErrUnusable, &PartsError{What: from.Dir, Parts: parts, Advice: "restore it into a database with --store"})
+		return nil, fmt.Errorf("%w: %w", ErrUnusable, &PartsError{Location: from.Dir, Parts: parts, Advice: "restore it into a database with --store"})
 	case from.UpTo != "":
 		return nil, fmt.Errorf("%w: --to names a backup of one partition, but %s contains backups of %d partitions: remove the newer backups from each directory instead", ErrUnusable, from.Dir, len(parts))
 	case from.RunKeys != "":
@@ -324,7 +337,7 @@ func chainsIn(from RestoreFrom, data Data, ids []age.Identity) (chains []backups
 	for _, part := range parts {
 		c := backups{part: part, from: from, ids: ids}
 		c.from.Dir = partDir(from.Dir, part)
-		if c.files, err = chainIn(c.from.Dir, from.UpTo, ids); err != nil {
+		if c.files, c.headers, err = chainIn(ctx, c.from.Dir, from.UpTo, ids); err != nil {
 			return nil, InPart(part, err)
 		}
 		chains = append(chains, c)
@@ -332,17 +345,19 @@ func chainsIn(from RestoreFrom, data Data, ids []age.Identity) (chains []backups
 	return chains, nil
 }
 
-// backups are consecutive backups of one partition, with the data that is needed to read them.
+// backups are the backups from which one partition is restored. Each file continues the one before it.
 type backups struct {
 	part  int32
 	from  RestoreFrom
 	files []string
-	ids   []age.Identity
+	// headers are those of files.
+	headers []backup.Header
+	ids     []age.Identity
 }
 
-// restore makes a directory from the backups.
+// restore creates the directory data.Dir from the backups of one partition, and checks the new store.
 func (c backups) restore(ctx context.Context, data Data) (report CheckReport, err error) {
-	if dsn.Is(data.Dir) {
+	if dsn.IsURL(data.Dir) {
 		return report, fmt.Errorf("%w: the target is the URL of a database, not a directory: pass it as --store", ErrUnusable)
 	}
 	final, err := emptyAt(data.Dir)
@@ -350,7 +365,7 @@ func (c backups) restore(ctx context.Context, data Data) (report CheckReport, er
 		return report, err
 	}
 	data.Dir = final + ".restoring"
-	// The partial result is removed, unless another process is writing it.
+	// A partial result of an earlier restore is removed, unless another process is writing it now.
 	err = datadir.WithLock(data.Dir, func() error { return os.RemoveAll(data.Dir) })
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return report, err
@@ -369,7 +384,10 @@ func (c backups) restore(ctx context.Context, data Data) (report CheckReport, er
 	if err != nil {
 		return report, errors.Join(err, os.RemoveAll(data.Dir))
 	}
-	// os.Rename is not used, because it refuses to replace an empty directory.
+	if err := giveTo(data.Dir, final); err != nil {
+		return report, errors.Join(err, os.RemoveAll(data.Dir))
+	}
+	// syscall.Rename is used because os.Rename refuses to replace an empty directory.
 	if err := syscall.Rename(data.Dir, final); err != nil {
 		err = &os.LinkError{Op: "rename", Old: data.Dir, New: final, Err: err}
 		return report, errors.Join(err, os.RemoveAll(data.Dir))
@@ -377,9 +395,9 @@ func (c backups) restore(ctx context.Context, data Data) (report CheckReport, er
 	return report, datadir.SyncDir(filepath.Dir(final))
 }
 
-// emptyAt follows symbolic links to the target of a path, and checks that the target does not exist or
-// is an empty directory. It does not change the links and the directory. They stay until the result
-// replaces the directory.
+// emptyAt returns the real path of a directory, without symbolic links. It returns an error if there is
+// something other than an empty directory. It does not remove the directory, which the result of the
+// restore replaces later.
 func emptyAt(path string) (final string, err error) {
 	final = filepath.Clean(path)
 	at, err := filepath.EvalSymlinks(final)
@@ -398,7 +416,8 @@ func emptyAt(path string) (final string, err error) {
 	return final, nil
 }
 
-// placeKeys copies the keys of runs into the directory of a new store.
+// placeKeys copies the file with the keys of erasable runs into the directory of a new store. Without
+// runKeys it copies the file next to the backups, if there is one.
 func placeKeys(from, runKeys, to string) error {
 	if err := datadir.MakeDir(to); err != nil {
 		return err
@@ -414,28 +433,29 @@ func placeKeys(from, runKeys, to string) error {
 	return err
 }
 
-// chainIn returns the files to restore, in order. It verifies each file.
-func chainIn(dir, upTo string, ids []age.Identity) (chain []string, err error) {
+// chainIn returns the files to restore and their headers, in order: the last full backup and those that
+// continue it, up to the file upTo if this is set. It verifies these, from the newest back, and does not
+// read older files: damage there does not prevent a restore.
+func chainIn(ctx context.Context, dir, upTo string, ids []age.Identity) (chain []string, headers []backup.Header, err error) {
 	files, err := backupsIn(dir)
 	if err != nil {
-		return nil, err
-	}
-	var headers []backup.Header
-	for _, file := range files {
-		h, err := readBackup(file, ids)
-		if err != nil {
-			return nil, err
-		}
-		if h.Parent == "" {
-			chain, headers = nil, nil
-		}
-		chain, headers = append(chain, file), append(headers, h)
-		if upTo != "" && filepath.Base(file) == filepath.Base(upTo) {
-			return chain, backup.Order(headers)
-		}
+		return nil, nil, err
 	}
 	if upTo != "" {
-		return nil, fmt.Errorf("%w: the backup %s does not exist in %s", ErrUnusable, upTo, dir)
+		last := slices.IndexFunc(files, func(file string) bool { return filepath.Base(file) == filepath.Base(upTo) })
+		if last < 0 {
+			return nil, nil, fmt.Errorf("%w: the backup %s does not exist in %s", ErrUnusable, upTo, dir)
+		}
+		files = files[:last+1]
 	}
-	return chain, backup.Order(headers)
+	first := len(files)
+	for first > 0 && (len(headers) == 0 || headers[0].Parent != "") {
+		first--
+		h, err := readBackup(ctx, files[first], ids)
+		if err != nil {
+			return nil, nil, err
+		}
+		headers = slices.Insert(headers, 0, h)
+	}
+	return files[first:], headers, backup.Order(headers)
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -15,12 +16,13 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/secretfile"
 	"github.com/pawl-dev/pawl/internal/store/backup"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 	"github.com/pawl-dev/pawl/internal/store/pg"
 )
 
-// These are the suffixes of the names of backup files. The name of a backup is its number. The name of
-// an encrypted backup also contains the id of the backup, because the id in the file cannot be read
-// without the key.
+// These are the suffixes of the names of backup files. The name begins with the number of the backup.
+// The name of an encrypted backup also contains the id of the backup, because the id in the file cannot
+// be read without the key.
 const (
 	backupSuffix = ".pawlbackup"
 	sealedSuffix = backupSuffix + ".age"
@@ -57,8 +59,8 @@ func partDir(dir string, part int32) string {
 	return filepath.Join(dir, fmt.Sprintf("partition-%02d", part))
 }
 
-// partsIn returns the partitions other than 0 that have backups in a directory, sorted by number. It
-// leaves out a partition whose first backup was interrupted.
+// partsIn returns the partitions other than 0 that have backups in a directory, sorted by number. A
+// partition whose first backup was interrupted is not included.
 func partsIn(dir string) (parts []int32, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -110,8 +112,8 @@ func identitiesOf(path string) ([]age.Identity, error) {
 	return ids, nil
 }
 
-// sealed calls write with a writer. If there are recipients, this writer encrypts for them and writes
-// to out. Otherwise it is out.
+// sealed calls write with a writer that encrypts for the recipients and writes to out. Without
+// recipients, it calls write with out.
 func sealed(out io.Writer, to []age.Recipient, write func(out io.Writer) error) error {
 	if len(to) == 0 {
 		return write(out)
@@ -149,7 +151,7 @@ func openBackup(path string, ids []age.Identity) (*backupFile, error) {
 	}
 	if out.Reader, err = age.Decrypt(file, ids...); err != nil {
 		if _, other := errors.AsType[*age.NoIdentityMatchError](err); other {
-			err = fmt.Errorf("%w: %s is encrypted for somebody else: %w", ErrUnusable, path, err)
+			err = fmt.Errorf("%w: %s is encrypted for another recipient: %w", ErrUnusable, path, err)
 		} else {
 			err = fmt.Errorf("%s: %w: %w", path, backup.ErrInvalid, err)
 		}
@@ -159,25 +161,25 @@ func openBackup(path string, ids []age.Identity) (*backupFile, error) {
 }
 
 // readBackup verifies a backup file and returns its header.
-func readBackup(path string, ids []age.Identity) (h backup.Header, err error) {
+func readBackup(ctx context.Context, path string, ids []age.Identity) (h backup.Header, err error) {
 	f, err := openBackup(path, ids)
 	if err != nil {
 		return h, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	h, err = backup.Read(f, nil)
+	h, err = backup.Read(f, func([]layout.Op) error { return ctx.Err() })
 	if err != nil {
 		return h, fmt.Errorf("%s: %w", path, err)
 	}
 	return h, nil
 }
 
-// idOf returns the id of the backup in a file. For an encrypted backup, the id is taken from the file
-// name, and the contents are verified only by a restore.
-func idOf(path string) (string, error) {
+// idOf returns the id of the backup in a file. For an encrypted backup, idOf takes the id from the file
+// name and does not verify the contents. A restore verifies them.
+func idOf(ctx context.Context, path string) (string, error) {
 	if _, id, err := numberOf(path); err != nil || id != "" {
 		return id, err
 	}
-	h, err := readBackup(path, nil)
+	h, err := readBackup(ctx, path, nil)
 	return h.ID, err
 }

@@ -28,17 +28,17 @@ func readBudgets(c config.Config) (*budget.Table, error) {
 	}
 	table, err := budget.NewTable(accounts)
 	if wrong, ok := errors.AsType[budget.Faults](err); ok {
-		told := &config.Error{}
+		fault := &config.Error{}
 		for _, f := range wrong {
-			told.Faults = append(told.Faults, config.Fault{Field: place(f.Field), Message: f.Message})
+			fault.Faults = append(fault.Faults, config.Fault{Field: place(f.Field), Message: f.Message})
 		}
-		return nil, told
+		return nil, fault
 	}
 	return table, err
 }
 
-// limitOf converts a limit in US dollars to micro-dollars. A negative limit means that there is none.
-// It is converted to -1.
+// limitOf converts a limit from US dollars to micro-dollars. A negative limit means that there is no
+// limit, and becomes -1.
 func limitOf(usd float64) int64 {
 	if usd >= 0 {
 		return machine.MicroUSD(usd)
@@ -46,8 +46,9 @@ func limitOf(usd float64) int64 {
 	return -1
 }
 
-// reckon configures the prices of models and the accounts of runs.
-func (t *partition) reckon(conf *services.Config) error {
+// loadAccounts reads the stored accounts and puts them, with the prices of models and the operator's budgets,
+// into the configuration of the runtime.
+func (t *partition) loadAccounts(conf *services.Config) error {
 	var rows []machine.AccountRow
 	err := t.store.View(func(txn *layout.Txn) (err error) {
 		rows, err = layout.Accounts(txn)

@@ -11,24 +11,22 @@ import (
 	"github.com/pawl-dev/pawl/internal/secretfile"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/check"
-	"github.com/pawl-dev/pawl/internal/store/compact"
 	"github.com/pawl-dev/pawl/internal/store/datadir"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
 )
 
-// checkedPackBytes limits the size of the packs that a check compiles. The limit at the registration
-// may be different.
+// checkedPackBytes limits the size of the packs that a check compiles. The configured limit for the
+// registration of packs may be different.
 const checkedPackBytes = 64 << 20
 
-// CheckReport counts the items that a check has verified.
+// CheckReport counts the runs, records and other items that a check has verified.
 type CheckReport = check.Report
 
 // CheckFault is the first fault that a check found.
 type CheckFault = check.Fault
 
-// Data is the location of a store that is not open in any sidecar. The location is a directory or a
-// database.
+// Data is the location of a store that no sidecar has open: a directory or a database.
 type Data struct {
 	Dir string
 	// KeyFile is the file with the directory's encryption key. "" means that the directory is not
@@ -38,37 +36,37 @@ type Data struct {
 	Database Database
 }
 
-// Given reports whether a location is set.
-func (d Data) Given() bool { return d.Dir != "" || !d.Database.URL.IsZero() }
+// IsSet reports whether a location is set.
+func (d Data) IsSet() bool { return d.Dir != "" || !d.Database.URL.IsZero() }
 
-// unmarked is the interval of watermarks for commands that only read a store. It is so long that such a
-// command never writes a watermark.
+// unmarked is the interval at which a command would store watermarks, which say where reads of a queue
+// begin. The interval is so long that a command which only reads a store never writes one.
 const unmarked = 24 * time.Hour
 
-// holds reports whether there is a store.
-func (d Data) holds() (bool, error) {
+// hasStore reports whether the location contains a store, as far as this can be seen without opening it.
+func (d Data) hasStore() (bool, error) {
 	if d.Dir == "" {
-		// The engine of the database itself reports that the store is missing.
+		// A missing store in a database is reported when the database is opened.
 		return true, nil
 	}
-	return datadir.Holds(d.Dir)
+	return datadir.HasStore(d.Dir)
 }
 
-// Where returns the location as text for messages.
-func (d Data) Where() string {
+// Location returns the location as text for messages.
+func (d Data) Location() string {
 	if d.Dir != "" {
 		return d.Dir
 	}
 	return d.Database.String()
 }
 
-// options returns the options with which the store is opened. The errors are those of
-// [secretfile.ReadKey]. They wrap [ErrUnusable].
+// options returns the options with which a command opens the store. The errors wrap [ErrUnusable]. For
+// a directory, they are those of [secretfile.ReadKey].
 func (d Data) options() (store.Options, error) {
 	if d.Dir == "" {
 		return d.Database.options()
 	}
-	if dsn.Is(d.Dir) {
+	if dsn.IsURL(d.Dir) {
 		return store.Options{}, fmt.Errorf("%w: the target is the URL of a database, not a directory: pass it as --store", ErrUnusable)
 	}
 	key, err := readKey(d.KeyFile)
@@ -86,16 +84,16 @@ func readKey(path string) ([]byte, error) {
 	return secretfile.ReadKey(path)
 }
 
-// ErrUnusable is wrapped by errors of a store that could not be opened. Reasons are that the store does
-// not exist, is in use, was written by a newer version, or is encrypted with another key, or that its
-// database cannot be reached.
+// ErrUnusable is wrapped by the errors of a store that could not be opened: it does not exist, is in
+// use, was written by a newer version, or is encrypted with another key, or its database cannot be
+// reached.
 var ErrUnusable = errors.New("the store cannot be used")
 
 // Check opens a store and verifies every invariant, partition by partition. It returns the sums of the
 // counts of the partitions. Errors: [ErrUnusable], or a *[CheckFault]. If a fault is in a partition
 // other than the first, a *[PartError] wraps it. No other process may have the store open.
 func Check(ctx context.Context, data Data) (report CheckReport, err error) {
-	err = data.each(ctx, func(part Data) error {
+	err = data.eachPartition(ctx, func(part Data) error {
 		one, err := checkPart(ctx, part)
 		report = added(report, one)
 		return err
@@ -115,13 +113,13 @@ func checkPart(ctx context.Context, data Data) (report CheckReport, err error) {
 	return s.Check(ctx, graphsOf(ctx, s))
 }
 
-// CheckRepair is the result of a repair.
+// CheckRepair is the result of the repair of one partition of a store.
 type CheckRepair = check.Repair
 
-// Repair rebuilds every row of a store that differs from its entries, partition by partition. The
-// callback is called with the result of each partition. Errors: the errors of [Check].
+// Repair rebuilds every row of a store that differs from what the journal entries imply, partition by
+// partition. The callback is called with the result of each partition. Errors: those of [Check].
 func Repair(ctx context.Context, data Data, told func(part int32, done CheckRepair)) error {
-	return data.each(ctx, func(part Data) error {
+	return data.eachPartition(ctx, func(part Data) error {
 		done, err := repairPart(ctx, part)
 		if err == nil {
 			told(part.Database.Part, done)
@@ -145,10 +143,11 @@ func repairPart(ctx context.Context, data Data) (done CheckRepair, err error) {
 // Migration is the result of the migration of a directory.
 type Migration = store.Migration
 
-// Migrate migrates the store in a directory to the format of this program. The new store is in the
-// directory to. If to is "", it replaces the old store, see [store.Migrate]. Errors: [ErrUnusable].
+// Migrate migrates the store in a directory to the storage format of this program. The new store is in
+// the directory to. If to is "", the new store replaces the old one, see [store.Migrate]. Errors:
+// [ErrUnusable].
 func Migrate(ctx context.Context, data Data, to string) (Migration, error) {
-	if dsn.Is(data.Dir) {
+	if dsn.IsURL(data.Dir) {
 		return Migration{}, fmt.Errorf("%w: the tables of a database are migrated by the sidecar that serves them; 'pawl migrate --from DIR --to URL' moves a store into one", ErrUnusable)
 	}
 	opts, err := data.options()
@@ -165,10 +164,11 @@ func Migrate(ctx context.Context, data Data, to string) (Migration, error) {
 // Compaction is the result of the compaction of a directory.
 type Compaction = store.Compaction
 
-// Compact rewrites the store in a directory without replaced and removed data. The new store is in the
-// directory to. If to is "", it replaces the old store, see [store.Compact]. Errors: [ErrUnusable].
+// Compact rewrites the store in a directory without data that was replaced or removed. The new store is
+// in the directory to. If to is "", the new store replaces the old one, see [store.Compact]. Errors:
+// [ErrUnusable].
 func Compact(ctx context.Context, data Data, to string) (Compaction, error) {
-	if dsn.Is(data.Dir) {
+	if dsn.IsURL(data.Dir) {
 		return Compaction{}, fmt.Errorf("%w: a database is not compacted by Pawl: its autovacuum makes room for new rows, VACUUM FULL gives it back to the disk", ErrUnusable)
 	}
 	opts, err := data.options()
@@ -176,13 +176,14 @@ func Compact(ctx context.Context, data Data, to string) (Compaction, error) {
 		return Compaction{}, err
 	}
 	done, err := store.Compact(ctx, opts, to, func(s *store.Store) check.Graphs { return graphsOf(ctx, s) })
-	if unusable(err) || errors.Is(err, compact.ErrSwap) {
+	if unusable(err) || errors.Is(err, datadir.ErrSwap) {
 		err = fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
 	return done, err
 }
 
-// graphsOf returns a function that compiles the graphs of a store's runs from the packs of the store.
+// graphsOf returns a function that finds and compiles the workflow graph of a run. It reads the packs
+// from the store s.
 func graphsOf(ctx context.Context, s *store.Store) check.Graphs {
 	g := newGraphs(s)
 	return func(digest, entry, agent string, override bool) (*machine.Graph, error) {
@@ -190,14 +191,15 @@ func graphsOf(ctx context.Context, s *store.Store) check.Graphs {
 	}
 }
 
-// openExisting opens the store in a directory. It returns an error if the directory has no store.
+// openExisting opens a store. It returns an error if the location has no store. repair means that the
+// store is opened for a repair.
 func openExisting(data Data, repair bool) (*store.Store, error) {
 	opts, err := data.options()
 	if err != nil {
 		return nil, err
 	}
-	if held, err := data.holds(); err != nil || !held {
-		return nil, errors.Join(fmt.Errorf("%w: %s holds no store", ErrUnusable, data.Where()), err)
+	if held, err := data.hasStore(); err != nil || !held {
+		return nil, errors.Join(fmt.Errorf("%w: %s holds no store", ErrUnusable, data.Location()), err)
 	}
 	opts.Repair = repair
 	s, err := store.Open(opts)
@@ -207,8 +209,8 @@ func openExisting(data Data, repair bool) (*store.Store, error) {
 	return s, err
 }
 
-// unusable reports whether the error means that the store could not be opened. It returns false if the
-// error means that the store is faulty.
+// unusable reports whether err means that the store could not be opened, for example because another
+// process has it open. It returns false if err means that the contents of the store are faulty.
 func unusable(err error) bool {
 	_, otherKey := errors.AsType[*datadir.KeyError](err)
 	_, noDatabase := errors.AsType[*DatabaseError](err)
@@ -220,7 +222,8 @@ type graphKey struct {
 	entry  pack.Entry
 }
 
-// graphs compiles the packs of a store, each entry once.
+// graphs finds and compiles the packs of a store. It compiles each entry of a pack (an agent or a
+// state) only once.
 type graphs struct {
 	store    *store.Store
 	packs    map[string]*pack.Pack

@@ -42,11 +42,12 @@ import (
 var _ [0]struct{} = [pg.Partitions - router.Partitions]struct{}{}
 
 // clusterMember makes a sidecar a node of a cluster whose nodes share one database. The node owns some
-// partitions of the store, may take over other partitions, and accepts calls for all of them.
+// partitions of the store, may take over others, and accepts calls for all of them.
 type clusterMember struct {
-	where Database
-	url   dsn.URL
-	// renewedEpochs are the epochs under which this node owns partitions.
+	location Database
+	url      dsn.URL
+	// renewedEpochs are the epochs (numbers of ownership) under which this node owns partitions.
+	// Heartbeats renew the leases of these partitions.
 	renewedEpochs members.Epochs
 	pool          *pg.Pool
 	rows          *members.Membership
@@ -54,7 +55,7 @@ type clusterMember struct {
 	parts  map[string]int32
 	spaces validate.Namespaces
 
-	me      membership.Member
+	self    membership.Member
 	slots   *router.Slots
 	router  *router.Router
 	clients *transport.Clients
@@ -64,29 +65,31 @@ type clusterMember struct {
 	// quotas limit the calls that callers make to this sidecar.
 	quotas *quota.Limits
 
-	halt  context.CancelFunc
-	loops sync.WaitGroup
-	ended chan error
-	// offered reports whether the packs of the configuration are registered in the store.
-	offered atomic.Bool
+	cancel context.CancelFunc
+	loops  sync.WaitGroup
+	ended  chan error
+	// packsRegistered means that the configured packs are registered in the store, so that a takeover does not
+	// register them again.
+	packsRegistered atomic.Bool
 }
 
 // share connects to the database, assigns a partition to each namespace, and builds the parts of the
-// cluster. It does not serve yet and does not notify other nodes yet.
+// cluster. After share, the node still serves no calls, and other nodes do not know it. start changes
+// both.
 func (a *app) share(ctx context.Context) (err error) {
 	c := a.opts.config
-	s := &clusterMember{where: databaseOf(c), slots: router.NewSlots(), counts: a.observers.metrics.Nodes(), ended: make(chan error, 1)}
-	if s.url, err = s.where.secured(c, a.opts.log); err != nil {
+	s := &clusterMember{location: databaseOf(c), slots: router.NewSlots(), counts: a.observers.metrics.Nodes(), ended: make(chan error, 1)}
+	if s.url, err = s.location.secured(c, a.opts.log); err != nil {
 		return err
 	}
-	if err = s.where.judged(ctx, s.url, wantedOf(c), a.opts.log); err != nil {
+	if err = s.location.checkDurability(ctx, s.url, wantedOf(c), a.opts.log); err != nil {
 		return err
 	}
 	a.cluster = s
-	if s.pool, err = pg.Connect(ctx, pg.Config{URL: s.url, Schema: s.where.Schema}); err != nil {
-		return s.where.userError(err)
+	if s.pool, err = pg.Connect(ctx, pg.Config{URL: s.url, Schema: s.location.Schema}); err != nil {
+		return s.location.userError(err)
 	}
-	if err = a.refuses(); err != nil {
+	if err = a.checkPartitionConfig(); err != nil {
 		return err
 	}
 	if c.A2A && c.A2AURL == "" {
@@ -104,8 +107,8 @@ func (a *app) share(ctx context.Context) (err error) {
 }
 
 // placementTimeout is how long a start waits for a database that accepts no commit, for example because
-// its standby is unavailable. placementRetryDelay is the pause between two attempts. lease is the lease
-// of nodes and partitions.
+// its standby is unavailable. placementRetryDelay is the pause between two attempts. lease is how long
+// a node counts as running after a heartbeat, and how long it keeps a partition.
 const (
 	placementTimeout    = time.Minute
 	placementRetryDelay = time.Second
@@ -121,7 +124,7 @@ func (s *clusterMember) place(ctx context.Context, names []string, log *slog.Log
 			return nil
 		}
 		if ctx.Err() == nil && time.Since(began) > placementTimeout {
-			return s.where.userError(err)
+			return s.location.userError(err)
 		}
 		log.Warn("assigning namespaces to partitions failed, retrying", "error", err)
 		select {
@@ -132,7 +135,8 @@ func (s *clusterMember) place(ctx context.Context, names []string, log *slog.Log
 	}
 }
 
-// warnOfLimits logs the limits of calls that are not exact if the store has several partitions.
+// warnOfLimits logs a warning about limits of calls that apply to each partition separately, if there
+// are several partitions.
 func (a *app) warnOfLimits(parts int) {
 	for _, limit := range a.files.Load().limits.Limits {
 		if parts > 1 && !strings.Contains(limit.Source, "namespace") {
@@ -144,10 +148,10 @@ func (a *app) warnOfLimits(parts int) {
 // partOf returns the partition of a served namespace.
 func (s *clusterMember) partOf(namespace string) int32 { return s.parts[namespace] }
 
-// served returns an error if a namespace does not exist. The error lists the namespaces that the caller
-// may use.
-func (s *clusterMember) served(ctx context.Context, namespace string) error {
-	_, err := s.spaces.Within(namespace, auth.CallerOf(ctx).Namespaces)
+// checkNamespace returns an error if a namespace is not served by this sidecar. The error lists the namespaces
+// that the caller may use.
+func (s *clusterMember) checkNamespace(ctx context.Context, namespace string) error {
+	_, err := s.spaces.NumberWithin(namespace, auth.CallerOf(ctx).Namespaces)
 	return err
 }
 
@@ -171,19 +175,21 @@ func (s *clusterMember) mask() (mask uint64) {
 	return mask
 }
 
-// leastHeld is the minimum memory for states and records that each partition may use, in bytes.
+// leastHeld is the minimum memory for states and records that each partition may use, in bytes. A lower
+// configured limit stays as it is.
 const leastHeld = 8 << 20
 
-// partitionOptions returns the options of a partition. They contain the namespaces of the partition. If
-// the partition has the default namespace, they also contain the packs of the configuration, because
-// these are registered in the default namespace.
+// partitionOptions returns the options for opening one partition. They contain the namespaces of the
+// partition and its share of the memory. The configured packs are registered in the default namespace,
+// so only the partition with this namespace has them.
 func (s *clusterMember) partitionOptions(opts options, part int32) options {
-	opts.serves = func(namespace string) bool { return s.partOf(namespace) == part }
-	opts.config.Namespaces = slices.DeleteFunc(slices.Clone(opts.config.Namespaces), func(name string) bool { return !opts.serves(name) })
-	if !opts.serves(runtime.DefaultNamespace) {
+	opts.servesNamespace = func(namespace string) bool { return s.partOf(namespace) == part }
+	opts.config.Namespaces = slices.DeleteFunc(slices.Clone(opts.config.Namespaces), func(name string) bool { return !opts.servesNamespace(name) })
+	if !opts.servesNamespace(runtime.DefaultNamespace) {
 		opts.config.Packs = nil
 	}
-	// This sidecar may own all partitions at the same time, so the partitions share the memory.
+	// This sidecar may own all partitions at the same time, so the limits of memory are divided among
+	// them.
 	for _, bytes := range []*config.Bytes{&opts.config.Limits.CacheBytes, &opts.config.Limits.WatchBytes} {
 		*bytes = max(*bytes/config.Bytes(len(s.partitions())), min(*bytes, leastHeld))
 	}
@@ -194,17 +200,18 @@ func (s *clusterMember) partitionOptions(opts options, part int32) options {
 // handoverTimeout limits how long the next owner waits for the running calls of a partition.
 const handoverTimeout = 10 * time.Second
 
-// join builds the router of calls to the owners of the partitions.
+// join builds the parts with which this node calls other nodes and is called by them: the router, the
+// port, the connections and the membership.
 func (a *app) join(s *clusterMember) error {
 	identity, err := transport.NewIdentity()
 	if err != nil {
 		return err
 	}
-	late := &deferredNode{made: make(chan struct{})}
+	late := &deferredNode{ready: make(chan struct{})}
 	s.clients = transport.NewClients(identity, late)
 	s.clients.Log = a.opts.log
 	s.router = router.New(router.Config{
-		Slots: s.slots, Directory: late, Parts: s.partOf, Served: s.served, Partitions: s.partitions(), Address: func() string { return s.me.Address }, Tenant: a2a.TenantOf, Peers: s.clients, Counts: s.counts, BodyBytes: int64(a.opts.config.Limits.MessageBytes),
+		Slots: s.slots, Directory: late, Parts: s.partOf, Served: s.checkNamespace, Partitions: s.partitions(), Address: func() string { return s.self.Address }, Tenant: a2a.TenantOf, Peers: s.clients, Counts: s.counts, BodyBytes: int64(a.opts.config.Limits.MessageBytes),
 	})
 	s.port, err = transport.NewServer(transport.Config{
 		Listen: a.opts.config.PeerListen, Identity: identity, TrustStore: late, Router: s.router, OnNotify: late.Refresh, Log: a.opts.log,
@@ -212,20 +219,24 @@ func (a *app) join(s *clusterMember) error {
 	if err != nil {
 		return err
 	}
-	s.me = membership.Member{ID: rand.Text(), Address: a.opts.config.PeerAddress, Key: identity.Key, Speaks: layout.Format, Parts: s.mask()}
-	if s.me.Address == "" {
-		s.me.Address = s.port.Addr()
+	s.self = membership.Member{ID: rand.Text(), Address: a.opts.config.PeerAddress, Key: identity.Key, Speaks: layout.Format, Parts: s.mask()}
+	if s.self.Address == "" {
+		s.self.Address = s.port.Addr()
 	}
 	s.node = membership.New(membership.Config{
-		Me: s.me, Oldest: layout.OldestFormat, Registry: &nodeRegistry{Membership: s.rows, checkPlacement: s.checkPlacement}, Slot: func(part int32) membership.Slot { return s.slots.At(part) }, Open: a.acquirePartition, NotifyPeer: s.clients.NotifyPeer,
+		Self: s.self, Oldest: layout.OldestFormat, Registry: &nodeRegistry{Membership: s.rows, checkPlacement: s.checkPlacement}, Slot: func(part int32) membership.Slot { return s.slots.At(part) }, Open: a.acquirePartition, NotifyPeer: s.clients.NotifyPeer,
 		Lease: lease, HandoverTimeout: min(handoverTimeout, a.opts.config.DrainTimeout), Log: a.opts.log,
 	})
 	late.set(s.node)
+	s.counts.Watch(func() telemetry.ClusterState {
+		living, unowned := s.node.Counts()
+		return telemetry.ClusterState{Owned: s.slots.CountAccepted(), Living: living, Unowned: unowned}
+	})
 	return nil
 }
 
-// spacesOf returns the namespaces of a sidecar that may have no open store. The numbers of these
-// namespaces have no meaning, because numbers are valid only within a store.
+// spacesOf returns the served namespaces with numbers that have no meaning. Real numbers are valid only
+// within one store, and this sidecar may have none open.
 func spacesOf(c config.Config) validate.Namespaces {
 	spaces := validate.Namespaces{}
 	for i, name := range c.Namespaces {
@@ -234,12 +245,11 @@ func spacesOf(c config.Config) validate.Namespaces {
 	return spaces.WithDefault()
 }
 
-// refuses returns the faults of the configuration that would prevent this sidecar from opening a
-// partition. It is called at the start. So the faults are reported before the sidecar has to take over
-// a partition.
-func (a *app) refuses() error {
+// checkPartitionConfig returns the faults of the configuration because of which this sidecar could not open a
+// partition. It is called at the start, before the sidecar takes over a partition.
+func (a *app) checkPartitionConfig() error {
 	opts := a.opts
-	opts.serves = func(string) bool { return false } // another one may write archives now
+	opts.servesNamespace = func(string) bool { return false } // another sidecar may write archives now, so no incomplete file is removed
 	_, err := retentionPolicy(opts, nil)
 	if key := a.opts.config.A2ACardKey; key != "" {
 		_, keyErr := a2a.ReadCardKey(key)
@@ -248,16 +258,16 @@ func (a *app) refuses() error {
 	return err
 }
 
-// deferredNode represents the node of this sidecar before the node exists. It is needed because the
-// node is created after the port whose address the node contains.
+// deferredNode passes calls to the node of this sidecar as soon as the node exists. The port and the
+// router are created before the node, because the node needs the address of the port.
 type deferredNode struct {
-	node atomic.Pointer[membership.Node]
-	made chan struct{}
+	node  atomic.Pointer[membership.Node]
+	ready chan struct{}
 }
 
 func (l *deferredNode) set(n *membership.Node) {
 	l.node.Store(n)
-	close(l.made)
+	close(l.ready)
 }
 
 // Owner implements [router.Directory]. Before the node exists, no partition has an owner.
@@ -281,7 +291,13 @@ func (l *deferredNode) Changed() <-chan struct{} {
 	if n := l.node.Load(); n != nil {
 		return n.Changed()
 	}
-	return l.made
+	return l.ready
+}
+
+// Stale implements [router.Directory].
+func (l *deferredNode) Stale() bool {
+	n := l.node.Load()
+	return n != nil && n.Stale()
 }
 
 // Refresh implements [router.Directory]. Before the node exists, it does nothing.
@@ -299,17 +315,18 @@ func (l *deferredNode) NonEmpty() []int32 {
 	return nil
 }
 
-// Known implements [transport.TrustStore].
-func (l *deferredNode) Known(key [32]byte) bool {
+// KnowsKey implements [transport.TrustStore].
+func (l *deferredNode) KnowsKey(key [32]byte) bool {
 	n := l.node.Load()
-	return n != nil && n.Known(key)
+	return n != nil && n.KnowsKey(key)
 }
 
-// nodeRegistry adapts the rows of nodes in the database to the interface that the node needs.
+// nodeRegistry adapts the membership tables in the database to the interface that the node needs.
 type nodeRegistry struct {
 	*members.Membership
-	// checkPlacement returns an error if the namespaces were split. It is called when more time than a
-	// lease has passed since the last heartbeat, because a split may have run in that time.
+	// checkPlacement returns an error if a namespace has moved to another partition. It is called if
+	// more than the length of a lease has passed since the last heartbeat. In this time, a split of
+	// partition 0 may have run.
 	checkPlacement func(placed map[string]int32, err error) error
 	last           time.Time
 }
@@ -317,8 +334,8 @@ type nodeRegistry struct {
 // Heartbeat implements [membership.Registry]. Heartbeats run one after the other.
 func (r *nodeRegistry) Heartbeat(ctx context.Context, me membership.Member) (membership.View, error) {
 	now := time.Now()
-	if !r.last.IsZero() && (now.Sub(r.last) > lease || now.Round(0).Sub(r.last.Round(0)) > lease) { // a suspended machine's clock stands still
-		if err := r.checkPlacement(r.Placed(ctx)); err != nil {
+	if !r.last.IsZero() && (now.Sub(r.last) > lease || now.Round(0).Sub(r.last.Round(0)) > lease) { // the wall clock includes suspension
+		if err := r.checkPlacement(r.Placements(ctx)); err != nil {
 			return membership.View{}, err
 		}
 	}
@@ -341,32 +358,32 @@ func (r *nodeRegistry) Deregister(ctx context.Context, me membership.Member) err
 	return r.Membership.Deregister(ctx, members.Node(me))
 }
 
-// storage returns the options with which a partition is opened. The database is checked again at each
-// takeover, because it may be on another server by then.
+// storage returns the options with which a partition is opened. The settings of the database server are
+// checked at each takeover, because the database may be on another server by then.
 func (s *clusterMember) storage(c config.Config, part int32, log *slog.Logger) store.Options {
-	return store.Options{Dir: s.where.part(part).String(), Logger: log, Engine: func(o store.Options) (engine.Engine, error) {
-		if err := s.where.judged(context.Background(), s.url, wantedOf(c), log); err != nil {
+	return store.Options{Dir: s.location.part(part).String(), Logger: log, Engine: func(o store.Options) (engine.Engine, error) {
+		if err := s.location.checkDurability(context.Background(), s.url, wantedOf(c), log); err != nil {
 			return nil, err
 		}
 		e, err := pgengine.Open(pgengine.Config{
-			URL: s.url, Schema: s.where.Schema, Part: part, Owner: s.me.ID, Address: s.me.Address, Pool: s.pool, RenewedEpoch: &s.renewedEpochs[part], Raise: true, Logger: o.Logger,
+			URL: s.url, Schema: s.location.Schema, Part: part, Owner: s.self.ID, Address: s.self.Address, Pool: s.pool, RenewedEpoch: &s.renewedEpochs[part], Raise: true, Logger: o.Logger,
 		})
 		if err != nil {
-			return nil, s.where.userError(err)
+			return nil, s.location.userError(err)
 		}
-		if err := s.checkPlacement(s.pool.Placed(context.Background())); err != nil {
+		if err := s.checkPlacement(s.pool.Placements(context.Background())); err != nil {
 			return nil, errors.Join(err, e.Close())
 		}
 		return e, nil
 	}}
 }
 
-// checkPlacement ends a sidecar whose placement of namespaces is out of date, because the namespaces
-// were split while the sidecar was suspended. It is called after a partition was taken over, because no
-// split can run then, and after a gap between heartbeats.
+// checkPlacement ends the sidecar if a namespace has moved to another partition since the sidecar
+// started. A split of partition 0 can do this while the sidecar is suspended. checkPlacement is called
+// after a long gap between heartbeats, and after the takeover of a partition, when no split can run.
 func (s *clusterMember) checkPlacement(placed map[string]int32, err error) error {
 	if err != nil {
-		return s.where.userError(err)
+		return s.location.userError(err)
 	}
 	for name, part := range s.parts {
 		if placed[name] == part {
@@ -379,8 +396,8 @@ func (s *clusterMember) checkPlacement(placed map[string]int32, err error) error
 	return nil
 }
 
-// fail sets the reason why this sidecar ends. Several partitions may fail at the same time. Only the
-// first reason is kept.
+// fail sets the error with which this sidecar ends. Several partitions may fail at the same time. Only
+// the first error is kept.
 func (s *clusterMember) fail(err error) {
 	select {
 	case s.ended <- err:
@@ -388,24 +405,23 @@ func (s *clusterMember) fail(err error) {
 	}
 }
 
-// start runs the node until stop.
+// start starts the port for other nodes, the node, and the reports of readiness to the server. They run
+// until stop is called.
 func (s *clusterMember) start(server *grpcapi.Server) {
 	var ctx context.Context
-	ctx, s.halt = context.WithCancel(context.Background())
+	ctx, s.cancel = context.WithCancel(context.Background())
 	s.loops.Go(func() { s.fail(s.port.Serve()) })
 	s.loops.Go(func() { s.node.Run(ctx) })
 	s.loops.Go(func() { s.report(ctx, server) })
 }
 
-// report sets whether the server is ready. It is ready if at least one partition is served, by this
-// node or by another one. One partition is enough, because a load balancer sends no calls to a sidecar
-// that is not ready.
+// report tells the server whether the sidecar is ready. It is ready if this node or another one serves
+// at least one partition. One is enough, because a load balancer sends no calls to a sidecar that is
+// not ready.
 func (s *clusterMember) report(ctx context.Context, server *grpcapi.Server) {
 	for {
 		moved, came := s.node.Changed(), s.slots.Changed()
-		server.Ready(s.node.Knows() || s.slots.Has())
-		view := s.node.View()
-		s.counts.Seen(len(view.Nodes), view.Unowned())
+		server.Ready(s.node.KnowsOtherOwner() || s.slots.CountAccepted() > 0)
 		select {
 		case <-moved:
 		case <-came:
@@ -415,15 +431,16 @@ func (s *clusterMember) report(ctx context.Context, server *grpcapi.Server) {
 	}
 }
 
-// drain hands over the partitions of this node. Meanwhile calls are forwarded to the next owners.
+// drain hands over the partitions of this node to other nodes. Meanwhile calls are forwarded to the new
+// owners.
 func (s *clusterMember) drain(ctx context.Context) error {
 	return wrap("the store's place", s.node.Drain(ctx))
 }
 
-// stop closes the node and the partitions that drain could not hand over.
+// stop closes the node, and also the partitions that drain could not hand over.
 func (s *clusterMember) stop(ctx context.Context) error {
-	if s.halt != nil {
-		s.halt()
+	if s.cancel != nil {
+		s.cancel()
 	}
 	var errs []error
 	if s.port != nil {
@@ -444,8 +461,8 @@ func (s *clusterMember) stop(ctx context.Context) error {
 
 var errFaulty = errors.New("has errors")
 
-// offerPacks registers pack files in order, at the owner of the partition, and returns the names of the
-// packs.
+// offerPacks registers the configured pack files in order and returns the names of the packs. The node
+// that owns the partition of the default namespace stores them.
 func (a *app) offerPacks(ctx context.Context, paths []string) ([]string, error) {
 	ctx = auth.WithCaller(ctx, &auth.Caller{Principal: runtime.Principal{Subject: runtime.SidecarName, Scopes: runtime.ScopePacksWrite}})
 	names := make([]string, 0, len(paths))
@@ -473,8 +490,8 @@ func (a *app) offerPacks(ctx context.Context, paths []string) ([]string, error) 
 // packRetryDelay is the pause between two attempts to register a pack.
 const packRetryDelay = 200 * time.Millisecond
 
-// offerPack registers a pack. It waits while no node can commit, because a running sidecar would also
-// wait, and the start of a sidecar should not fail for this reason.
+// offerPack registers a pack. While the error is temporary, for example because no node can commit, it
+// retries, so that the start of the sidecar does not fail.
 func (a *app) offerPack(ctx context.Context, content []byte) error {
 	for said := ""; ; {
 		_, err := a.cluster.router.Unary(ctx, &pawlv1.RegisterPackRequest{Content: content}, &grpc.UnaryServerInfo{FullMethod: pawlv1.PackService_RegisterPack_FullMethodName}, nil)

@@ -31,22 +31,22 @@ import (
 	"github.com/pawl-dev/pawl/test/testkit/relay"
 )
 
-// sharing settings have a store that several sidecars can share.
+// sharedSettings returns settings with a store that several sidecars can share.
 func sharedSettings(t *testing.T) config.Config {
 	t.Helper()
 	c := config.Default()
 	c.Listen, c.PeerListen = "127.0.0.1:0", "127.0.0.1:0"
-	c.Store, c.StoreSchema, c.AcceptLossOnFailover = dsn.Of(pgserver.Shared(t).URL("postgres")), pgserver.Schema(t.TempDir()), true
+	c.Store, c.StoreSchema, c.AcceptLossOnFailover = dsn.Parse(pgserver.Shared(t).URL("postgres")), pgserver.Schema(t.TempDir()), true
 	return c
 }
 
-// TestAStartIsStopped while it waits for a database that takes no commit.
+// TestAStartIsStopped: a sidecar can be stopped while its start waits for a database that takes no commit.
 func TestAStartIsStopped(t *testing.T) {
 	t.Parallel()
 	pgserver.Require(t)
 	server := pgserver.Start(t)
 	c := sharedSettings(t)
-	c.Store = dsn.Of(server.URL("postgres"))
+	c.Store = dsn.Parse(server.URL("postgres"))
 	one := begin(t, c)
 	one.stop()
 	if err := <-one.ended; err != nil {
@@ -72,14 +72,14 @@ func TestAStartIsStopped(t *testing.T) {
 	stop()
 }
 
-// TestSeveralExecute: the sidecars that ask models do it together for whoever has the store, and
-// go on when that leaves.
+// TestSeveralExecute: the sidecars that ask models all work for the sidecar that has the store.
+// They continue when that sidecar leaves.
 func TestSeveralExecute(t *testing.T) {
 	t.Parallel()
 	model := endpoint.New(t, func(int, endpoint.Request) endpoint.Answer { return endpoint.Answer{Text: "Word."} })
 	c := sharedSettings(t)
 	c.Models, c.Packs = []string{"gpt=" + model.URL}, []string{writeFile(t, "word.json", modelPack)}
-	nodes := []*serving{begin(t, c), begin(t, c), begin(t, c)}
+	nodes := []*runningSidecar{begin(t, c), begin(t, c), begin(t, c)}
 	for len(nodes) > 0 {
 		last := nodes[len(nodes)-1]
 		work, runs := pawlv1.NewWorkerServiceClient(dial(t, last.ready.GRPC)), pawlv1.NewRunServiceClient(dial(t, last.ready.GRPC))
@@ -102,7 +102,7 @@ func TestSeveralExecute(t *testing.T) {
 				t.Fatal(ended, err)
 			}
 		}
-		// The one that came first has the store.
+		// The sidecar that came first has the store.
 		nodes[0].stop()
 		if err := <-nodes[0].ended; err != nil {
 			t.Error(err)
@@ -111,14 +111,14 @@ func TestSeveralExecute(t *testing.T) {
 	}
 }
 
-// TestOneOfSeveralEnds: whoever waits at a sidecar that ends has an answer at once, wherever the
-// store is.
+// TestOneOfSeveralEnds: a call that waits at a sidecar that ends gets an answer at once,
+// independent of which sidecar has the store.
 func TestOneOfSeveralEnds(t *testing.T) {
 	t.Parallel()
 	c := sharedSettings(t)
 	c.Packs, c.DrainTimeout = []string{packFile}, time.Hour
 	owner, standby := begin(t, c), begin(t, c)
-	for _, one := range []*serving{standby, owner} {
+	for _, one := range []*runningSidecar{standby, owner} {
 		sent := waits{sent: make(chan struct{})}
 		conn, err := grpc.NewClient("passthrough:///"+one.ready.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithStatsHandler(sent))
 		if err != nil {
@@ -136,7 +136,7 @@ func TestOneOfSeveralEnds(t *testing.T) {
 			answer <- err
 		}()
 		<-sent.sent
-		// It is on the same connection, behind the wait.
+		// This call uses the same connection, behind the call that waits.
 		if _, err := runs.GetRun(t.Context(), &pawlv1.GetRunRequest{RunId: run}); err != nil {
 			t.Fatal(err)
 		}
@@ -153,13 +153,13 @@ func TestOneOfSeveralEnds(t *testing.T) {
 	}
 }
 
-// TestOneOfSeveralIsOutOfTime: one that has to end before a call inside has its answer closes its store
-// once, and ends.
+// TestOneOfSeveralIsOutOfTime: a sidecar has to end before a call inside has its answer. It closes
+// its store once, and ends.
 func TestOneOfSeveralIsOutOfTime(t *testing.T) {
 	t.Parallel()
 	c := sharedSettings(t)
 	between := relay.Start(t, pgserver.Shared(t).Addr())
-	c.Store = dsn.Of(strings.Replace(c.Store.Secret(), pgserver.Shared(t).Addr(), between.Addr(), 1))
+	c.Store = dsn.Parse(strings.Replace(c.Store.Secret(), pgserver.Shared(t).Addr(), between.Addr(), 1))
 	c.Packs, c.DrainTimeout = []string{packFile}, 50*time.Millisecond
 	one := begin(t, c)
 	trap := between.Delay("that-never-arrives")
@@ -170,9 +170,9 @@ func TestOneOfSeveralIsOutOfTime(t *testing.T) {
 		})
 		answer <- err
 	}()
-	<-trap.Sprung()
+	<-trap.Triggered()
 	one.stop()
-	// Its port is closed once it waits for the call no more.
+	// The sidecar closes its port when it no longer waits for the call.
 	for {
 		conn, err := net.Dial("tcp", one.ready.GRPC)
 		if err != nil {
@@ -181,18 +181,19 @@ func TestOneOfSeveralIsOutOfTime(t *testing.T) {
 		_ = conn.Close()
 	}
 	trap.Deliver()
-	// That it did not end in time is told.
+	// The error says that the sidecar did not end in time.
 	if err := <-one.ended; !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("it ended with %v", err)
 	}
-	// It may have been answered at the last moment.
+	// The call may have been answered at the last moment.
 	if err := <-answer; err != nil && status.Code(err) != codes.Unavailable {
 		t.Errorf("the call got %v", err)
 	}
 }
 
-// TestOneStartsWhileTheDatabaseIsAway: a sidecar whose packs nobody can take yet waits, as one does that
-// has started before; one that has just taken the store takes it again.
+// TestOneStartsWhileTheDatabaseIsAway: a sidecar starts while the database is unavailable. It waits
+// if its packs cannot be registered yet, as it would after its start. If it has just taken the
+// store, it takes the store again.
 func TestOneStartsWhileTheDatabaseIsAway(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -212,11 +213,11 @@ func TestOneStartsWhileTheDatabaseIsAway(t *testing.T) {
 func startsWhileAway(t *testing.T, alone bool, says string) {
 	c := sharedSettings(t)
 	between := relay.Start(t, pgserver.Shared(t).Addr())
-	c.Store = dsn.Of(strings.Replace(c.Store.Secret(), pgserver.Shared(t).Addr(), between.Addr(), 1))
+	c.Store = dsn.Parse(strings.Replace(c.Store.Secret(), pgserver.Shared(t).Addr(), between.Addr(), 1))
 	if !alone {
 		begin(t, c)
 	}
-	// The file of the pack is there when the database is not.
+	// The pack file is a FIFO, so that the test can write it after the database becomes unavailable.
 	content, err := os.ReadFile(packFile)
 	if err != nil {
 		t.Fatal(err)
@@ -245,7 +246,7 @@ func startsWhileAway(t *testing.T, alone bool, says string) {
 			}
 		}
 	}()
-	// It is open once it is read.
+	// The FIFO opens for writing when the sidecar opens it for reading.
 	opened := make(chan *os.File)
 	go func() {
 		file, err := os.OpenFile(path, os.O_WRONLY, 0)
@@ -261,7 +262,7 @@ func startsWhileAway(t *testing.T, alone bool, says string) {
 		t.Fatalf("it ended with %v", err)
 	}
 	between.Refuse()
-	// Whoever reads it later finds a plain one.
+	// A later read finds a plain file.
 	if err := os.Rename(writeFile(t, "plain.json", string(content)), path); err != nil {
 		t.Fatal(err)
 	}
@@ -285,27 +286,28 @@ func startsWhileAway(t *testing.T, alone bool, says string) {
 	}
 }
 
-// deaf is a collector that answers nothing. asked gets how long each request would wait for it.
-type deaf struct {
+// silentCollector is a collector that answers nothing. timeouts gets how long each request would wait for it.
+type silentCollector struct {
 	collectorpb.UnimplementedTraceServiceServer
-	asked chan time.Duration
+	timeouts chan time.Duration
 }
 
-func (d *deaf) Export(ctx context.Context, _ *collectorpb.ExportTraceServiceRequest) (*collectorpb.ExportTraceServiceResponse, error) {
+func (d *silentCollector) Export(ctx context.Context, _ *collectorpb.ExportTraceServiceRequest) (*collectorpb.ExportTraceServiceResponse, error) {
 	until, _ := ctx.Deadline()
-	d.asked <- time.Until(until)
+	d.timeouts <- time.Until(until)
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
 
-// TestACollectorThatHangs: whoever waits for the store does not wait for the traces of the one before.
+// TestACollectorThatHangs: a sidecar that waits for the store does not wait until the one
+// before has exported its traces.
 func TestACollectorThatHangs(t *testing.T) {
 	t.Parallel()
 	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	traces, server := &deaf{asked: make(chan time.Duration, 100)}, grpc.NewServer()
+	traces, server := &silentCollector{timeouts: make(chan time.Duration, 100)}, grpc.NewServer()
 	collectorpb.RegisterTraceServiceServer(server, traces)
 	go func() { _ = server.Serve(ln) }()
 	defer server.Stop()
@@ -319,22 +321,22 @@ func TestACollectorThatHangs(t *testing.T) {
 		}
 	}
 	ends()
-	last := <-traces.asked
-	// It is still tried with the first when there is more.
+	last := <-traces.timeouts
+	// The exporter still tries to send the first trace when there is a second one.
 	ends()
 	one.stop()
 	if err := <-one.ended; err != nil {
 		t.Error(err)
 	}
-	for len(traces.asked) > 0 {
-		last = <-traces.asked
+	for len(traces.timeouts) > 0 {
+		last = <-traces.timeouts
 	}
 	if last > handoverExportTimeout {
 		t.Errorf("the last traces were given %v, want at most %v", last, handoverExportTimeout)
 	}
 }
 
-// waits tells when a WaitRun was sent.
+// waits closes its channel when a WaitRun was sent.
 type waits struct{ sent chan struct{} }
 
 func (waits) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
@@ -352,8 +354,8 @@ func (w waits) HandleRPC(ctx context.Context, s stats.RPCStats) {
 	}
 }
 
-// TestOneOfSeveralRefuses: what would keep a sidecar from having the store keeps it from starting,
-// whether or not another one has it.
+// TestOneOfSeveralRefuses: a condition that would keep a sidecar from having the store keeps it
+// from starting, whether or not another sidecar has the store.
 func TestOneOfSeveralRefuses(t *testing.T) {
 	t.Parallel()
 	whole := sharedSettings(t)

@@ -21,10 +21,10 @@ import (
 	"github.com/pawl-dev/pawl/test/testkit/pgserver"
 )
 
-// tenants are namespaces of the tests of partitions, besides the default one.
+// tenants are the namespaces of the tests of partitions, besides the default one.
 var tenants = []string{"blue", "green", "red"}
 
-// owner is the node that answers for a namespace: "" = the one that is asked.
+// ownerOf returns the node that answers for a namespace, or "" if it is the node that is asked.
 func ownerOf(t *testing.T, conn *grpc.ClientConn, namespace string) string {
 	t.Helper()
 	var trailer metadata.MD
@@ -34,8 +34,8 @@ func ownerOf(t *testing.T, conn *grpc.ClientConn, namespace string) string {
 	return strings.Join(trailer.Get("pawl-owner"), " ")
 }
 
-// spread waits until the namespaces are answered by so many nodes.
-func spread(t *testing.T, at *serving, nodes int) {
+// awaitSpread waits until so many nodes answer for the namespaces.
+func awaitSpread(t *testing.T, at *runningSidecar, nodes int) {
 	t.Helper()
 	conn := dial(t, at.ready.GRPC)
 	for {
@@ -49,8 +49,8 @@ func spread(t *testing.T, at *serving, nodes int) {
 	}
 }
 
-// TestSeveralShare: each of several sidecars has some of the namespaces, and takes calls of all of them;
-// what is in one namespace is not in another one, also when the nodes come and go.
+// TestSeveralShare: each of several sidecars has some of the namespaces, and takes calls for all of
+// them. What is in one namespace is not in another one, also when nodes come and go.
 func TestSeveralShare(t *testing.T) {
 	t.Parallel()
 	c := sharedSettings(t)
@@ -67,11 +67,11 @@ func TestSeveralShare(t *testing.T) {
 		}
 	}
 	second := begin(t, c)
-	spread(t, first, 2)
-	spread(t, second, 2)
+	awaitSpread(t, first, 2)
+	awaitSpread(t, second, 2)
 	began := map[string]string{}
 	for i, namespace := range append([]string{"default"}, tenants...) {
-		at := []*serving{first, second}[i%2]
+		at := []*runningSidecar{first, second}[i%2]
 		run, err := pawlv1.NewRunServiceClient(dial(t, at.ready.GRPC)).StartRun(t.Context(), &pawlv1.StartRunRequest{
 			Namespace: namespace, Pack: "self-correcting", Execution: pawlv1.Execution_EXECUTION_CALLER, RequestId: "the same in all",
 		})
@@ -87,12 +87,12 @@ func TestSeveralShare(t *testing.T) {
 	}
 	holdsEach(t, began, second)
 	third := begin(t, c)
-	spread(t, third, 2)
+	awaitSpread(t, third, 2)
 	holdsEach(t, began, second, third)
 }
 
-// holdsEach: every node finds the one run of each namespace, there alone.
-func holdsEach(t *testing.T, began map[string]string, nodes ...*serving) {
+// holdsEach checks that every node finds the one run of each namespace, and only in that namespace.
+func holdsEach(t *testing.T, began map[string]string, nodes ...*runningSidecar) {
 	t.Helper()
 	for _, at := range nodes {
 		runs := pawlv1.NewRunServiceClient(dial(t, at.ready.GRPC))
@@ -105,16 +105,16 @@ func holdsEach(t *testing.T, began map[string]string, nodes ...*serving) {
 	}
 }
 
-// TestAloneOnAShare: a sidecar alone does not serve a store whose namespaces are in several partitions;
-// what it stored before others came stays where it is.
+// TestAloneOnAShare: a sidecar alone does not serve a store whose namespaces are in several
+// partitions. What it stored before other sidecars came stays where it is.
 func TestAloneOnAShare(t *testing.T) {
 	t.Parallel()
 	c := sharedSettings(t)
 	c.Namespaces = tenants[:1]
-	alone := c
-	alone.PeerListen = ""
+	single := c
+	single.PeerListen = ""
 	for range 2 {
-		one := begin(t, alone)
+		one := begin(t, single)
 		one.stop()
 		if err := <-one.ended; err != nil {
 			t.Fatal(err)
@@ -126,7 +126,7 @@ func TestAloneOnAShare(t *testing.T) {
 	if err := <-one.ended; err != nil {
 		t.Fatal(err)
 	}
-	one = begin(t, alone)
+	one = begin(t, single)
 	one.stop()
 	if err := <-one.ended; err != nil {
 		t.Fatal(err)
@@ -138,8 +138,8 @@ func TestAloneOnAShare(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, names := range [][]string{tenants, tenants[:1], nil} {
-		alone.Namespaces = names
-		err := Serve(context.Background(), alone, new(strings.Builder), new(strings.Builder))
+		single.Namespaces = names
+		err := Serve(context.Background(), single, new(strings.Builder), new(strings.Builder))
 		if refused, ok := errors.AsType[*DatabaseError](err); !ok || refused.Reason != preflight.SchemaShared || !strings.Contains(err.Error(), "3 partitions") {
 			t.Errorf("with %v: %v", names, err)
 		}
@@ -178,20 +178,20 @@ func TestSchedulesOfPartitions(t *testing.T) {
 	}
 }
 
-// TestWhatIsOfAllPartitions: figures, checks, limits and backups of a store that two sidecars share, asked at
-// either.
+// TestWhatIsOfAllPartitions: figures, checks, limits and backups are those of all partitions of a
+// store that two sidecars share, at either sidecar.
 func TestWhatIsOfAllPartitions(t *testing.T) {
 	t.Parallel()
 	c := sharedSettings(t)
 	c.Packs, c.Namespaces = []string{packFile}, tenants
 	c.CallLimits = writeFile(t, "limits.yaml", "limits:\n  - {id: all, key: \"model\", concurrent: 3}\n")
-	nodes := []*serving{begin(t, c), begin(t, c)}
+	nodes := []*runningSidecar{begin(t, c), begin(t, c)}
 	content, err := os.ReadFile(packFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	spread(t, nodes[0], 2)
-	spread(t, nodes[1], 2)
+	awaitSpread(t, nodes[0], 2)
+	awaitSpread(t, nodes[1], 2)
 	for i, namespace := range tenants {
 		conn := dial(t, nodes[i%2].ready.GRPC)
 		if _, err := pawlv1.NewPackServiceClient(conn).RegisterPack(t.Context(), &pawlv1.RegisterPackRequest{Namespace: namespace, Content: content}); err != nil {
@@ -238,7 +238,7 @@ func TestWhatIsOfAllPartitions(t *testing.T) {
 	}
 }
 
-// checkedAt is what a check found in order.
+// checkedAt returns the counts of a check, which must find no fault.
 func checkedAt(t *testing.T, store pawlv1.StoreServiceClient) *pawlv1.CheckCounts {
 	t.Helper()
 	stream, err := store.CheckStore(t.Context(), &pawlv1.CheckStoreRequest{})
@@ -252,8 +252,9 @@ func checkedAt(t *testing.T, store pawlv1.StoreServiceClient) *pawlv1.CheckCount
 	return nil
 }
 
-// listsPartitions: each has its owner, and gives a backup of its own; one that there is not gives none.
-func listsPartitions(t *testing.T, store pawlv1.StoreServiceClient, at *serving, nodes []*serving) {
+// listsPartitions checks that each partition has its owner and gives a backup of its own, and that
+// an unknown partition gives none.
+func listsPartitions(t *testing.T, store pawlv1.StoreServiceClient, at *runningSidecar, nodes []*runningSidecar) {
 	t.Helper()
 	all, err := store.ListPartitions(t.Context(), &pawlv1.ListPartitionsRequest{})
 	if err != nil || len(all.GetPartitions()) != 4 {
@@ -293,7 +294,8 @@ func listsPartitions(t *testing.T, store pawlv1.StoreServiceClient, at *serving,
 	}
 }
 
-// TestWhoSleptAsksWhereNamespacesAre: a node that has no partition hears of a spread, too.
+// TestWhoSleptAsksWhereNamespacesAre: a node without a partition notices that namespaces were
+// spread, too. It reads their placement after a gap in its heartbeats.
 func TestWhoSleptAsksWhereNamespacesAre(t *testing.T) {
 	t.Parallel()
 	c := sharedSettings(t)
@@ -304,9 +306,9 @@ func TestWhoSleptAsksWhereNamespacesAre(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer via.Close()
-	spread, asked := errors.New("namespaces were spread"), 0
+	spread, reads := errors.New("namespaces were spread"), 0
 	rows := &nodeRegistry{Membership: members.Open(members.Config{Pool: via, RenewedEpochs: new(members.Epochs)}), checkPlacement: func(placed map[string]int32, err error) error {
-		asked++
+		reads++
 		if err != nil || placed["default"] != 0 || len(placed) < len(tenants) {
 			t.Errorf("namespaces are in %v, %v", placed, err)
 		}
@@ -314,11 +316,11 @@ func TestWhoSleptAsksWhereNamespacesAre(t *testing.T) {
 	}}
 	defer rows.Membership.Close()
 	me := membership.Member{ID: "sleeper", Address: "127.0.0.1:1"}
-	if _, err := rows.Heartbeat(t.Context(), me); err != nil || asked > 0 {
-		t.Fatalf("a first beat asks %d times: %v", asked, err)
+	if _, err := rows.Heartbeat(t.Context(), me); err != nil || reads > 0 {
+		t.Fatalf("a first beat asks %d times: %v", reads, err)
 	}
-	if _, err := rows.Heartbeat(t.Context(), me); err != nil || asked > 0 {
-		t.Fatalf("a beat in time asks %d times: %v", asked, err)
+	if _, err := rows.Heartbeat(t.Context(), me); err != nil || reads > 0 {
+		t.Fatalf("a beat in time asks %d times: %v", reads, err)
 	}
 	rows.last = rows.last.Add(-2 * lease)
 	for range 2 { // until it is answered
@@ -328,7 +330,8 @@ func TestWhoSleptAsksWhereNamespacesAre(t *testing.T) {
 	}
 }
 
-// TestASidecarThatSleptThroughASpread ends instead of serving a namespace where it is not any more.
+// TestASidecarThatSleptThroughASpread: a sidecar ends instead of serving a namespace that has
+// moved to another partition.
 func TestASidecarThatSleptThroughASpread(t *testing.T) {
 	t.Parallel()
 	c := sharedSettings(t)
@@ -336,7 +339,7 @@ func TestASidecarThatSleptThroughASpread(t *testing.T) {
 	one := begin(t, c)
 	server := pgserver.Shared(t)
 	server.Query(t, "postgres", "UPDATE "+c.StoreSchema+".namespace SET part = 7 WHERE name = 'blue'")
-	// The lease is another one's for a moment: what it has is opened anew.
+	// Another node has the lease for a moment, so the sidecar opens the partition again.
 	server.Query(t, "postgres", "UPDATE "+c.StoreSchema+".part SET epoch = epoch + 1, owner = '', lease_until = '-infinity' WHERE id = 1")
 	err := <-one.ended
 	if err == nil || !strings.Contains(err.Error(), `namespace "blue" is in partition 7 now, it was in 1`) {

@@ -29,8 +29,8 @@ type Database struct {
 	PasswordFile string
 	// Schema is the schema of the tables.
 	Schema string
-	// Part is the number of a partition. Only means that the location is only this partition and not
-	// the whole store.
+	// Part is the number of a partition. Only means that a command uses only this partition and not the
+	// whole store.
 	Part int32
 	Only bool
 }
@@ -56,8 +56,8 @@ func (d Database) part(part int32) Database {
 	return d
 }
 
-// reachable returns the URL with the password. The errors are those of [secretfile.Read], and faults of
-// the settings.
+// reachable returns the URL of the database with its password, which it may read from the password
+// file. It returns an error if the URL, the schema or the password file is invalid.
 func (d Database) reachable() (dsn.URL, error) {
 	if fault := d.URL.Fault(); fault != "" {
 		return d.URL, fmt.Errorf("--store %s", fault)
@@ -85,23 +85,23 @@ func (d Database) options() (store.Options, error) {
 	if err != nil {
 		return store.Options{}, fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
-	return store.Options{Dir: d.String(), Engine: d.engine(url, preflight.Wanted{}, addressOf(config.Config{})), MarkInterval: unmarked}, nil
+	return store.Options{Dir: d.String(), Engine: d.engine(url, preflight.Requirements{}, addressOf(config.Config{})), MarkInterval: unmarked}, nil
 }
 
 // standaloneStore is a store in a database that a single sidecar serves.
 type standaloneStore struct {
-	where Database
+	location Database
 	// opened is nil until the store is open.
 	opened *pgengine.Database
 }
 
-// served returns the options of a store that is served only by this sidecar.
-func (d Database) served(c config.Config, log *slog.Logger) (store.Options, *standaloneStore, error) {
+// openStandalone returns the options of a store that only this sidecar serves, without a cluster.
+func (d Database) openStandalone(c config.Config, log *slog.Logger) (store.Options, *standaloneStore, error) {
 	url, err := d.secured(c, log)
 	if err != nil {
 		return store.Options{}, nil, err
 	}
-	a := &standaloneStore{where: d}
+	a := &standaloneStore{location: d}
 	return store.Options{Dir: d.String(), Logger: log, Engine: func(o store.Options) (_ engine.Engine, err error) {
 		if a.opened, err = d.open(context.Background(), url, wantedOf(c), addressOf(c), o.Logger); err != nil {
 			return nil, err
@@ -113,30 +113,32 @@ func (d Database) served(c config.Config, log *slog.Logger) (store.Options, *sta
 	}}, a, nil
 }
 
-// checkUnpartitioned returns an error if the store has other partitions. It is called when the store is
-// open. It is called again when the namespaces have their numbers, because after that other sidecars
-// place the namespaces in the partition of this store. For a nil receiver it does nothing.
+// checkUnpartitioned returns an error if the store has partitions other than this one. It is called
+// when the store is open, and again when all namespaces have their numbers. After the second call,
+// nodes of a cluster that start later place these namespaces in this partition. For a nil receiver it
+// does nothing.
 func (a *standaloneStore) checkUnpartitioned(ctx context.Context) error {
 	if a == nil {
 		return nil
 	}
-	parts, err := a.opened.Shared(ctx)
+	parts, err := a.opened.SharedPartitions(ctx)
 	if err != nil {
-		return a.where.userError(err)
+		return a.location.userError(err)
 	}
 	if len(parts) > 0 {
-		return &preflight.Error{Reason: preflight.SchemaShared, Where: a.where.URL.String(), Message: fmt.Sprintf(
-			"the namespaces in the schema %q are in %d partitions, of which a sidecar alone serves one: serve it with --peer-listen", a.where.Schema, len(parts)+1)}
+		return &preflight.Error{Reason: preflight.SchemaShared, Where: a.location.URL.String(), Message: fmt.Sprintf(
+			"the namespaces in the schema %q are in %d partitions, of which a sidecar alone serves one: serve it with --peer-listen", a.location.Schema, len(parts)+1)}
 	}
 	return nil
 }
 
-// wantedOf returns the requirements that a configuration has for the database.
-func wantedOf(c config.Config) preflight.Wanted {
-	return preflight.Wanted{Served: true, Lossy: c.AcceptLossOnFailover, Sync: c.RequireSync}
+// wantedOf returns what a sidecar with this configuration requires of the database server.
+func wantedOf(c config.Config) preflight.Requirements {
+	return preflight.Requirements{Served: true, Lossy: c.AcceptLossOnFailover, Sync: c.RequireSync}
 }
 
-// secured returns the URL with the password. If the configuration is insecure, it logs warnings.
+// secured returns the URL of the database with its password. It logs a warning if the connection may be
+// unencrypted, or if spans may be lost because there is no data directory.
 func (d Database) secured(c config.Config, log *slog.Logger) (dsn.URL, error) {
 	url, err := d.reachable()
 	if err != nil {
@@ -156,7 +158,8 @@ func databaseOf(c config.Config) Database {
 	return Database{URL: c.Store, PasswordFile: c.StorePasswordFile, Schema: c.StoreSchema}
 }
 
-// addressOf returns the address of this sidecar. It is part of the error that a second sidecar gets.
+// addressOf returns a text that names this process. If a second sidecar finds the store in use, its
+// error contains this text.
 func addressOf(c config.Config) string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -169,8 +172,8 @@ func addressOf(c config.Config) string {
 	return fmt.Sprintf("%s (port %s, process %d)", host, port, os.Getpid())
 }
 
-// engine returns a function that opens the database for a store.
-func (d Database) engine(url dsn.URL, want preflight.Wanted, address string) func(store.Options) (engine.Engine, error) {
+// engine returns the function with which a store opens this database as its storage engine.
+func (d Database) engine(url dsn.URL, want preflight.Requirements, address string) func(store.Options) (engine.Engine, error) {
 	return func(o store.Options) (engine.Engine, error) {
 		e, err := d.open(context.Background(), url, want, address, o.Logger)
 		if err != nil {
@@ -180,9 +183,10 @@ func (d Database) engine(url dsn.URL, want preflight.Wanted, address string) fun
 	}
 }
 
-// open checks and opens the database. Errors: *[DatabaseError].
-func (d Database) open(ctx context.Context, url dsn.URL, want preflight.Wanted, address string, log *slog.Logger) (*pgengine.Database, error) {
-	if err := d.judged(ctx, url, want, log); err != nil {
+// open checks the database server and opens the partition as the storage engine of a store. Errors:
+// *[DatabaseError].
+func (d Database) open(ctx context.Context, url dsn.URL, want preflight.Requirements, address string, log *slog.Logger) (*pgengine.Database, error) {
+	if err := d.checkDurability(ctx, url, want, log); err != nil {
 		return nil, err
 	}
 	where := d.URL.String()
@@ -190,51 +194,52 @@ func (d Database) open(ctx context.Context, url dsn.URL, want preflight.Wanted, 
 	if err != nil {
 		return nil, d.userError(err)
 	}
-	if e.Last() == 0 && !want.Served && !want.Make {
+	if e.LastKey() == 0 && !want.Served && !want.Make {
 		none := &preflight.Error{Reason: preflight.SchemaNone, Where: where, Message: fmt.Sprintf("the schema %q has no store", d.Schema)}
 		return nil, errors.Join(none, e.Close())
 	}
 	return e, nil
 }
 
-// judged checks whether the database keeps committed data. Errors: *[DatabaseError].
-func (d Database) judged(ctx context.Context, url dsn.URL, want preflight.Wanted, log *slog.Logger) error {
-	where := d.URL.String()
-	server, err := preflight.Look(ctx, url.Secret(), where, d.Schema)
+// checkDurability checks whether the database server may lose committed data because of its settings. It logs
+// warnings. Errors: *[DatabaseError].
+func (d Database) checkDurability(ctx context.Context, url dsn.URL, want preflight.Requirements, log *slog.Logger) error {
+	location := d.URL.String()
+	server, err := preflight.Inspect(ctx, url.Secret(), location, d.Schema)
 	if err != nil {
 		return err
 	}
-	told, err := preflight.Judge(server, where, d.Schema, want)
+	told, err := preflight.Judge(server, location, d.Schema, want)
 	if err != nil {
 		return err
 	}
 	for _, line := range told {
-		log.Warn("database not safe", "warning", line, "database", where)
+		log.Warn("database not safe", "warning", line, "database", location)
 	}
 	return nil
 }
 
-// userError converts an error of the engine to an error with a reason and the next step for the
+// userError converts an error of the storage engine to an error with a reason and the next step for the
 // operator.
 func (d Database) userError(err error) error {
-	where := d.URL.String()
+	location := d.URL.String()
 	if held, ok := errors.AsType[*fencing.HeldError](err); ok {
-		return &preflight.Error{Reason: preflight.SchemaOwned, Where: where, Err: err, Message: fmt.Sprintf(
+		return &preflight.Error{Reason: preflight.SchemaOwned, Where: location, Err: err, Message: fmt.Sprintf(
 			"the schema %q is served by the sidecar at %s, which renews its lease (until %s now): stop that one, or name another schema with --store-schema",
 			d.Schema, held.Address, held.Until.UTC().Format(time.RFC3339))}
 	}
 	if newer, ok := errors.AsType[*pg.SchemaError](err); ok {
-		return &preflight.Error{Reason: preflight.SchemaNewer, Where: where, Err: err, Message: newer.Error() + ": use that program"}
+		return &preflight.Error{Reason: preflight.SchemaNewer, Where: location, Err: err, Message: newer.Error() + ": use that program"}
 	}
 	if living, ok := errors.AsType[*pg.LivingError](err); ok {
-		return &preflight.Error{Reason: preflight.SchemaLiving, Where: where, Err: err, Message: living.Error()}
+		return &preflight.Error{Reason: preflight.SchemaLiving, Where: location, Err: err, Message: living.Error()}
 	}
 	if format, ok := errors.AsType[*pg.FormatError](err); ok {
 		reason := preflight.FormatNewer
 		if format.Older() {
 			reason = preflight.FormatOlder
 		}
-		return &preflight.Error{Reason: reason, Where: where, Err: err, Message: format.Error()}
+		return &preflight.Error{Reason: reason, Where: location, Err: err, Message: format.Error()}
 	}
-	return preflight.Classify(where, err)
+	return preflight.Classify(location, err)
 }

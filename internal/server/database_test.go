@@ -26,7 +26,7 @@ import (
 	"github.com/pawl-dev/pawl/test/testkit/pgserver"
 )
 
-// reasonOf is the reason of an error of a database, empty for another one.
+// reasonOf returns the reason of an error of a database, or "" for any other error.
 func reasonOf(err error) preflight.Reason {
 	if e, ok := errors.AsType[*DatabaseError](err); ok {
 		return e.Reason
@@ -34,7 +34,8 @@ func reasonOf(err error) preflight.Reason {
 	return ""
 }
 
-// TestDatabasePasswords: each way to give one lets in, and a wrong one is told without it.
+// TestDatabasePasswords: each way to give a password works, and the error about a wrong
+// password does not contain it.
 func TestDatabasePasswords(t *testing.T) {
 	server := pgserver.Start(t)
 	server.Query(t, "postgres", "ALTER ROLE pawl PASSWORD '"+pgserver.Password+"'")
@@ -72,7 +73,7 @@ func TestDatabasePasswords(t *testing.T) {
 			if tt.env[0] != "" {
 				t.Setenv(tt.env[0], tt.env[1])
 			}
-			_, err := Check(context.Background(), Data{Database: Database{URL: dsn.Of(tt.url), PasswordFile: tt.file, Schema: "pawl"}})
+			_, err := Check(context.Background(), Data{Database: Database{URL: dsn.Parse(tt.url), PasswordFile: tt.file, Schema: "pawl"}})
 			if !errors.Is(err, ErrUnusable) || !strings.Contains(err.Error(), tt.want) {
 				t.Fatalf("%v, want %s", err, tt.want)
 			}
@@ -85,8 +86,7 @@ func TestDatabasePasswords(t *testing.T) {
 	}
 }
 
-// TestDatabaseOverTLS: a store goes in over a connection whose server is who it says, and over
-// no other.
+// TestDatabaseOverTLS: a store is only used over a connection whose server proves its identity.
 func TestDatabaseOverTLS(t *testing.T) {
 	t.Parallel()
 	server, ctx := pgserver.Start(t), context.Background()
@@ -98,7 +98,7 @@ func TestDatabaseOverTLS(t *testing.T) {
 	server.Set(t, map[string]string{"ssl": "on"})
 	stranger, _, _ := authority(t)
 	url := strings.Replace(server.URL("postgres"), "sslmode=disable", "sslmode=verify-full&sslrootcert=", 1)
-	at := func(url string) Data { return Data{Database: Database{URL: dsn.Of(url), Schema: "pawl"}} }
+	at := func(url string) Data { return Data{Database: Database{URL: dsn.Parse(url), Schema: "pawl"}} }
 	_, err := Check(ctx, at(url+stranger))
 	if reasonOf(err) != preflight.NoTrust {
 		t.Errorf("a server whose authority is another: %v", err)
@@ -114,7 +114,7 @@ func TestDatabaseOverTLS(t *testing.T) {
 	var log bytes.Buffer
 	told := slog.New(slog.NewTextHandler(&log, nil))
 	served := config.Config{AcceptLossOnFailover: true, Listen: "127.0.0.1:0"}
-	opts, _, err := at(url+root).Database.served(served, told)
+	opts, _, err := at(url+root).Database.openStandalone(served, told)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,12 +133,12 @@ func TestDatabaseOverTLS(t *testing.T) {
 	}
 }
 
-// TestAnOpenWayIsTold by the host, before anything is sent on it.
+// TestAnOpenWayIsTold: the log names the host of a connection without TLS before anything is sent on it.
 func TestAnOpenWayIsTold(t *testing.T) {
 	t.Setenv("PGSSLMODE", "")
 	var log bytes.Buffer
-	d := Database{URL: dsn.Of("postgres://pawl:s3cret@db.invalid/runs"), Schema: "pawl"}
-	opts, _, err := d.served(config.Config{OTLPEndpoint: "http://127.0.0.1:1"}, slog.New(slog.NewTextHandler(&log, nil)))
+	d := Database{URL: dsn.Parse("postgres://pawl:s3cret@db.invalid/runs"), Schema: "pawl"}
+	opts, _, err := d.openStandalone(config.Config{OTLPEndpoint: "http://127.0.0.1:1"}, slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,13 +154,13 @@ func TestAnOpenWayIsTold(t *testing.T) {
 	}
 }
 
-// TestSchemasOfOthers: a newer program's, and what is no store's, are named and left alone; and so
-// is one whose newest commits are damaged.
+// TestSchemasOfOthers: the error names a schema of a newer program, a schema that is no store, and
+// a store whose newest commits are damaged. They stay as they are.
 func TestSchemasOfOthers(t *testing.T) {
 	t.Parallel()
 	server, ctx := pgserver.Start(t), context.Background()
 	at := func(schema string) Data {
-		return Data{Database: Database{URL: dsn.Of(server.URL("postgres")), Schema: schema}}
+		return Data{Database: Database{URL: dsn.Parse(server.URL("postgres")), Schema: schema}}
 	}
 	dir := copyGolden(t, store.FormatVersion)
 	for _, schema := range []string{"newer", "damaged", "begun"} {
@@ -172,7 +172,7 @@ func TestSchemasOfOthers(t *testing.T) {
 	if _, err := Check(ctx, at("newer")); reasonOf(err) != preflight.SchemaNewer || !strings.Contains(err.Error(), "version 99") {
 		t.Errorf("a newer one: %v", err)
 	}
-	// What a process left that was killed while it made its tables is gone on with.
+	// A process was killed while it made its tables. The next one continues there.
 	server.Query(t, "postgres", "DROP TABLE begun.part, begun.hot, begun.cold, begun.run_keys, begun.node, begun.namespace, begun.schema_oldest; DELETE FROM begun.schema_version WHERE version_id > 0")
 	if _, err := Check(ctx, at("begun")); reasonOf(err) != preflight.SchemaNone {
 		t.Errorf("one that was begun: %v", err)

@@ -33,19 +33,19 @@ func crewPack(xpawl string) string {
 }`
 }
 
-// crew is a sidecar that asks a model by script, under accounts of tokens.
-type crew struct {
+// modelSidecar is a sidecar that asks a model by script, under accounts of tokens.
+type modelSidecar struct {
 	t       *testing.T
 	config  config.Config
 	runs    pawlv1.RunServiceClient
 	control pawlv1.ControlServiceClient
-	server  *serving
-	// says answers the so manyth request of an agent, from 0.
-	says func(who string, n int) endpoint.Answer
+	server  *runningSidecar
+	// answerRequest answers the n-th request of an agent, counted from 0.
+	answerRequest func(who string, n int) endpoint.Answer
 
-	mu    sync.Mutex
-	more  *sync.Cond
-	asked map[string]int
+	mu       sync.Mutex
+	changed  *sync.Cond
+	requests map[string]int
 }
 
 // calls is an answer that asks an agent.
@@ -53,19 +53,19 @@ func calls(agent string) endpoint.Answer {
 	return endpoint.Answer{Calls: []endpoint.Call{{ID: "c", Name: agent, Arguments: `{"message": "go"}`}}}
 }
 
-func leaves() endpoint.Answer {
+func leaveAnswer() endpoint.Answer {
 	return endpoint.Answer{Calls: []endpoint.Call{{ID: "c", Name: "leave_state", Arguments: `{"event": "Done"}`}}}
 }
 
-func newCrew(t *testing.T, limit int64, xpawl string, says func(who string, n int) endpoint.Answer) *crew {
+func newCrew(t *testing.T, limit int64, xpawl string, says func(agent string, n int) endpoint.Answer) *modelSidecar {
 	t.Helper()
-	c := &crew{t: t, config: settings(t), says: says, asked: map[string]int{}}
-	c.more = sync.NewCond(&c.mu)
+	c := &modelSidecar{t: t, config: settings(t), answerRequest: says, requests: map[string]int{}}
+	c.changed = sync.NewCond(&c.mu)
 	model := endpoint.New(t, func(_ int, asked endpoint.Request) endpoint.Answer {
 		said, _ := json.Marshal(asked.Body["messages"])
-		for _, who := range []string{"lead", "helper", "scout"} {
-			if strings.Contains(string(said), "I am the "+who+".") {
-				return c.says(who, c.next(who))
+		for _, agent := range []string{"lead", "helper", "scout"} {
+			if strings.Contains(string(said), "I am the "+agent+".") {
+				return c.answerRequest(agent, c.next(agent))
 			}
 		}
 		return endpoint.Answer{Text: "Bye."}
@@ -76,30 +76,30 @@ func newCrew(t *testing.T, limit int64, xpawl string, says func(who string, n in
 	return c
 }
 
-func (c *crew) next(who string) int {
+func (c *modelSidecar) next(who string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.asked[who]++
-	c.more.Broadcast()
-	return c.asked[who] - 1
+	c.requests[who]++
+	c.changed.Broadcast()
+	return c.requests[who] - 1
 }
 
 // await returns when the model was asked so many times for an agent.
-func (c *crew) await(who string, times int) {
+func (c *modelSidecar) await(who string, times int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for c.asked[who] < times {
-		c.more.Wait()
+	for c.requests[who] < times {
+		c.changed.Wait()
 	}
 }
 
-func (c *crew) serve() {
+func (c *modelSidecar) serve() {
 	c.server = serve(c.t, c.config)
 	conn := dial(c.t, c.server.ready.GRPC)
 	c.runs, c.control = pawlv1.NewRunServiceClient(conn), pawlv1.NewControlServiceClient(conn)
 }
 
-func (c *crew) stop() {
+func (c *modelSidecar) stop() {
 	c.t.Helper()
 	c.server.stop()
 	if err := <-c.server.ended; err != nil {
@@ -107,7 +107,7 @@ func (c *crew) stop() {
 	}
 }
 
-func (c *crew) start() string {
+func (c *modelSidecar) start() string {
 	c.t.Helper()
 	got, err := c.runs.StartRun(c.t.Context(), &pawlv1.StartRunRequest{
 		Pack: "crew", Execution: pawlv1.Execution_EXECUTION_SIDECAR, Labels: map[string]string{"tenant": "acme"},
@@ -118,7 +118,7 @@ func (c *crew) start() string {
 	return got.GetRun().GetRunId()
 }
 
-func (c *crew) wait(run string) *pawlv1.Run {
+func (c *modelSidecar) wait(run string) *pawlv1.Run {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
 	defer cancel()
@@ -129,8 +129,8 @@ func (c *crew) wait(run string) *pawlv1.Run {
 	return got.GetRun()
 }
 
-// all are the runs that there are.
-func (c *crew) all() []*pawlv1.Run {
+// all returns all runs.
+func (c *modelSidecar) all() []*pawlv1.Run {
 	c.t.Helper()
 	list, err := c.runs.ListRuns(c.t.Context(), &pawlv1.ListRunsRequest{PageSize: 100})
 	if err != nil {
@@ -139,8 +139,8 @@ func (c *crew) all() []*pawlv1.Run {
 	return list.GetRuns()
 }
 
-// consumed is what calls of models took of all runs, each once.
-func (c *crew) consumed() (tokens int64) {
+// consumed returns what the calls of models consumed in all runs, each call once.
+func (c *modelSidecar) consumed() (tokens int64) {
 	c.t.Helper()
 	for _, run := range c.all() {
 		list, err := c.runs.ListTransitions(c.t.Context(), &pawlv1.ListTransitionsRequest{RunId: run.GetRunId(), PageSize: 1000, Kinds: []pawlv1.RecordKind{
@@ -160,8 +160,8 @@ func (c *crew) consumed() (tokens int64) {
 	return tokens
 }
 
-// account is the tenant's.
-func (c *crew) account() (settled, held int64) {
+// account returns the amounts of the tenant's account.
+func (c *modelSidecar) account() (settled, held int64) {
 	c.t.Helper()
 	got, err := c.control.ListBudgets(c.t.Context(), &pawlv1.ListBudgetsRequest{NamePrefix: "tenant=acme/"})
 	if err != nil || len(got.GetAccounts()) != 1 {
@@ -170,9 +170,9 @@ func (c *crew) account() (settled, held int64) {
 	return got.GetAccounts()[0].GetSettledTokens(), got.GetAccounts()[0].GetReservedTokens()
 }
 
-// adds up: all runs have ended, nothing is held, and what is settled is what was consumed. The
-// store says so too, once the sidecar has stopped.
-func (c *crew) addsUp(least int64) {
+// addsUp checks that all runs have ended, that nothing is held, and that the settled amount is what
+// was consumed. After the sidecar has stopped, a check of the store must agree.
+func (c *modelSidecar) addsUp(least int64) {
 	c.t.Helper()
 	for until := time.Now().Add(time.Minute); ; {
 		settled, held := c.account()
@@ -196,7 +196,7 @@ func (c *crew) addsUp(least int64) {
 }
 
 // TestAccountsHoldAgents: runs of agents have no labels and, in a pack without a budget, no lease.
-// They ask for nothing that the account of the run that began them does not hold.
+// They can only reserve what the account of the run that started them holds.
 func TestAccountsHoldAgents(t *testing.T) {
 	t.Parallel()
 	c := newCrew(t, 8000, "", func(who string, _ int) endpoint.Answer {
@@ -220,22 +220,22 @@ func TestAccountsHoldAgents(t *testing.T) {
 	c.addsUp(5000)
 }
 
-// TestAccountsHaveCancelledAgents: what runs of agents consumed by the time that they are
-// cancelled stays counted, and what those of their agents did.
+// TestAccountsHaveCancelledAgents: what runs of agents, and of their agents, consumed until they
+// were cancelled stays counted.
 func TestAccountsHaveCancelledAgents(t *testing.T) {
 	t.Parallel()
 	for name, xpawl := range map[string]string{"without a lease": "", "with one": `"max_tokens": 500000`} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := newCrew(t, 1_000_000, xpawl, func(who string, n int) endpoint.Answer {
+			c := newCrew(t, 1_000_000, xpawl, func(agent string, n int) endpoint.Answer {
 				switch {
-				case who == "lead":
+				case agent == "lead":
 					return calls("helper")
-				case who == "helper" && n == 0:
+				case agent == "helper" && n == 0:
 					answer := calls("scout")
 					answer.Read, answer.Written = 900, 100
 					return answer
-				case who == "helper":
+				case agent == "helper":
 					return endpoint.Answer{Text: "Thinking", Hang: true}
 				}
 				return endpoint.Answer{Text: "Seen.", Read: 700, Written: 50}
@@ -251,8 +251,8 @@ func TestAccountsHaveCancelledAgents(t *testing.T) {
 	}
 }
 
-// TestAccountsHaveWhatAgentsConsume: an agent that consumes more than it was leased is in the
-// account with all of it, and once.
+// TestAccountsHaveWhatAgentsConsume: if an agent consumes more than its lease, the account has
+// all of it, and only once.
 func TestAccountsHaveWhatAgentsConsume(t *testing.T) {
 	t.Parallel()
 	c := newCrew(t, 50_000, `"max_tokens": 40000`, func(who string, n int) endpoint.Answer {
@@ -260,7 +260,7 @@ func TestAccountsHaveWhatAgentsConsume(t *testing.T) {
 		case who == "lead" && n == 0:
 			return calls("helper")
 		case who == "lead":
-			return leaves()
+			return leaveAnswer()
 		}
 		return endpoint.Answer{Text: "Helped.", Read: 100_000, Written: 100}
 	})
@@ -272,19 +272,19 @@ func TestAccountsHaveWhatAgentsConsume(t *testing.T) {
 	c.addsUp(100_100)
 }
 
-// TestAccountsOfAgentsSurvive: a sidecar that ends while an agent's run is under way counts what
-// that consumes afterwards in the same account.
+// TestAccountsOfAgentsSurvive: a sidecar ends while the run of an agent is in progress. What this
+// run consumes afterwards counts in the same account.
 func TestAccountsOfAgentsSurvive(t *testing.T) {
 	t.Parallel()
-	c := newCrew(t, 1_000_000, "", func(who string, n int) endpoint.Answer {
+	c := newCrew(t, 1_000_000, "", func(agent string, n int) endpoint.Answer {
 		switch {
-		case who == "lead" && n == 0:
+		case agent == "lead" && n == 0:
 			return calls("helper")
-		case who == "lead":
-			return leaves()
-		case who == "helper" && n == 0:
+		case agent == "lead":
+			return leaveAnswer()
+		case agent == "helper" && n == 0:
 			return calls("scout")
-		case who == "scout" && n == 0:
+		case agent == "scout" && n == 0:
 			return endpoint.Answer{Text: "Looking", Hang: true}
 		}
 		return endpoint.Answer{Text: "Done.", Read: 400, Written: 20}
@@ -300,8 +300,8 @@ func TestAccountsOfAgentsSurvive(t *testing.T) {
 	c.addsUp(2 * 420)
 }
 
-// TestCopiesOfAgentsAreCounted: a copy of an agent's run stands alone, with the labels by which
-// the run was counted.
+// TestCopiesOfAgentsAreCounted: a copy of an agent's run stands alone, with the labels by
+// which the run was counted.
 func TestCopiesOfAgentsAreCounted(t *testing.T) {
 	t.Parallel()
 	c := newCrew(t, 1_000_000, "", func(who string, n int) endpoint.Answer {
@@ -309,7 +309,7 @@ func TestCopiesOfAgentsAreCounted(t *testing.T) {
 		case who == "lead" && n == 0:
 			return calls("helper")
 		case who == "lead":
-			return leaves()
+			return leaveAnswer()
 		}
 		return endpoint.Answer{Text: "Done.", Read: 400, Written: 20}
 	})
@@ -330,8 +330,8 @@ func TestCopiesOfAgentsAreCounted(t *testing.T) {
 	c.addsUp(2 * 420)
 }
 
-// TestNobodyNamesAccounts: a caller over A2A is counted by its run's own labels, whatever its message says
-// of a delegation; there are none.
+// TestNobodyNamesAccounts: a run that a caller starts over A2A is counted by its own labels, and it
+// has none. The labels in the delegation of its message are ignored.
 func TestNobodyNamesAccounts(t *testing.T) {
 	t.Parallel()
 	c := newCrew(t, 1_000_000, "", func(string, int) endpoint.Answer { return endpoint.Answer{Text: "Done."} })
@@ -359,8 +359,8 @@ func TestNobodyNamesAccounts(t *testing.T) {
 	c.stop()
 }
 
-// TestAccountsOfAgentsElsewhere: what an agent of another sidecar consumes the step settles, in the account of
-// its run.
+// TestAccountsOfAgentsElsewhere: what an agent of another sidecar consumes is settled by the step,
+// in the account of the step's run.
 func TestAccountsOfAgentsElsewhere(t *testing.T) {
 	t.Parallel()
 	says := func(who string, n int) endpoint.Answer {
@@ -368,16 +368,16 @@ func TestAccountsOfAgentsElsewhere(t *testing.T) {
 		case who == "lead" && n == 0:
 			return calls("helper")
 		case who == "lead":
-			return leaves()
+			return leaveAnswer()
 		}
 		return endpoint.Answer{Text: "Done.", Read: 400, Written: 20}
 	}
-	far := newCrew(t, 1000, "", says)
-	far.config.HTTP = "127.0.0.1:0"
-	far.config.A2AExecution = "SIDECAR"
-	far.serve()
+	remote := newCrew(t, 1000, "", says)
+	remote.config.HTTP = "127.0.0.1:0"
+	remote.config.A2AExecution = "SIDECAR"
+	remote.serve()
 	c := newCrew(t, 1_000_000, "", says)
-	c.config.Agents = map[string]config.Agent{"helper": {Card: cardOf(t, far.server.ready.HTTP, "crew/helper", "GRPC")}}
+	c.config.Agents = map[string]config.Agent{"helper": {Card: cardOf(t, remote.server.ready.HTTP, "crew/helper", "GRPC")}}
 	c.serve()
 	if ended := c.wait(c.start()); ended.GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED {
 		t.Errorf("the lead is %s (%s)", ended.GetStatus(), ended.GetReason())
@@ -386,5 +386,5 @@ func TestAccountsOfAgentsElsewhere(t *testing.T) {
 		t.Errorf("%d settled and %d held, the lead itself consumed %d", settled, held, c.consumed())
 	}
 	c.stop()
-	far.stop()
+	remote.stop()
 }

@@ -42,7 +42,7 @@ func circlePack(name string, seconds int) string {
 }`, name, seconds)
 }
 
-// asker asks the next one and ends with what came of it.
+// asker returns a turn that asks the next agent, and ends with the result.
 func asker(asked *atomic.Int64) pawl.TurnFunc {
 	return func(ctx context.Context, t *pawl.Turn) (pawl.Completion, error) {
 		if t.Assignment.GetTurn().GetTerminal() {
@@ -73,10 +73,10 @@ func laterCard(t *testing.T) (url string, is func(grpcAddr, tenant string)) {
 
 // circle is two sidecars whose agents ask each other.
 type circle struct {
-	ctx   context.Context
-	a, b  *serving
-	runs  [2]pawlv1.RunServiceClient
-	asked atomic.Int64
+	ctx      context.Context
+	a, b     *runningSidecar
+	runs     [2]pawlv1.RunServiceClient
+	requests atomic.Int64
 }
 
 func newCircle(t *testing.T) *circle {
@@ -86,7 +86,7 @@ func newCircle(t *testing.T) *circle {
 	c := &circle{ctx: ctx}
 	cardA, isA := laterCard(t)
 	cardB, isB := laterCard(t)
-	side := func(name, elsewhere string, seconds int) *serving {
+	side := func(name, elsewhere string, seconds int) *runningSidecar {
 		conf := settings(t)
 		conf.Packs = []string{packWith(t, circlePack(name, seconds))}
 		conf.AllowTools, conf.Agents = []string{"*"}, map[string]config.Agent{"other": {Card: elsewhere}}
@@ -95,8 +95,8 @@ func newCircle(t *testing.T) *circle {
 	c.a, c.b = side("red", cardB, 600), side("blue", cardA, 6000)
 	isA(c.a.ready.GRPC, "red/asker")
 	isB(c.b.ready.GRPC, "blue/asker")
-	for i, s := range []*serving{c.a, c.b} {
-		c.runs[i] = runWorker(t, s, "w", map[string]pawl.TurnFunc{"asker": asker(&c.asked)})
+	for i, s := range []*runningSidecar{c.a, c.b} {
+		c.runs[i] = runWorker(t, s, "w", map[string]pawl.TurnFunc{"asker": asker(&c.requests)})
 	}
 	return c
 }
@@ -114,7 +114,7 @@ func TestDelegationsInACircle(t *testing.T) {
 	if err != nil || ended.GetRun().GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED {
 		t.Fatalf("ended %v, %v", ended, err)
 	}
-	if n := c.asked.Load(); n != machine.MaxDepth+1 {
+	if n := c.requests.Load(); n != machine.MaxDepth+1 {
 		t.Errorf("%d agents asked, want %d", n, machine.MaxDepth+1)
 	}
 	refused := 0
@@ -138,7 +138,7 @@ func (c *circle) deepest(t *testing.T, runs pawlv1.RunServiceClient, run *pawlv1
 	if run.GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED {
 		t.Errorf("run %s at depth %d is %v (%s)", run.GetRunId(), run.GetDepth(), run.GetStatus(), run.GetReason())
 	}
-	// Neither says where it is, and neither takes the other's runs for its own.
+	// No run shows the address of the other sidecar, and no sidecar takes a run of the other for its own.
 	if origin := run.GetParent().GetOrigin(); run.GetParent() != nil && origin != machine.OriginUnknown {
 		t.Errorf("the parent of run %s is at %q, want %q", run.GetRunId(), origin, machine.OriginUnknown)
 	}
@@ -155,8 +155,8 @@ func (c *circle) deepest(t *testing.T, runs pawlv1.RunServiceClient, run *pawlv1
 	return 0
 }
 
-// TestDelegationBounds: a child has the smaller of its own wall time and what was
-// left of its parent's, and a context of its own.
+// TestDelegationBounds: a child has the smaller of its own wall time and the time that was left to
+// its parent. It has a context of its own.
 func TestDelegationBounds(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -180,7 +180,7 @@ func TestDelegationBounds(t *testing.T) {
 			far.Packs = []string{packWith(t, circlePack("blue", tt.there))}
 			b := serveToEnd(t, far)
 			is(b.ready.GRPC, "blue/asker")
-			// Nobody works on b: the child stands as it was started.
+			// No worker is at sidecar b, so the child stays as it was started.
 			runs := runWorker(t, a, "w", map[string]pawl.TurnFunc{"asker": asker(new(atomic.Int64))})
 			parent, err := runs.StartRun(ctx, &pawlv1.StartRunRequest{Pack: "red", Execution: pawlv1.Execution_EXECUTION_WORKERS})
 			if err != nil {
@@ -191,19 +191,19 @@ func TestDelegationBounds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			left := child.GetRun().GetDeadline().AsTime().Sub(child.GetRun().GetCreatedAt().AsTime())
-			if left > tt.want || left < tt.want-60*time.Second || child.GetRun().GetDepth() != 1 {
-				t.Errorf("the child has %v at depth %d, want at most %v at 1", left, child.GetRun().GetDepth(), tt.want)
+			remaining := child.GetRun().GetDeadline().AsTime().Sub(child.GetRun().GetCreatedAt().AsTime())
+			if remaining > tt.want || remaining < tt.want-60*time.Second || child.GetRun().GetDepth() != 1 {
+				t.Errorf("the child has %v at depth %d, want at most %v at 1", remaining, child.GetRun().GetDepth(), tt.want)
 			}
-			told, err := agentsOf(t, b).GetTask(metadata.AppendToOutgoingContext(ctx, "a2a-version", "1.0"), &a2apb.GetTaskRequest{Tenant: "blue/asker", Id: remote.GetTaskId()})
-			if err != nil || told.GetContextId() == "" || told.GetContextId() != remote.GetContextId() || strings.Contains(told.GetContextId(), parent.GetRun().GetRunId()) {
-				t.Errorf("the context is %q, the parent knows %q, %v", told.GetContextId(), remote.GetContextId(), err)
+			task, err := agentsOf(t, b).GetTask(metadata.AppendToOutgoingContext(ctx, "a2a-version", "1.0"), &a2apb.GetTaskRequest{Tenant: "blue/asker", Id: remote.GetTaskId()})
+			if err != nil || task.GetContextId() == "" || task.GetContextId() != remote.GetContextId() || strings.Contains(task.GetContextId(), parent.GetRun().GetRunId()) {
+				t.Errorf("the context is %q, the parent knows %q, %v", task.GetContextId(), remote.GetContextId(), err)
 			}
 		})
 	}
 }
 
-// remoteOf waits until a run knows its agent's task.
+// remoteOf waits until a run knows the task of its agent.
 func remoteOf(ctx context.Context, t *testing.T, runs pawlv1.RunServiceClient, run string) *pawlv1.Remote {
 	t.Helper()
 	stream, err := runs.StreamTransitions(ctx, &pawlv1.StreamTransitionsRequest{
@@ -219,7 +219,7 @@ func remoteOf(ctx context.Context, t *testing.T, runs pawlv1.RunServiceClient, r
 	return nil
 }
 
-func runsOf(t *testing.T, s *serving) pawlv1.RunServiceClient {
+func runsOf(t *testing.T, s *runningSidecar) pawlv1.RunServiceClient {
 	t.Helper()
 	conn, err := grpc.NewClient(s.ready.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {

@@ -51,8 +51,8 @@ func boundPack(budget, xpawl string) string {
 // bounded is a lead on one sidecar and its helper there or on another one.
 type bounded struct {
 	t *testing.T
-	// lead is the lead's turn, helper the helper's.
-	lead, helper pawl.TurnFunc
+	// leadTurn is the lead's turn, helper the helper's.
+	leadTurn, helper pawl.TurnFunc
 	// allow is the allowlist of the lead's sidecar; nil = every tool.
 	allow []string
 
@@ -70,7 +70,7 @@ func (b *bounded) note(tool string) pawl.ToolFunc {
 	}
 }
 
-func (b *bounded) work(s *serving, prompts map[string]pawl.TurnFunc) pawlv1.RunServiceClient {
+func (b *bounded) work(s *runningSidecar, prompts map[string]pawl.TurnFunc) pawlv1.RunServiceClient {
 	b.t.Helper()
 	conn, err := grpc.NewClient(s.ready.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -89,23 +89,23 @@ func (b *bounded) work(s *serving, prompts map[string]pawl.TurnFunc) pawlv1.RunS
 }
 
 // run runs the lead to its end.
-func (b *bounded) run(where, pack string) *pawlv1.Run {
+func (b *bounded) run(namespace, pack string) *pawlv1.Run {
 	t := b.t
 	t.Helper()
 	c := settings(t)
 	c.Packs, c.AllowTools = []string{packWith(t, pack)}, []string{"*"}
-	if where != "local" {
-		far := settings(t)
-		far.Packs, far.HTTP, far.AllowTools = c.Packs, "127.0.0.1:0", []string{"*"}
-		s := serveToEnd(t, far)
+	if namespace != "local" {
+		remote := settings(t)
+		remote.Packs, remote.HTTP, remote.AllowTools = c.Packs, "127.0.0.1:0", []string{"*"}
+		s := serveToEnd(t, remote)
 		b.work(s, map[string]pawl.TurnFunc{"helper": b.helper})
-		c.Agents = map[string]config.Agent{"helper": {Card: cardOf(t, s.ready.HTTP, "team/helper", where)}}
+		c.Agents = map[string]config.Agent{"helper": {Card: cardOf(t, s.ready.HTTP, "team/helper", namespace)}}
 	}
 	if b.allow != nil {
 		c.AllowTools = b.allow
 	}
-	prompts := map[string]pawl.TurnFunc{"lead": b.lead}
-	if where == "local" {
+	prompts := map[string]pawl.TurnFunc{"lead": b.leadTurn}
+	if namespace == "local" {
 		prompts["helper"] = b.helper
 	}
 	runs := b.work(serveToEnd(t, c), prompts)
@@ -128,31 +128,31 @@ func delegates(times int) pawl.TurnFunc {
 		if t.Assignment.GetTurn().GetTerminal() {
 			return pawl.Completion{}, nil
 		}
-		said := make([]string, times)
+		answers := make([]string, times)
 		var all sync.WaitGroup
-		for i := range said {
+		for i := range answers {
 			all.Go(func() {
 				result, err := t.Step(ctx, fmt.Sprint("ask", i), "helper", `{"message": "go"}`)
-				if said[i] = result; err != nil {
-					said[i] = err.Error()
+				if answers[i] = result; err != nil {
+					answers[i] = err.Error()
 				}
 			})
 		}
 		all.Wait()
-		return pawl.Completion{Event: "Done", Output: text(strings.Join(said, "\n"))}, nil
+		return pawl.Completion{Event: "Done", Output: text(strings.Join(answers, "\n"))}, nil
 	}
 }
 
-var everywhere = []string{"local", "GRPC", "JSONRPC"}
+var allNamespaces = []string{"local", "GRPC", "JSONRPC"}
 
 // TestToolCallsOfAgents: a run that may make four tool calls makes no more through an agent,
 // which would make four by itself.
 func TestToolCallsOfAgents(t *testing.T) {
 	t.Parallel()
-	for _, where := range everywhere {
+	for _, where := range allNamespaces {
 		t.Run(where, func(t *testing.T) {
 			t.Parallel()
-			b := &bounded{t: t, lead: delegates(1), helper: func(ctx context.Context, t *pawl.Turn) (pawl.Completion, error) {
+			b := &bounded{t: t, leadTurn: delegates(1), helper: func(ctx context.Context, t *pawl.Turn) (pawl.Completion, error) {
 				for i := range 4 {
 					if _, err := t.Step(ctx, fmt.Sprint("probe", i), "probe", "{}"); err != nil {
 						return pawl.Completion{}, err
@@ -172,10 +172,10 @@ func TestToolCallsOfAgents(t *testing.T) {
 // names no cost; one that says 90 is not believed beyond that.
 func TestTokensOfAgents(t *testing.T) {
 	t.Parallel()
-	for _, where := range everywhere {
+	for _, where := range allNamespaces {
 		t.Run(where, func(t *testing.T) {
 			t.Parallel()
-			b := &bounded{t: t, lead: delegates(2), helper: func(context.Context, *pawl.Turn) (pawl.Completion, error) {
+			b := &bounded{t: t, leadTurn: delegates(2), helper: func(context.Context, *pawl.Turn) (pawl.Completion, error) {
 				return pawl.Completion{Output: text("done"), Usage: &pawlv1.Usage{InputTokens: 80, OutputTokens: 10}}, nil
 			}}
 			got := b.run(where, boundPack(`"max_tool_calls": 100`, `"max_pending_steps": 2, "max_tokens": 100`))
@@ -190,12 +190,12 @@ func TestTokensOfAgents(t *testing.T) {
 // calls, wherever it is; its turn is not even shown such a tool.
 func TestListsOfAgents(t *testing.T) {
 	t.Parallel()
-	for _, where := range everywhere {
-		t.Run(where, func(t *testing.T) {
+	for _, namespace := range allNamespaces {
+		t.Run(namespace, func(t *testing.T) {
 			t.Parallel()
 			var mu sync.Mutex
 			denied, shown := map[string]string{}, []string(nil)
-			b := &bounded{t: t, lead: delegates(1), allow: []string{"helper", "probe", "charge"}}
+			b := &bounded{t: t, leadTurn: delegates(1), allow: []string{"helper", "probe", "charge"}}
 			b.helper = func(ctx context.Context, t *pawl.Turn) (pawl.Completion, error) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -210,11 +210,11 @@ func TestListsOfAgents(t *testing.T) {
 				}
 				return pawl.Completion{Output: text("done")}, nil
 			}
-			got := b.run(where, boundPack(`"max_tool_calls": 100`, `"max_tokens": 100000`))
+			got := b.run(namespace, boundPack(`"max_tool_calls": 100`, `"max_tokens": 100000`))
 			if !slices.Equal(b.calls, []string{"probe"}) || denied["charge"] != "TOOL_BLOCKED" || denied["listing"] != "TOOL_NOT_ALLOWED" {
 				t.Errorf("%v were called, %v refused; the lead is %s (%s)", b.calls, denied, got.GetStatus(), got.GetReason())
 			}
-			if where != "local" && !slices.Equal(shown, []string{"probe"}) {
+			if namespace != "local" && !slices.Equal(shown, []string{"probe"}) {
 				t.Errorf("the helper is shown %v", shown)
 			}
 		})
@@ -249,8 +249,8 @@ func TestForeignAgentsAndLists(t *testing.T) {
 			g := newRogue(t, false)
 			done := strings.TrimSuffix(task("COMPLETED"), "}") + fmt.Sprintf(`,"metadata":{%q:%s}}`, protocol.DelegationURI, c.usage)
 			g.rpc = func(w http.ResponseWriter, _ *http.Request, method string) { result(w, method, done) }
-			d := newDelegator(t, client.Remote{Card: g.URL + "/card"}, soon, c.allow...)
-			if _, err := d.RegisterPack(d.ctx, packs.RegisterRequest{Call: everybody, Document: []byte(strings.Replace(c.pack, `"1.0.0",
+			d := newDelegator(t, client.Remote{Card: g.URL + "/card"}, waitLimit, c.allow...)
+			if _, err := d.RegisterPack(d.ctx, packs.RegisterRequest{Call: adminCall, Document: []byte(strings.Replace(c.pack, `"1.0.0",
   "template`, `"2.0.0",
   "template`, 1))}); err != nil {
 				t.Fatal(err)
@@ -262,7 +262,7 @@ func TestForeignAgentsAndLists(t *testing.T) {
 			if n := g.count("SendMessage"); n != c.sent {
 				t.Errorf("%d messages were sent, want %d", n, c.sent)
 			}
-			view, err := d.GetRun(d.ctx, query.GetRunRequest{RunRef: runtime.RunRef{Call: everybody, RunID: d.run}})
+			view, err := d.GetRun(d.ctx, query.GetRunRequest{RunRef: runtime.RunRef{Call: adminCall, RunID: d.run}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -24,19 +24,20 @@ import (
 	"github.com/pawl-dev/pawl/internal/services"
 )
 
-// localBuffer is the size of the buffer of the in-process connection to the members of this sidecar's
+// localBuffer is the buffer size of the in-process connection to the agents of this sidecar's own
 // packs, in bytes.
 const localBuffer = 256 << 10
 
-// delegations connects runs to the agents of their delegations. Other sidecars are called over A2A.
-// Members of the run's own pack are called through the same service without the network.
+// delegations finds the agents that runs delegate to. Agents of other sidecars are called over A2A.
+// Members of the run's own pack are called through the same A2A service, over a connection inside the
+// process.
 type delegations struct {
-	service   *a2a.Service
-	directory directory
-	local     *grpc.Server
-	pipe      *bufconn.Listener
-	conn      *grpc.ClientConn
-	served    chan error
+	service     *a2a.Service
+	directory   directory
+	local       *grpc.Server
+	pipe        *bufconn.Listener
+	conn        *grpc.ClientConn
+	serveErrors chan error
 }
 
 func newDelegations(opts options, remotes map[string]client.Remote, engine *services.Runtime) (*delegations, error) {
@@ -51,7 +52,7 @@ func newDelegations(opts options, remotes map[string]client.Remote, engine *serv
 	}
 	d := &delegations{
 		service: service,
-		local:   grpc.NewServer(grpc.MaxRecvMsgSize(conf.MaxMessageBytes)), pipe: bufconn.Listen(localBuffer), served: make(chan error, 1),
+		local:   grpc.NewServer(grpc.MaxRecvMsgSize(conf.MaxMessageBytes)), pipe: bufconn.Listen(localBuffer), serveErrors: make(chan error, 1),
 	}
 	a2apb.RegisterA2AServiceServer(d.local, service.GRPC())
 	dial := func(ctx context.Context, _ string) (net.Conn, error) { return d.pipe.DialContext(ctx) }
@@ -63,27 +64,28 @@ func newDelegations(opts options, remotes map[string]client.Remote, engine *serv
 	return d, nil
 }
 
-// run serves the members until the outbox has ended. The outbox ends when ctx ends.
+// run runs the outbox until ctx ends. Meanwhile it serves the agents of this sidecar's own packs.
 func (d *delegations) run(ctx context.Context, box *delivery.Outbox) error {
-	go func() { d.served <- d.local.Serve(d.pipe) }()
+	go func() { d.serveErrors <- d.local.Serve(d.pipe) }()
 	err := box.Run(ctx)
 	d.local.Stop()
-	served := <-d.served
+	served := <-d.serveErrors
 	if errors.Is(served, grpc.ErrServerStopped) {
-		// The server was stopped before it had begun.
+		// The server was stopped before Serve had begun, which is no error.
 		served = nil
 	}
 	return errors.Join(err, served, d.conn.Close())
 }
 
-// directory adapts the agents of package client to the interface that the outbox needs.
+// directory adapts the client package's directory of agents to [delivery.Directory].
 type directory struct {
 	agents *client.Directory
 	// name returns the name of the namespace with a number.
 	name func(uint32) string
 }
 
-// Peer returns the connection to an agent. The members of a run's pack are in the namespace of the run.
+// Peer returns the connection to the agent of a delegation. A member of the run's own pack is found in
+// the namespace of the run.
 func (d directory) Peer(ctx context.Context, del *machine.Delegation) (delivery.Peer, string, error) {
 	found, card, err := d.agents.Peer(ctx, del, spaceOf(d.name(del.Row.Namespace)))
 	if err != nil {
@@ -92,8 +94,9 @@ func (d directory) Peer(ctx context.Context, del *machine.Delegation) (delivery.
 	return found, card, nil
 }
 
-// local reports whether an agent is a member of its run's own pack and has no other configured address.
-// While A2A is off, no delegation is sent, and only the configuration is checked.
+// local reports whether an agent is a member of its run's own pack and is called inside this process,
+// because no other address is configured. If A2A is off, no delegation is sent, and only the
+// configuration counts.
 func (t *partition) local(namespace uint32, pack, agent string) bool {
 	space := spaceOf(t.runtime.NamespaceName(namespace))
 	if t.sends == nil {
@@ -102,7 +105,7 @@ func (t *partition) local(namespace uint32, pack, agent string) bool {
 	return t.sends.directory.agents.Local(space, pack, agent)
 }
 
-// spaceOf returns the namespace in the form in which names of agents contain it. For the default
+// spaceOf returns a namespace in the form in which names of agents contain it. For the default
 // namespace this is "".
 func spaceOf(name string) string {
 	if name == runtime.DefaultNamespace {
@@ -111,7 +114,7 @@ func spaceOf(name string) string {
 	return name
 }
 
-// readRemotes reads the files that the configuration of agents names.
+// readRemotes returns the configured agents, with the tokens and certificates from their files.
 func readRemotes(agents map[string]config.Agent) (map[string]client.Remote, error) {
 	out := make(map[string]client.Remote, len(agents))
 	for name, agent := range agents {
@@ -147,26 +150,27 @@ func readRemotes(agents map[string]config.Agent) (map[string]client.Remote, erro
 	return out, nil
 }
 
-// inProcessHost is the host of the service through which members of one sidecar communicate. Its only
-// caller is the sidecar itself, which starts, reads and cancels tasks. If another caller answers a
-// question of a member, it needs rights of its own.
+// inProcessHost is the host of the A2A service through which runs call members of their own pack. Its
+// only caller is the sidecar itself, which starts, reads and cancels tasks. Another caller that answers
+// a member's question needs rights of its own.
 type inProcessHost struct{}
 
 func (inProcessHost) Principal(context.Context) runtime.Principal {
 	return runtime.Principal{Subject: runtime.OwnName, Scopes: runtime.ScopeRunsRead | runtime.ScopeRunsWrite}
 }
 
-// Admit is not called, because this host does not serve HTTP.
+// Admit is part of the interface of a host of the A2A service. It is never called, because this host
+// does not serve HTTP.
 func (inProcessHost) Admit(*http.Request, string) (context.Context, error) {
 	return nil, errors.New("there is no HTTP within a sidecar")
 }
 
-// Completed does nothing, because actions of the sidecar itself are recorded in the journal and not in
-// the audit log.
+// Completed does nothing. Actions of the sidecar itself are recorded in the journal and not in the
+// audit log.
 func (inProcessHost) Completed(context.Context, string, any, error) {}
 
-// CheckNamespace permits every request, because a run delegates only in its own namespace, and
-// delegations are limited elsewhere.
+// CheckNamespace permits every request. A run delegates only in its own namespace, and other code
+// limits its delegations.
 func (inProcessHost) CheckNamespace(context.Context, string, any) error { return nil }
 
 func (inProcessHost) AcquireWaitSlot(ctx context.Context, _, _ string) (context.Context, func(), error) {

@@ -37,8 +37,8 @@ func text(words string) []*pawlv1.Part {
 	return []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: words}}}
 }
 
-// lead delegates twice at once and ends with what came back.
-func lead(ctx context.Context, t *pawl.Turn) (pawl.Completion, error) {
+// delegateTwiceTurn delegates twice at once and ends with what came back.
+func delegateTwiceTurn(ctx context.Context, t *pawl.Turn) (pawl.Completion, error) {
 	if t.Assignment.GetTurn().GetTerminal() {
 		return pawl.Completion{}, nil
 	}
@@ -57,24 +57,24 @@ func lead(ctx context.Context, t *pawl.Turn) (pawl.Completion, error) {
 func helper(_ context.Context, t *pawl.Turn) (pawl.Completion, error) {
 	messages := t.Assignment.GetTurn().GetMessages()
 	parts := messages[len(messages)-1].GetParts()
-	said := parts[0].GetText()
+	input := parts[0].GetText()
 	if len(parts) > 1 {
-		said += " " + parts[1].GetJson()
+		input += " " + parts[1].GetJson()
 	}
-	if strings.HasPrefix(said, "hard") {
+	if strings.HasPrefix(input, "hard") {
 		return pawl.Completion{Output: text("how hard?"), Await: pawlv1.Awaiting_AWAITING_INPUT, Usage: &pawlv1.Usage{InputTokens: 1}}, nil
 	}
-	return pawl.Completion{Output: text("did " + said), Usage: &pawlv1.Usage{InputTokens: 10, OutputTokens: 5, CostMicroUsd: 7, ToolCalls: 1}}, nil
+	return pawl.Completion{Output: text("did " + input), Usage: &pawlv1.Usage{InputTokens: 10, OutputTokens: 5, CostMicroUsd: 7, ToolCalls: 1}}, nil
 }
 
 // runWorker runs a worker against a sidecar until the test ends.
-func runWorker(t *testing.T, s *serving, id string, prompts map[string]pawl.TurnFunc) pawlv1.RunServiceClient {
+func runWorker(t *testing.T, s *runningSidecar, id string, prompts map[string]pawl.TurnFunc) pawlv1.RunServiceClient {
 	t.Helper()
 	return runWorkerIn(t, s, "", id, prompts)
 }
 
 // runWorkerIn is runWorker in a namespace, to which the client keeps as well.
-func runWorkerIn(t *testing.T, s *serving, namespace, id string, prompts map[string]pawl.TurnFunc) pawlv1.RunServiceClient {
+func runWorkerIn(t *testing.T, s *runningSidecar, namespace, id string, prompts map[string]pawl.TurnFunc) pawlv1.RunServiceClient {
 	t.Helper()
 	conn, err := grpc.NewClient(s.ready.GRPC, toNamespace(namespace)...)
 	if err != nil {
@@ -111,25 +111,25 @@ func toNamespace(namespace string) []grpc.DialOption {
 		}),
 		grpc.WithStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, options ...grpc.CallOption) (grpc.ClientStream, error) {
 			stream, err := open(ctx, desc, conn, method, options...)
-			return naming{stream, name}, err
+			return namingStream{stream, name}, err
 		}),
 	}
 }
 
-// naming names a namespace in each message.
-type naming struct {
+// namingStream names a namespace in each message.
+type namingStream struct {
 	grpc.ClientStream
 	name func(any)
 }
 
 // SendMsg implements grpc.ClientStream.
-func (n naming) SendMsg(m any) error {
+func (n namingStream) SendMsg(m any) error {
 	n.name(m)
 	return n.ClientStream.SendMsg(m)
 }
 
 // register takes the pack of the tests in a namespace besides the default one.
-func register(t *testing.T, s *serving, namespace string) {
+func register(t *testing.T, s *runningSidecar, namespace string) {
 	t.Helper()
 	if namespace == "" {
 		return
@@ -142,7 +142,7 @@ func register(t *testing.T, s *serving, namespace string) {
 
 // serveToEnd serves until the test ends, and waits for the end: its directory is
 // removed then.
-func serveToEnd(t *testing.T, c config.Config) *serving {
+func serveToEnd(t *testing.T, c config.Config) *runningSidecar {
 	t.Helper()
 	s := serve(t, c)
 	t.Cleanup(func() {
@@ -179,9 +179,9 @@ func delegateTo(t *testing.T, where, namespace string) {
 	c := settings(t)
 	c.Packs, c.AllowTools, c.Namespaces = []string{packAt(t)}, []string{"*"}, []string{"red"}
 	if where != "local" {
-		far := settings(t)
-		far.Packs, far.HTTP, far.Namespaces = c.Packs, "127.0.0.1:0", c.Namespaces
-		b := serveToEnd(t, far)
+		remote := settings(t)
+		remote.Packs, remote.HTTP, remote.Namespaces = c.Packs, "127.0.0.1:0", c.Namespaces
+		b := serveToEnd(t, remote)
 		register(t, b, namespace)
 		runWorkerIn(t, b, namespace, "far", map[string]pawl.TurnFunc{"helper": helper})
 		c.Agents = map[string]config.Agent{validate.JoinTenant(namespace, "helper"): {Card: cardOf(t, b.ready.HTTP, validate.JoinTenant(namespace, "team/helper"), where)}}
@@ -195,7 +195,7 @@ func delegateTo(t *testing.T, where, namespace string) {
 	}
 	a := serveToEnd(t, c)
 	register(t, a, namespace)
-	prompts := map[string]pawl.TurnFunc{"lead": lead}
+	prompts := map[string]pawl.TurnFunc{"lead": delegateTwiceTurn}
 	if where == "local" {
 		prompts["helper"] = helper
 	}
@@ -206,16 +206,16 @@ func delegateTo(t *testing.T, where, namespace string) {
 func cardOf(t *testing.T, addr, agent, binding string) string {
 	t.Helper()
 	card := fetchCard(t, "http://"+addr+"/a2a/"+agent+"/.well-known/agent-card.json")
-	var kept []any
+	var remaining []any
 	for _, face := range card["supportedInterfaces"].([]any) {
 		if face.(map[string]any)["protocolBinding"] == binding {
-			kept = append(kept, face)
+			remaining = append(remaining, face)
 		}
 	}
-	if len(kept) == 0 {
+	if len(remaining) == 0 {
 		t.Fatalf("the card has no interface %s: %v", binding, card["supportedInterfaces"])
 	}
-	card["supportedInterfaces"] = kept
+	card["supportedInterfaces"] = remaining
 	raw, err := json.Marshal(card)
 	if err != nil {
 		t.Fatal(err)

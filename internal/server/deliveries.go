@@ -12,8 +12,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/telemetry"
 )
 
-// newOutbox returns the outbox of a partition. sends is nil while A2A is off. Delegations and pushes
-// then wait.
+// newOutbox returns the outbox of a partition, which sends delegations and events of subscriptions. If
+// A2A is off, sends is nil. Delegations and push messages then stay in the store.
 func newOutbox(opts options, engine *services.Runtime, sends *delegations, records *recordFeed, counts *telemetry.Metrics) (*delivery.Outbox, error) {
 	conf := delivery.Config{
 		Delegations: engine.Delegations, Subscriptions: engine.Subscriptions, Log: opts.log, Counts: deliveryCounts{counts}, Post: delivery.NewHTTPPoster(opts.config.PushPrefixes()),
@@ -26,18 +26,19 @@ func newOutbox(opts options, engine *services.Runtime, sends *delegations, recor
 	return delivery.New(conf)
 }
 
-// deliveryCounts counts deliveries in the metrics. The metrics are nil if they are off.
+// deliveryCounts counts deliveries in the metrics. The field metrics is nil if metrics are off.
 type deliveryCounts struct{ metrics *telemetry.Metrics }
 
-func (c deliveryCounts) Delivery(kind machine.SubscriptionKind, became delivery.Became) {
+func (c deliveryCounts) Delivery(kind machine.SubscriptionKind, became delivery.AttemptOutcome) {
 	c.metrics.Delivery(kind, string(became))
 }
 
-func (c deliveryCounts) DeliveryFault(kind machine.SubscriptionKind, doing delivery.Doing) {
+func (c deliveryCounts) DeliveryFault(kind machine.SubscriptionKind, doing delivery.Activity) {
 	c.metrics.DeliveryFault(kind, string(doing))
 }
 
-// send runs the outbox and the service for delegations until ctx ends.
+// send runs the outbox of the partition until ctx ends. If A2A is on, it also serves the agents of this
+// sidecar's own packs.
 func (t *partition) send(ctx context.Context) error {
 	if t.sends == nil {
 		return t.box.Run(ctx)
@@ -50,7 +51,7 @@ func pushes(engine *services.Runtime, box *delivery.Outbox) *a2a.Pushes {
 	return &a2a.Pushes{Engine: engine.Subscriptions, Serve: box.Serve, Stop: box.Stop}
 }
 
-// pushFeed provides the events of tasks for the outbox.
+// pushFeed gives the outbox the events of A2A tasks for push messages.
 type pushFeed struct {
 	service *a2a.Service
 	rights  *recordFeed
@@ -61,8 +62,8 @@ func (f pushFeed) Open(ctx context.Context, sub *machine.Subscription) (delivery
 	return f.service.PushEvents(ctx, sub)
 }
 
-// May checks that the owner of a task's receiver may still read its tasks, because it may have lost
-// this right. The sidecar itself may always read its own tasks.
+// May checks that the owner of a push configuration may still read its tasks, because the owner may
+// have lost this right. The sidecar itself may always read its own tasks.
 func (f pushFeed) May(sub *machine.Subscription) error {
 	if sub.Owner == runtime.OwnName {
 		return nil
@@ -70,8 +71,8 @@ func (f pushFeed) May(sub *machine.Subscription) error {
 	return f.rights.services.MayRead(sub.Owner, sub.Namespace, runtime.ScopeRunsRead|runtime.ScopeRunsWrite)
 }
 
-// recordFeed provides the records of webhooks for the outbox. services is set after the outbox was
-// created and before it runs.
+// recordFeed provides the records that the outbox sends to webhooks. The field services is set after
+// the outbox was created and before it runs.
 type recordFeed struct{ services *grpcapi.Services }
 
 func (f *recordFeed) Open(ctx context.Context, sub *machine.Subscription) (delivery.Events, error) {

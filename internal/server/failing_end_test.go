@@ -14,8 +14,8 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// chainPack has three members: top asks middle, middle asks bottom, bottom works in a
-// workflow that it may give up: a declared failing end.
+// chainPack has three members: top asks middle, middle asks bottom, and bottom works in a workflow
+// with a declared failing end.
 const chainPack = `{
   "id": "chain", "name": "Chain", "version": "1.0.0",
   "template_engine": {"version": "v1", "syntax": "{{variable}}"},
@@ -34,19 +34,19 @@ const chainPack = `{
   }
 }`
 
-// chain serves that pack with a worker of all three; what bottom is told decides its end.
-func chain(t *testing.T) (*serving, pawlv1.RunServiceClient) {
+// chain serves chainPack with a worker for all three members. The input of bottom decides which end it reaches.
+func chain(t *testing.T) (*runningSidecar, pawlv1.RunServiceClient) {
 	t.Helper()
 	c := settings(t)
 	c.Packs, c.AllowTools = []string{packWith(t, chainPack)}, []string{"*"}
 	s := serveToEnd(t, c)
 	return s, runWorker(t, s, "hands", map[string]pawl.TurnFunc{
-		"top": passes("middle", 1), "middle": passes("bottom", 10), "bottom": tries,
+		"top": passToMember("middle", 1), "middle": passToMember("bottom", 10), "bottom": impossibleTurn,
 	})
 }
 
-// passes what it is told on to a member, and ends with what came back or why nothing did.
-func passes(member string, tokens int64) pawl.TurnFunc {
+// passToMember passes its input to a member, and ends with the member's answer or the reason of its failure.
+func passToMember(member string, tokens int64) pawl.TurnFunc {
 	return func(ctx context.Context, t *pawl.Turn) (pawl.Completion, error) {
 		said := t.Assignment.GetTurn().GetMessages()[0].GetParts()[0].GetText()
 		result, err := t.Step(ctx, "", member, fmt.Sprintf(`{"message": %q}`, said))
@@ -57,8 +57,9 @@ func passes(member string, tokens int64) pawl.TurnFunc {
 	}
 }
 
-// tries does anything but what is impossible, in two turns.
-func tries(_ context.Context, t *pawl.Turn) (pawl.Completion, error) {
+// impossibleTurn emits No for an input with the word "impossible", and Done for any other.
+// Its work takes two turns.
+func impossibleTurn(_ context.Context, t *pawl.Turn) (pawl.Completion, error) {
 	turn := t.Assignment.GetTurn()
 	used := &pawlv1.Usage{OutputTokens: 50, CostMicroUsd: 50, ToolCalls: 1}
 	if turn.GetTerminal() {
@@ -71,8 +72,8 @@ func tries(_ context.Context, t *pawl.Turn) (pawl.Completion, error) {
 	return pawl.Completion{Event: event, Usage: used}, nil
 }
 
-// TestFailingEndOverA2A: a task that ends in a state which the pack declares to have failed
-// has failed, with its reason; another end of the same workflow has not.
+// TestFailingEndOverA2A: a task that ends in a state which the pack declares as failed has failed,
+// with its reason. A task that ends in another state of the same workflow has not failed.
 func TestFailingEndOverA2A(t *testing.T) {
 	t.Parallel()
 	s, _ := chain(t)
@@ -94,8 +95,8 @@ func TestFailingEndOverA2A(t *testing.T) {
 	}
 }
 
-// TestFailingEndOfADelegation: who delegated is told that the member failed, and why; what
-// it consumed counts all the same, once at each level above it.
+// TestFailingEndOfADelegation: the run that delegated receives the failure of the member and its
+// reason. What the member consumed counts all the same, once at each level above it.
 func TestFailingEndOfADelegation(t *testing.T) {
 	t.Parallel()
 	_, runs := chain(t)
@@ -135,7 +136,7 @@ func TestFailingEndOfADelegation(t *testing.T) {
 	}
 }
 
-// childOf is the one run that another delegated to.
+// childOf returns the one run that another run delegated to.
 func childOf(ctx context.Context, t *testing.T, runs pawlv1.RunServiceClient, parent *pawlv1.Run) *pawlv1.Run {
 	t.Helper()
 	got, err := runs.ListRuns(ctx, &pawlv1.ListRunsRequest{Filter: &pawlv1.RunFilter{ParentRunId: parent.GetRunId()}})
@@ -145,7 +146,7 @@ func childOf(ctx context.Context, t *testing.T, runs pawlv1.RunServiceClient, pa
 	return got.GetRuns()[0]
 }
 
-// answerIn is the answer to the one step of a run.
+// answerIn returns the answer to the one step of a run.
 func answerIn(ctx context.Context, t *testing.T, runs pawlv1.RunServiceClient, run *pawlv1.Run) *pawlv1.StepResolved {
 	t.Helper()
 	got, err := runs.ListTransitions(ctx, &pawlv1.ListTransitionsRequest{

@@ -23,13 +23,13 @@ import (
 // of a sidecar with the flag's default, and of one with --flag=value; or another test shows it.
 type flagProof struct {
 	value string
-	// plain and set are the answers without and with the flag.
-	plain, set string
-	ask        func(*flagRig) string
-	// by is that other test, as PACKAGE: TEST, or PACKAGE: SCRIPT.txtar.
-	by string
-	// reaches is where the value of the flag arrives, if `by` tests what has it from there.
-	reaches func(options) any
+	// withoutFlag and set are the answers without and with the flag.
+	withoutFlag, set string
+	ask              func(*flagRig) string
+	// otherTest is that other test, as PACKAGE: TEST, or PACKAGE: SCRIPT.txtar.
+	otherTest string
+	// readOption is where the value of the flag arrives, if `by` tests what has it from there.
+	readOption func(options) any
 }
 
 // flagProofs has a row for each flag of serve.
@@ -44,101 +44,101 @@ func flagProofs() map[string]flagProof {
 // flagsOfWork are those that a pack may be silent about.
 func flagsOfWork() map[string]flagProof {
 	return map[string]flagProof{
-		"lease":                  {value: "2m30s", ask: (*flagRig).lease, plain: "1m0s", set: "2m30s"},
-		"wall-time":              {value: "90m", ask: func(r *flagRig) string { return r.wallTime("unbounded") }, plain: "0s", set: "1h30m0s"},
-		"max-wall-time":          {value: "10m", ask: func(r *flagRig) string { return r.wallTime("loop") }, plain: "1h0m0s", set: "10m0s"},
-		"limits-artifact-bytes":  {value: "100", ask: func(r *flagRig) string { return r.artifacts(1, 200) }, plain: "OK", set: "ARTIFACT_TOO_LARGE"},
-		"limits-max-transitions": {value: "2", ask: (*flagRig).transitions, plain: "OK", set: "RUN_STATUS_BUDGET_EXHAUSTED"},
-		"model-timeout":          {by: "internal/executor: TestBadEndpoints"},
-		"prices":                 {by: "internal/server: TestPrices"},
-		"require-bounded":        {by: "cmd/sidecar: bounded.txtar"},
-		"strict":                 {by: "cmd/sidecar: bounded.txtar"},
-		"allow-tool":             {value: "run_tests", ask: (*flagRig).tool, plain: "TOOL_NOT_ALLOWED", set: "OK"},
-		"a2a-execution":          {by: "test/e2e: TestAgentsWithoutCode"},
+		"lease":                  {value: "2m30s", ask: (*flagRig).lease, withoutFlag: "1m0s", set: "2m30s"},
+		"wall-time":              {value: "90m", ask: func(r *flagRig) string { return r.wallTime("unbounded") }, withoutFlag: "0s", set: "1h30m0s"},
+		"max-wall-time":          {value: "10m", ask: func(r *flagRig) string { return r.wallTime("loop") }, withoutFlag: "1h0m0s", set: "10m0s"},
+		"limits-artifact-bytes":  {value: "100", ask: func(r *flagRig) string { return r.artifacts(1, 200) }, withoutFlag: "OK", set: "ARTIFACT_TOO_LARGE"},
+		"limits-max-transitions": {value: "2", ask: (*flagRig).transitions, withoutFlag: "OK", set: "RUN_STATUS_BUDGET_EXHAUSTED"},
+		"model-timeout":          {otherTest: "internal/executor: TestBadEndpoints"},
+		"prices":                 {otherTest: "internal/server: TestPrices"},
+		"require-bounded":        {otherTest: "cmd/sidecar: bounded.txtar"},
+		"strict":                 {otherTest: "cmd/sidecar: bounded.txtar"},
+		"allow-tool":             {value: "run_tests", ask: (*flagRig).tool, withoutFlag: "TOOL_NOT_ALLOWED", set: "OK"},
+		"a2a-execution":          {otherTest: "test/e2e: TestAgentsWithoutCode"},
 	}
 }
 
 func flagsOfLimits() map[string]flagProof {
 	return map[string]flagProof{
-		"limits-run-artifact-bytes":  {value: "64KiB", ask: func(r *flagRig) string { return r.artifacts(3, 30<<10) }, plain: "OK", set: "ARTIFACTS_TOO_LARGE"},
-		"limits-conversation-bytes":  {value: "100", ask: (*flagRig).input, plain: "OK", set: "MESSAGES_TOO_LARGE"},
-		"limits-variables-bytes":     {value: "100", ask: (*flagRig).variables, plain: "OK", set: "VARIABLES_TOO_LARGE"},
-		"limits-labels":              {value: "1", ask: (*flagRig).labels, plain: "OK", set: "MAX_LABELS"},
-		"limits-runs-in-flight":      {value: "1", ask: (*flagRig).second, plain: "OK", set: "RUNS_IN_FLIGHT"},
-		"limits-queued-inputs":       {value: "1", ask: (*flagRig).inputs, plain: "OK", set: "INPUT_QUEUE_FULL"},
-		"limits-pack-bytes":          {value: "4KiB", ask: (*flagRig).largePack, plain: "OK", set: "PACK_INVALID"},
-		"limits-message-bytes":       {value: "64KiB", ask: (*flagRig).largeMessage, plain: "OK", set: "REQUEST_TOO_LARGE"},
-		"limits-blob-bytes":          {value: "1KiB", ask: (*flagRig).blob, plain: "OK", set: "BLOB_TOO_LARGE"},
-		"limits-workers":             {value: "1", ask: (*flagRig).workers, plain: "OK", set: "MAX_WORKERS"},
-		"limits-worker-turns":        {value: "3", ask: (*flagRig).capacities, plain: "256 turns, 256 steps", set: "3 turns, 256 steps"},
-		"limits-worker-steps":        {value: "2", ask: (*flagRig).capacities, plain: "256 turns, 256 steps", set: "256 turns, 2 steps"},
-		"limits-streams":             {value: "1", ask: (*flagRig).streams, plain: "OK", set: "MAX_STREAMS"},
-		"limits-requests-per-second": {value: "1", ask: (*flagRig).often, plain: "OK", set: "RATE_LIMITED"},
-		"limits-inputs":              {by: "internal/runtime: TestNewWorkIsRefusedWhenThereIsTooMuch", value: "7", reaches: func(o options) any { return engineConfig(o, nil).MaxInputs }},
-		"limits-run-queue":           {by: "internal/runtime: TestQueueIsBoundedAndFirstInFirstOut", value: "7", reaches: func(o options) any { return engineConfig(o, nil).QueueLimit }},
-		"limits-cache-bytes":         {by: "internal/runtime: TestCacheKeepsToItsBytes", value: "7MiB", reaches: func(o options) any { return engineConfig(o, nil).CacheBytes }},
-		"limits-watch-bytes":         {by: "internal/server: TestStalledReaders"},
-		"limits-dead-letters":        {by: "internal/store: TestDeadLettersAreBounded", value: "7", reaches: func(o options) any { return endsOf(o, nil, nil, nil).MaxDeadLetters }},
-		"limits":                     {by: "internal/executor: TestConcurrentCallsAreLimited"},
+		"limits-run-artifact-bytes":  {value: "64KiB", ask: func(r *flagRig) string { return r.artifacts(3, 30<<10) }, withoutFlag: "OK", set: "ARTIFACTS_TOO_LARGE"},
+		"limits-conversation-bytes":  {value: "100", ask: (*flagRig).input, withoutFlag: "OK", set: "MESSAGES_TOO_LARGE"},
+		"limits-variables-bytes":     {value: "100", ask: (*flagRig).variables, withoutFlag: "OK", set: "VARIABLES_TOO_LARGE"},
+		"limits-labels":              {value: "1", ask: (*flagRig).labels, withoutFlag: "OK", set: "MAX_LABELS"},
+		"limits-runs-in-flight":      {value: "1", ask: (*flagRig).second, withoutFlag: "OK", set: "RUNS_IN_FLIGHT"},
+		"limits-queued-inputs":       {value: "1", ask: (*flagRig).inputs, withoutFlag: "OK", set: "INPUT_QUEUE_FULL"},
+		"limits-pack-bytes":          {value: "4KiB", ask: (*flagRig).largePack, withoutFlag: "OK", set: "PACK_INVALID"},
+		"limits-message-bytes":       {value: "64KiB", ask: (*flagRig).largeMessage, withoutFlag: "OK", set: "REQUEST_TOO_LARGE"},
+		"limits-blob-bytes":          {value: "1KiB", ask: (*flagRig).blob, withoutFlag: "OK", set: "BLOB_TOO_LARGE"},
+		"limits-workers":             {value: "1", ask: (*flagRig).workers, withoutFlag: "OK", set: "MAX_WORKERS"},
+		"limits-worker-turns":        {value: "3", ask: (*flagRig).capacities, withoutFlag: "256 turns, 256 steps", set: "3 turns, 256 steps"},
+		"limits-worker-steps":        {value: "2", ask: (*flagRig).capacities, withoutFlag: "256 turns, 256 steps", set: "256 turns, 2 steps"},
+		"limits-streams":             {value: "1", ask: (*flagRig).streams, withoutFlag: "OK", set: "MAX_STREAMS"},
+		"limits-requests-per-second": {value: "1", ask: (*flagRig).repeatCall, withoutFlag: "OK", set: "RATE_LIMITED"},
+		"limits-inputs":              {otherTest: "internal/runtime: TestNewWorkIsRefusedWhenThereIsTooMuch", value: "7", readOption: func(o options) any { return engineConfig(o, nil).MaxInputs }},
+		"limits-run-queue":           {otherTest: "internal/runtime: TestQueueIsBoundedAndFirstInFirstOut", value: "7", readOption: func(o options) any { return engineConfig(o, nil).QueueLimit }},
+		"limits-cache-bytes":         {otherTest: "internal/runtime: TestCacheKeepsToItsBytes", value: "7MiB", readOption: func(o options) any { return engineConfig(o, nil).CacheBytes }},
+		"limits-watch-bytes":         {otherTest: "internal/server: TestStalledReaders"},
+		"limits-dead-letters":        {otherTest: "internal/store: TestDeadLettersAreBounded", value: "7", readOption: func(o options) any { return endsOf(o, nil, nil, nil).MaxDeadLetters }},
+		"limits":                     {otherTest: "internal/executor: TestConcurrentCallsAreLimited"},
 	}
 }
 
 func flagsOfTime() map[string]flagProof {
 	return map[string]flagProof{
-		"step-grace":             {by: "internal/runtime/dispatch: TestStepWorkerLost", value: "7s", reaches: func(o options) any { return runtimeConfig(o, nil).Work.StepGrace }},
-		"restart-grace":          {by: "internal/runtime/dispatch: TestStepRestartUnclaimed", value: "7s", reaches: func(o options) any { return runtimeConfig(o, nil).Work.RestartGrace }},
-		"blob-grace":             {by: "internal/grpcapi: TestBlobSweep", value: "7h", reaches: func(o options) any { return runtimeConfig(o, nil).BlobGrace }},
-		"retention-deleted":      {by: "internal/runtime/retention: TestForgets", value: "7h", reaches: func(o options) any { return policyOf(o).ForgetAfter }},
-		"retention-consumers":    {by: "internal/delivery/subscription: TestConsumersAreForgotten", value: "7h", reaches: func(o options) any { return endsOf(o, nil, nil, nil).ConsumerRetention }},
-		"retention-dead-letters": {by: "internal/store: TestTrimLetters", value: "7h", reaches: func(o options) any { return endsOf(o, nil, nil, nil).DeadLetterRetention }},
-		"retain":                 {by: "test/e2e: TestRetentionUnderKills"},
-		"retention-every":        {by: "test/e2e: TestRetentionUnderKills"},
-		"retention-grace":        {by: "test/e2e: TestRetentionUnderKills"},
-		"retention-preview":      {by: "internal/runtime/retention: TestNeededRunsStay", value: "true", reaches: func(o options) any { return policyOf(o).Preview }},
-		"drain-timeout":          {by: "internal/server: TestOneOfSeveralIsOutOfTime"},
-		"trace-sample":           {by: "internal/server: TestTrace"},
-		"data-key-age":           {by: "internal/store: TestRotate", value: "7h", reaches: func(o options) any { got, _, _ := o.storage(); return got.DataKeyAge }},
+		"step-grace":             {otherTest: "internal/runtime/dispatch: TestStepWorkerLost", value: "7s", readOption: func(o options) any { return runtimeConfig(o, nil).Work.StepGrace }},
+		"restart-grace":          {otherTest: "internal/runtime/dispatch: TestStepRestartUnclaimed", value: "7s", readOption: func(o options) any { return runtimeConfig(o, nil).Work.RestartGrace }},
+		"blob-grace":             {otherTest: "internal/grpcapi: TestBlobSweep", value: "7h", readOption: func(o options) any { return runtimeConfig(o, nil).BlobGrace }},
+		"retention-deleted":      {otherTest: "internal/runtime/retention: TestForgets", value: "7h", readOption: func(o options) any { return policyOf(o).ForgetAfter }},
+		"retention-consumers":    {otherTest: "internal/delivery/subscription: TestConsumersAreForgotten", value: "7h", readOption: func(o options) any { return endsOf(o, nil, nil, nil).ConsumerRetention }},
+		"retention-dead-letters": {otherTest: "internal/store: TestTrimLetters", value: "7h", readOption: func(o options) any { return endsOf(o, nil, nil, nil).DeadLetterRetention }},
+		"retain":                 {otherTest: "test/e2e: TestRetentionUnderKills"},
+		"retention-every":        {otherTest: "test/e2e: TestRetentionUnderKills"},
+		"retention-grace":        {otherTest: "test/e2e: TestRetentionUnderKills"},
+		"retention-preview":      {otherTest: "internal/runtime/retention: TestNeededRunsStay", value: "true", readOption: func(o options) any { return policyOf(o).Preview }},
+		"drain-timeout":          {otherTest: "internal/server: TestOneOfSeveralIsOutOfTime"},
+		"trace-sample":           {otherTest: "internal/server: TestTrace"},
+		"data-key-age":           {otherTest: "internal/store: TestRotate", value: "7h", readOption: func(o options) any { got, _, _ := o.storage(); return got.DataKeyAge }},
 	}
 }
 
 func flagsOfPorts() map[string]flagProof {
-	byServer := func(test string) flagProof { return flagProof{by: "internal/grpcapi: " + test} }
-	byA2A := func(test string) flagProof { return flagProof{by: "internal/a2a: " + test} }
+	byServer := func(test string) flagProof { return flagProof{otherTest: "internal/grpcapi: " + test} }
+	byA2A := func(test string) flagProof { return flagProof{otherTest: "internal/a2a: " + test} }
 	return map[string]flagProof{
 		"listen": byServer("TestTCPAndUnixSocket"), "socket": byServer("TestTCPAndUnixSocket"), "http": byServer("TestGatewayDrivesARun"),
 		"http-host": byServer("TestEveryListenerIsGuarded"), "http-origin": byServer("TestGatewayDrivesARun"),
 		"insecure-bind": byServer("TestEveryListenerIsGuarded"), "metrics": byServer("TestMetricsListener"),
 		"tls-cert": byServer("TestTLS"), "tls-key": byServer("TestTLS"), "tls-client-ca": byServer("TestClientCertificates"),
-		"channelz": {by: "internal/server: TestEveryOperationOverEveryTransport"},
-		"a2a":      {by: "internal/server: TestAdded"}, "agent": {by: "cmd/sidecar: namespaces.txtar"},
+		"channelz": {otherTest: "internal/server: TestEveryOperationOverEveryTransport"},
+		"a2a":      {otherTest: "internal/server: TestAdded"}, "agent": {otherTest: "cmd/sidecar: namespaces.txtar"},
 		"a2a-card-key": byA2A("TestSignedCard"), "a2a-grpc": byA2A("TestPublicAddresses"), "a2a-root": byA2A("TestPublicAddresses"),
 		"a2a-url": byA2A("TestPublicAddresses"), "a2a-lenient-version": byA2A("TestVersionOverGRPC"), "a2a-require": byA2A("TestRequiredExtension"),
 		"a2a-push": byA2A("TestWithoutStreamsAndPush"), "a2a-streaming": byA2A("TestWithoutStreamsAndPush"),
-		"push-allow": {by: "internal/server: TestPush"}, "otlp-endpoint": {by: "internal/server: TestTrace"},
-		"peer-listen": {by: "internal/server: TestSeveralExecute"}, "peer-address": {by: "test/e2e/cluster: TestBadInput"},
-		"log-level": {by: "cmd/sidecar: config.txtar"}, "log-format": {by: "internal/server: TestNothingSecretIsTold"},
+		"push-allow": {otherTest: "internal/server: TestPush"}, "otlp-endpoint": {otherTest: "internal/server: TestTrace"},
+		"peer-listen": {otherTest: "internal/server: TestSeveralExecute"}, "peer-address": {otherTest: "test/e2e/cluster: TestBadInput"},
+		"log-level": {otherTest: "cmd/sidecar: config.txtar"}, "log-format": {otherTest: "internal/server: TestNothingSecretIsTold"},
 	}
 }
 
 func flagsOfFiles() map[string]flagProof {
 	return map[string]flagProof{
-		"config": {by: "cmd/sidecar: config.txtar"}, "print-config": {by: "cmd/sidecar: config.txtar"},
-		"pack": {by: "internal/server: TestServeAndDrain"}, "namespace": {by: "internal/server: TestNamespacesAreApart"},
-		"model": {by: "internal/executor: TestBadEndpoints"}, "model-key": {by: "test/e2e: TestAPackRunsWithoutCode"}, "models": {by: "internal/server: TestModelsAreReadAgain"},
-		"budgets": {by: "internal/server: TestOperatedFilesAreReadAgain"}, "schedules": {by: "internal/server: TestSchedules"}, "quotas-file": {by: "internal/server: TestQuotas"},
-		"certificates-file": {by: "internal/a2a: TestClientCertificates"}, "tokens-file": {by: "internal/server: TestAnswersByTheirRights"},
-		"link-url": {by: "test/e2e: TestDecisionLinks"}, "link-keys-file": {by: "test/e2e: TestDecisionLinks"},
-		"link-expiry": {by: "internal/grpcapi/decisionlink: TestExpiry", value: "1h", reaches: func(o options) any { return o.config.LinkExpiry }},
-		"oidc-file":   {by: "internal/server: TestIssuersTokens"}, "audit": {by: "internal/server: TestAudit"}, "audit-key": {by: "cmd/sidecar: audit.txtar"},
-		"audit-bytes": {by: "internal/audit: TestChain"},
+		"config": {otherTest: "cmd/sidecar: config.txtar"}, "print-config": {otherTest: "cmd/sidecar: config.txtar"},
+		"pack": {otherTest: "internal/server: TestServeAndDrain"}, "namespace": {otherTest: "internal/server: TestNamespacesAreApart"},
+		"model": {otherTest: "internal/executor: TestBadEndpoints"}, "model-key": {otherTest: "test/e2e: TestAPackRunsWithoutCode"}, "models": {otherTest: "internal/server: TestModelsAreReadAgain"}, "provider": {otherTest: "internal/server: TestProvidersAreBound"},
+		"budgets": {otherTest: "internal/server: TestOperatedFilesAreReadAgain"}, "schedules": {otherTest: "internal/server: TestSchedules"}, "quotas-file": {otherTest: "internal/server: TestQuotas"},
+		"certificates-file": {otherTest: "internal/a2a: TestClientCertificates"}, "tokens-file": {otherTest: "internal/server: TestAnswersByTheirRights"},
+		"link-url": {otherTest: "test/e2e: TestDecisionLinks"}, "link-keys-file": {otherTest: "test/e2e: TestDecisionLinks"},
+		"link-expiry": {otherTest: "internal/grpcapi/decisionlink: TestExpiry", value: "1h", readOption: func(o options) any { return o.config.LinkExpiry }},
+		"oidc-file":   {otherTest: "internal/server: TestIssuersTokens"}, "audit": {otherTest: "internal/server: TestAudit"}, "audit-key": {otherTest: "cmd/sidecar: audit.txtar"},
+		"audit-bytes": {otherTest: "internal/audit: TestChain"},
 	}
 }
 
 func flagsOfStore() map[string]flagProof {
 	return map[string]flagProof{
-		"data": {by: "internal/server: TestServeGoesOnAfterRestart"}, "encryption-key-file": {by: "cmd/sidecar: sealed.txtar"},
-		"store": {by: "cmd/sidecar: postgres.txtar"}, "store-schema": {by: "cmd/sidecar: postgres.txtar"}, "store-password-file": {by: "cmd/sidecar: postgres.txtar"},
-		"accept-loss-on-failover": {by: "cmd/sidecar: postgres.txtar"}, "require-sync": {by: "test/e2e/cluster: TestBadInput"},
+		"data": {otherTest: "internal/server: TestServeGoesOnAfterRestart"}, "encryption-key-file": {otherTest: "cmd/sidecar: sealed.txtar"},
+		"store": {otherTest: "cmd/sidecar: postgres.txtar"}, "store-schema": {otherTest: "cmd/sidecar: postgres.txtar"}, "store-password-file": {otherTest: "cmd/sidecar: postgres.txtar"},
+		"accept-loss-on-failover": {otherTest: "cmd/sidecar: postgres.txtar"}, "require-sync": {otherTest: "test/e2e/cluster: TestBadInput"},
 	}
 }
 
@@ -165,11 +165,11 @@ func TestEveryFlagDoesSomething(t *testing.T) {
 }
 
 func (p *flagProof) check(t *testing.T, name string, plain *flagRig) {
-	if p.by != "" {
-		testExists(t, p.by)
+	if p.otherTest != "" {
+		testExists(t, p.otherTest)
 	}
-	if p.reaches != nil {
-		without, with := p.reaches(options{config: flagged(t, "")}), p.reaches(options{config: flagged(t, "--"+name+"="+p.value)})
+	if p.readOption != nil {
+		without, with := p.readOption(options{config: parseFlags(t, "")}), p.readOption(options{config: parseFlags(t, "--"+name+"="+p.value)})
 		if without == with {
 			t.Errorf("--%s=%s does not arrive: %v", name, p.value, with)
 		}
@@ -177,8 +177,8 @@ func (p *flagProof) check(t *testing.T, name string, plain *flagRig) {
 	if p.ask == nil {
 		return
 	}
-	if got := p.ask(plain.of(t)); got != p.plain {
-		t.Errorf("without --%s: %s, want %s", name, got, p.plain)
+	if got := p.ask(plain.newFlagRig(t)); got != p.withoutFlag {
+		t.Errorf("without --%s: %s, want %s", name, got, p.withoutFlag)
 	}
 	if got := p.ask(newFlagRig(t, "--"+name+"="+p.value)); got != p.set {
 		t.Errorf("with --%s=%s: %s, want %s", name, p.value, got, p.set)
@@ -210,8 +210,8 @@ func testExists(t *testing.T, by string) {
 	}
 }
 
-// flagged are the settings of a command line.
-func flagged(t *testing.T, flag string) config.Config {
+// parseFlags are the settings of a command line.
+func parseFlags(t *testing.T, flag string) config.Config {
 	t.Helper()
 	fs := pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	config.Flags(fs)
@@ -231,26 +231,26 @@ func flagged(t *testing.T, flag string) config.Config {
 
 // flagRig is a sidecar that was started with one flag, or with none.
 type flagRig struct {
-	t       *testing.T
-	runs    pawlv1.RunServiceClient
-	packs   pawlv1.PackServiceClient
-	serving pawlv1.WorkerServiceClient
+	t             *testing.T
+	runs          pawlv1.RunServiceClient
+	packs         pawlv1.PackServiceClient
+	workerService pawlv1.WorkerServiceClient
 }
 
 func newFlagRig(t *testing.T, flag string) *flagRig {
 	t.Helper()
-	c := flagged(t, flag)
+	c := parseFlags(t, flag)
 	unbounded := strings.NewReplacer(`"id": "loop"`, `"id": "unbounded"`, `"budget": {"max_wall_time_sec": 3600},`, "").Replace(testkit.LoopPack)
 	c.Listen, c.Packs = "127.0.0.1:0", []string{writeFile(t, "loop.json", testkit.LoopPack), writeFile(t, "unbounded.json", unbounded)}
 	conn := dial(t, operating(t, c).ready.GRPC)
 	return &flagRig{
 		t: t, runs: pawlv1.NewRunServiceClient(conn), packs: pawlv1.NewPackServiceClient(conn),
-		serving: pawlv1.NewWorkerServiceClient(conn),
+		workerService: pawlv1.NewWorkerServiceClient(conn),
 	}
 }
 
-// of is the rig in another test.
-func (r *flagRig) of(t *testing.T) *flagRig {
+// newFlagRig is the rig in another test.
+func (r *flagRig) newFlagRig(t *testing.T) *flagRig {
 	other := *r
 	other.t = t
 	return &other
@@ -291,7 +291,7 @@ func (r *flagRig) worker(id string) (pawlv1.WorkerService_WorkClient, *pawlv1.Wo
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(r.t.Context())
 	r.t.Cleanup(cancel)
-	stream, err := r.serving.Work(ctx)
+	stream, err := r.workerService.Work(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -460,7 +460,7 @@ func (r *flagRig) capacities() string {
 	return fmt.Sprintf("%d turns, %d steps", got.GetTurnCapacity(), got.GetStepCapacity())
 }
 
-func (r *flagRig) often() string {
+func (r *flagRig) repeatCall() string {
 	for range 50 {
 		if _, err := r.runs.ListRuns(r.t.Context(), &pawlv1.ListRunsRequest{}); err != nil {
 			return outcomeOf(err)

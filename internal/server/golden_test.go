@@ -24,12 +24,15 @@ import (
 	"github.com/pawl-dev/pawl/test/testkit"
 )
 
-// golden writes the files of the current semantics anew. Files of an older version
-// are never written again: they are what stores out there hold.
+// golden makes the test write the files of the current semantics again. Files of an older version
+// are never written again, because existing stores have such data.
 var golden = flag.Bool("golden", false, "write testdata/golden of the current semantics")
 
 // goldenDir holds portable files of runs by the version of the semantics that made them.
 const goldenDir = "testdata/golden"
+
+// oldestGolden is the number of runs of the first version.
+const oldestGolden = 9
 
 // goldenPack has a retry with jitter, a timeout, and every kind of bound.
 const goldenPack = `{
@@ -69,8 +72,8 @@ const goldenPack = `{
   }
 }`
 
-// TestGoldenRuns: what each version of the semantics made is read and proven for
-// ever. A rule that changes without a version of its own fails here.
+// TestGoldenRuns: the runs of each version of the semantics can be read and verified for ever. A
+// change of a rule without a new version fails here.
 func TestGoldenRuns(t *testing.T) {
 	t.Parallel()
 	if *golden {
@@ -96,12 +99,12 @@ func TestGoldenRuns(t *testing.T) {
 	}
 }
 
-// TestGoldenStore: a store with a run of any version is in order, and what the run was
-// is read as of each record.
+// TestGoldenStore: a check of a store with a run of any version finds no fault, and the run can
+// be read as of each record.
 func TestGoldenStore(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join(goldenDir, "v*", "*.run"))
-	if err != nil || len(files) < int(machine.Current)*len(goldenRuns) {
+	if err != nil || len(files) < int(machine.Current)*oldestGolden {
 		t.Fatalf("%d golden runs, %v", len(files), err)
 	}
 	for _, name := range files {
@@ -120,36 +123,36 @@ func TestGoldenStore(t *testing.T) {
 func (r *goldenRig) readBack(name string) {
 	r.t.Helper()
 	file, err := os.Open(name)
-	r.must(err)
-	defer func() { r.must(file.Close()) }()
+	r.check(err)
+	defer func() { r.check(file.Close()) }()
 	st, _, err := r.TimeTravel.ImportRun(context.Background(), r.call(), file)
-	r.must(err)
+	r.check(err)
 	r.run = st.RunID
 	for seq := uint64(1); seq <= st.Seq; seq++ {
 		_, err := r.GetRun(context.Background(), query.GetRunRequest{RunRef: r.ref(), AtSeq: seq, Artifacts: true})
-		r.must(err)
+		r.check(err)
 	}
 }
 
 // goldenRig drives runs whose journals are the same each time.
 type goldenRig struct {
 	*services.Runtime
-	t     *testing.T
-	clock *testkit.Clock
-	by    runtime.Principal
-	run   string
+	t         *testing.T
+	clock     *testkit.Clock
+	principal runtime.Principal
+	run       string
 	// close ends the engine and closes its store.
 	close func()
 }
 
-// openGolden opens a rig over the store in a directory; close it.
+// openGolden opens a rig over the store in a directory. The caller closes it.
 func openGolden(t *testing.T, dir string) *goldenRig {
 	t.Helper()
 	s, err := store.Open(store.Options{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &goldenRig{t: t, clock: testkit.NewClock(), by: runtime.Principal{Subject: "golden", Scopes: runtime.ScopeAdmin}}
+	r := &goldenRig{t: t, clock: testkit.NewClock(), principal: runtime.Principal{Subject: "golden", Scopes: runtime.ScopeAdmin}}
 	r.Runtime, err = services.New(services.Config{
 		Config: runtime.Config{Store: s, Clock: r.clock, IDs: &testkit.IDs{}, AllowTools: []string{"*"}}, Archive: s, Blobs: s,
 	})
@@ -162,7 +165,7 @@ func openGolden(t *testing.T, dir string) *goldenRig {
 	r.close = func() {
 		stop()
 		<-ended
-		r.must(s.Close())
+		r.check(s.Close())
 	}
 	return r
 }
@@ -172,35 +175,35 @@ func newGoldenRig(t *testing.T) *goldenRig {
 	r := openGolden(t, t.TempDir())
 	t.Cleanup(r.close)
 	_, err := r.RegisterPack(context.Background(), packs.RegisterRequest{Call: r.call(), Document: []byte(goldenPack)})
-	r.must(err)
+	r.check(err)
 	return r
 }
 
-func (r *goldenRig) must(err error) {
+func (r *goldenRig) check(err error) {
 	r.t.Helper()
 	if err != nil {
 		r.t.Fatal(err)
 	}
 }
 
-func (r *goldenRig) call() runtime.Call { return runtime.Call{Principal: r.by} }
+func (r *goldenRig) call() runtime.Call { return runtime.Call{Principal: r.principal} }
 
 func (r *goldenRig) ref() runtime.RunRef { return runtime.RunRef{Call: r.call(), RunID: r.run} }
 
 func (r *goldenRig) turn() runtime.TurnCall {
 	r.t.Helper()
 	turn, err := r.GetTurn(context.Background(), r.ref())
-	r.must(err)
+	r.check(err)
 	return runtime.TurnCall{RunRef: r.ref(), TurnToken: turn.Token}
 }
 
-func (r *goldenRig) start() {
+func (r *goldenRig) start(conversation bool) {
 	r.t.Helper()
 	answer, err := r.StartRun(context.Background(), runtime.StartRequest{
-		Call: r.call(), Pack: "golden", Execution: machine.Caller, Variables: []byte(`{"goal":"g"}`),
+		Call: r.call(), Pack: "golden", Execution: machine.Caller, Variables: []byte(`{"goal":"g"}`), Conversation: conversation,
 		Input: goldenParts("begin"), Labels: []machine.Label{{Key: "kind", Value: "golden"}}, RequestID: "start",
 	})
-	r.must(err)
+	r.check(err)
 	r.run = answer.RunID
 }
 
@@ -211,21 +214,27 @@ func goldenParts(words string) []machine.Part {
 func (r *goldenRig) emit(event string, writes ...machine.ArtifactWrite) *machine.State {
 	r.t.Helper()
 	answer, err := r.EmitEvent(context.Background(), runtime.EmitRequest{RunRef: r.ref(), Event: event, Artifacts: writes, TurnToken: r.turn().TurnToken})
-	r.must(err)
+	r.check(err)
 	return answer.State
+}
+
+func (r *goldenRig) input(words string) {
+	r.t.Helper()
+	_, err := r.SendInput(context.Background(), runtime.InputRequest{RunRef: r.ref(), Parts: goldenParts(words), MessageID: words})
+	r.check(err)
 }
 
 func (r *goldenRig) complete(usage machine.Usage) *machine.State {
 	r.t.Helper()
 	answer, err := r.CompleteTurn(context.Background(), runtime.CompleteRequest{TurnCall: r.turn(), Output: goldenParts("out"), Usage: usage})
-	r.must(err)
+	r.check(err)
 	return answer.State
 }
 
 func (r *goldenRig) fail(retryable bool) {
 	r.t.Helper()
 	_, err := r.FailTurn(context.Background(), runtime.FailRequest{TurnCall: r.turn(), Error: machine.Fault{Code: "BROKEN", Message: "b"}, Retryable: retryable})
-	r.must(err)
+	r.check(err)
 }
 
 // request asks for one step and returns its number.
@@ -234,7 +243,7 @@ func (r *goldenRig) request(tool, payload string) uint32 {
 	answer, err := r.RequestSteps(context.Background(), runtime.StepsRequest{
 		TurnCall: r.turn(), Requests: []machine.StepRequest{{Key: payload, Tool: tool, Payload: []byte(payload)}},
 	})
-	r.must(err)
+	r.check(err)
 	return answer.Steps[0].Step
 }
 
@@ -247,18 +256,18 @@ func (r *goldenRig) resolve(step uint32, tool string, ok bool) {
 		req.Error = machine.Fault{Code: "BROKEN", Message: "b"}
 	}
 	_, err := r.ResolveStep(context.Background(), req)
-	r.must(err)
+	r.check(err)
 }
 
-// pass lets the timer fire that is due within d, and waits for what it makes.
+// pass advances the clock to the timer that is due within d, and waits for the records that the timer makes.
 func (r *goldenRig) pass(d time.Duration) {
 	r.t.Helper()
 	before, err := r.GetRun(context.Background(), query.GetRunRequest{RunRef: r.ref()})
-	r.must(err)
+	r.check(err)
 	r.clock.AwaitAlarm(d)
 	r.clock.Advance(d)
 	_, _, err = r.WaitRun(context.Background(), streams.WaitRequest{RunRef: r.ref(), AfterSeq: before.State.Seq})
-	r.must(err)
+	r.check(err)
 }
 
 // goldenRuns go through every rule that is a function of more than its input.
@@ -268,9 +277,9 @@ var goldenRuns = map[string]func(*goldenRig){
 		r.pass(time.Minute)
 		r.fail(true)
 		_, err := r.PauseRun(context.Background(), runtime.ControlRequest{RunRef: r.ref(), Note: "n", ID: "p"})
-		r.must(err)
+		r.check(err)
 		_, err = r.ResumeRun(context.Background(), runtime.ControlRequest{RunRef: r.ref(), ID: "r"})
-		r.must(err)
+		r.check(err)
 		r.fail(true)
 	},
 	"steps": func(r *goldenRig) {
@@ -286,7 +295,7 @@ var goldenRuns = map[string]func(*goldenRig){
 		r.emit("Ask")
 		r.pass(2 * time.Minute)
 		_, err := r.CancelRun(context.Background(), runtime.ControlRequest{RunRef: r.ref(), Note: "n"})
-		r.must(err)
+		r.check(err)
 	},
 	"wall_time":      func(r *goldenRig) { r.pass(2 * time.Hour) },
 	"max_visits":     func(r *goldenRig) { r.emit("Check"); r.emit("Again"); r.emit("Again") },
@@ -296,12 +305,20 @@ var goldenRuns = map[string]func(*goldenRig){
 			r.emit("Again")
 		}
 	},
+	"conversation": func(r *goldenRig) {
+		r.emit("Check")
+		r.input("hello")
+		r.emit("Again")
+		r.input("again")
+		r.emit("Finish")
+		r.complete(machine.Usage{})
+	},
 	"max_tokens": func(r *goldenRig) { r.complete(machine.Usage{InputTokens: 90, OutputTokens: 11}) },
 	"fork": func(r *goldenRig) {
 		r.emit("Again", machine.ArtifactWrite{Name: "log", Value: []byte(`[1]`)})
 		r.resolve(r.request("run_tests", `{"a":1}`), "run_tests", true)
 		answer, err := r.TimeTravel.ForkRun(context.Background(), timetravel.ForkRequest{RunRef: r.ref(), Execution: machine.Caller})
-		r.must(err)
+		r.check(err)
 		r.run = answer.RunID
 		r.emit("Check", machine.ArtifactWrite{Name: "log", Value: []byte(`[2]`)})
 	},
@@ -315,13 +332,13 @@ func writeGolden(t *testing.T) {
 	}
 	for name, drive := range goldenRuns {
 		r := newGoldenRig(t)
-		r.start()
+		r.start(name == "conversation")
 		drive(r)
 		var file bytes.Buffer
 		err := errors.Join(
 			r.TimeTravel.ExportRun(context.Background(), r.ref(), &file),
 			os.WriteFile(filepath.Join(dir, name+".run"), file.Bytes(), 0o600),
 		)
-		r.must(err)
+		r.check(err)
 	}
 }

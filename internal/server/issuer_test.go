@@ -17,7 +17,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// issuerOf is somebody who publishes a key and signs with it.
+// issuerOf is a token issuer that publishes a key and signs with it.
 type issuerOf struct {
 	t   *testing.T
 	key *ecdsa.PrivateKey
@@ -43,7 +43,7 @@ func newIssuer(t *testing.T) *issuerOf {
 	return i
 }
 
-// token says that the holder of a name is in teams, for so long.
+// token returns a token for a name with scopes and a team, which lasts so long.
 func (i *issuerOf) token(name, scopes, team string, lasts time.Duration) string {
 	i.t.Helper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: i.key, KeyID: "k"}}, nil)
@@ -59,8 +59,8 @@ func (i *issuerOf) token(name, scopes, team string, lasts time.Duration) string 
 	return token
 }
 
-// TestIssuersTokens: a JSON web token is a principal over every port of the real process,
-// with what the operator's rules give it, as long as it lasts.
+// TestIssuersTokens: a JSON web token is a principal over every port of the real process, with the
+// rights of the operator's rules, until it expires.
 func TestIssuersTokens(t *testing.T) {
 	t.Parallel()
 	issuer := newIssuer(t)
@@ -76,11 +76,11 @@ func TestIssuersTokens(t *testing.T) {
 `)
 	r := &operationsRig{t: t, s: operating(t, c)}
 	r.conn = dial(t, r.s.ready.GRPC)
-	who, err := r.tenant(issuer.token("ann", "drive admin", "red", time.Hour)).caller()
-	if err != nil || who.GetPrincipal() != "oidc:ann" || strings.Join(who.GetScopes(), " ") != "runs:write runs:read" || strings.Join(who.GetNamespaces(), " ") != "red" {
-		t.Fatalf("%v, %v", who, err)
+	caller, err := r.tenant(issuer.token("ann", "drive admin", "red", time.Hour)).caller()
+	if err != nil || caller.GetPrincipal() != "oidc:ann" || strings.Join(caller.GetScopes(), " ") != "runs:write runs:read" || strings.Join(caller.GetNamespaces(), " ") != "red" {
+		t.Fatalf("%v, %v", caller, err)
 	}
-	looks := issuer.token("bob", "look", "red default", time.Hour)
+	readerToken := issuer.token("bob", "look", "red default", time.Hour)
 	gateway := "http://" + r.s.ready.HTTP
 	for where, want := range map[string]string{
 		"GET " + gateway + "/v1/runs":                     "",
@@ -92,15 +92,15 @@ func TestIssuersTokens(t *testing.T) {
 		"POST " + gateway + "/a2a/team/lead/message:send": "SCOPE_MISSING",
 	} {
 		verb, path, _ := strings.Cut(where, " ")
-		if got := r.http(verb, path, map[bool]string{true: "{}"}[verb == "POST"], looks); got != want {
+		if got := r.http(verb, path, map[bool]string{true: "{}"}[verb == "POST"], readerToken); got != want {
 			t.Errorf("%s: %q, want %q", where, got, want)
 		}
 	}
-	if got := r.http("GET", gateway+"/v1/runs", "", looks[:len(looks)-6]+"AAAAAA"); got != "TOKEN_UNKNOWN" {
+	if got := r.http("GET", gateway+"/v1/runs", "", readerToken[:len(readerToken)-6]+"AAAAAA"); got != "TOKEN_UNKNOWN" {
 		t.Errorf("a forged token: %q", got)
 	}
-	// A stream ends with its token; one that was not opened in time is tried with a
-	// longer life.
+	// A stream ends when its token expires. If the stream was not opened in time, the test tries
+	// again with a longer life.
 	for lasts := 2 * time.Second; ; lasts *= 2 {
 		stream, err := r.tenant(issuer.token("eve", "look", "red", lasts)).follow()
 		opened := false

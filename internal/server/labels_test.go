@@ -17,8 +17,8 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// TestOwnLabels: nobody gives a run labels by which the sidecar says what began it, whatever
-// door they come by; a copy of a scheduled run is not the schedule's.
+// TestOwnLabels: no caller can give a run the labels by which the sidecar says what
+// started it, over any interface.
 func TestOwnLabels(t *testing.T) {
 	t.Parallel()
 	c := settings(t)

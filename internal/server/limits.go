@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/ratelimit"
 )
 
-// readLimits reads the operator's limits for calls of models and tools.
+// readLimits reads the operator's limits for calls of models and tools. Without a file there are none.
 func readLimits(c config.Config) (*ratelimit.Table, error) {
 	table := &ratelimit.Table{}
 	if c.CallLimits == "" {

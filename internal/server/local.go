@@ -16,15 +16,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 	"github.com/pawl-dev/pawl/internal/output"
 	"github.com/pawl-dev/pawl/internal/runtime"
-	"github.com/pawl-dev/pawl/internal/services"
 	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
 )
 
-// localDrain limits the time in which a local sidecar stops.
+// localDrain limits how long a local sidecar waits for running calls when it stops.
 const localDrain = 10 * time.Second
 
 // Local is a complete sidecar inside this process, with a temporary store. Only this process can reach
-// it. It has the same parts as any other sidecar: gRPC, the engine, synced commits.
+// it. It has the same parts as any other sidecar: gRPC, the runtime, synced commits.
 type Local struct {
 	// Conn is a connection with every scope.
 	Conn *grpc.ClientConn
@@ -32,11 +31,11 @@ type Local struct {
 	dir  string
 }
 
-// StartLocal starts a local sidecar. It replaces the addresses, the data directory and the tokens of
-// the configuration. If clock is nil, it uses the system's clock. The caller must close the result.
+// StartLocal starts a local sidecar with the configuration c, but with its own addresses, data
+// directory and tokens. If clock is nil, it uses the system's clock. The caller must close the result.
 func StartLocal(c config.Config, clock runtime.Clock) (*Local, error) {
 	if clock == nil {
-		clock = services.SystemClock{}
+		clock = runtime.SystemClock{}
 	}
 	dir, err := os.MkdirTemp("", "pawl-run-")
 	if err != nil {

@@ -23,8 +23,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// goldenFormat writes the directory of the current format anew; those of older ones were
-// written by the programs that had them.
+// goldenFormat makes the test write the directory of the current format again. The programs of
+// older formats wrote the directories of those formats.
 var goldenFormat = flag.Bool("golden-format", false, "write testdata/format-N of the current format")
 
 // goldenFiles are the directories of each format: the same seven runs.
@@ -40,7 +40,7 @@ func copyGolden(t *testing.T, format uint32) string {
 	return dir
 }
 
-// inOrder checks a directory with the golden runs.
+// inOrder checks a directory that has the golden runs.
 func inOrder(t *testing.T, dir string) {
 	t.Helper()
 	ctx := context.Background()
@@ -70,8 +70,8 @@ func inOrder(t *testing.T, dir string) {
 	}
 }
 
-// TestGoldenDirectories: the one of this format opens, is in order and goes on; an older
-// one is refused by name and migrated, and is the same then.
+// TestGoldenDirectories: a directory of the current format opens, passes its checks and can be used.
+// A directory of an older format is refused by name and migrated, and has the same content then.
 func TestGoldenDirectories(t *testing.T) {
 	t.Parallel()
 	if *goldenFormat {
@@ -108,8 +108,8 @@ func TestGoldenDirectories(t *testing.T) {
 	}
 }
 
-// TestMigrationIsCalledAgain: a process that dies at any step leaves what the next one
-// ends, and nothing that is served in between.
+// TestMigrationIsCalledAgain: a process dies at any step of a migration. The next call ends the
+// migration, and nothing is served in between.
 func TestMigrationIsCalledAgain(t *testing.T) {
 	t.Parallel()
 	if dir := os.Getenv("PAWL_MIGRATE_DIR"); dir != "" {
@@ -122,7 +122,7 @@ func TestMigrationIsCalledAgain(t *testing.T) {
 			child := exec.Command(os.Args[0], "-test.run", "^TestMigrationIsCalledAgain$")
 			child.Env = append(os.Environ(), "PAWL_MIGRATE_DIR="+dir, "PAWL_MIGRATE_DIES="+step)
 			var exit *exec.ExitError
-			if out, err := child.CombinedOutput(); !errors.As(err, &exit) || exit.ExitCode() != died {
+			if out, err := child.CombinedOutput(); !errors.As(err, &exit) || exit.ExitCode() != crashStatus {
 				t.Fatalf("%v: %s", err, out)
 			}
 			if _, err := Check(context.Background(), Data{Dir: dir}); !errors.Is(err, ErrUnusable) {
@@ -136,14 +136,14 @@ func TestMigrationIsCalledAgain(t *testing.T) {
 	}
 }
 
-const died = 9
+const crashStatus = 9
 
 // dieMigrating ends the process at a step.
 func dieMigrating(dir, at string) {
 	opts := store.Options{Dir: dir}
 	opts.Hooks.Migrating = func(step string) {
 		if step == at {
-			os.Exit(died)
+			os.Exit(crashStatus)
 		}
 	}
 	_, err := store.Migrate(context.Background(), opts, "", func(s *store.Store) check.Graphs { return graphsOf(context.Background(), s) })
@@ -151,8 +151,8 @@ func dieMigrating(dir, at string) {
 	os.Exit(1)
 }
 
-// TestMigrationTidies: what a process had begun to import when it crashed goes, as at the
-// start of any store, and is not in the way.
+// TestMigrationTidies: data of an import that was in progress at a crash is removed, as at the
+// start of any store, and does not disturb the migration.
 func TestMigrationTidies(t *testing.T) {
 	t.Parallel()
 	const unborn = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
@@ -189,7 +189,7 @@ func someEntry(t *testing.T, txn *badger.Txn) []byte {
 	return value
 }
 
-// TestRepairOfADirectory: one in order is left as it is.
+// TestRepairOfADirectory: a directory without a fault stays as it is.
 func TestRepairOfADirectory(t *testing.T) {
 	t.Parallel()
 	dir := copyGolden(t, store.FormatVersion)
@@ -203,7 +203,7 @@ func TestRepairOfADirectory(t *testing.T) {
 	}
 }
 
-// writeGoldenDirectory drives what every golden directory holds.
+// writeGoldenDirectory makes the runs that every golden directory has.
 func writeGoldenDirectory(t *testing.T) {
 	t.Helper()
 	dir, ctx := goldenFiles(store.FormatVersion), context.Background()
@@ -212,13 +212,13 @@ func writeGoldenDirectory(t *testing.T) {
 	}
 	r := openGolden(t, dir)
 	_, err := r.RegisterPack(ctx, packs.RegisterRequest{Call: r.call(), Document: []byte(goldenPack)})
-	r.must(err)
+	r.check(err)
 	start := func(id string) {
 		answer, err := r.StartRun(ctx, runtime.StartRequest{
 			Call: r.call(), Pack: "golden", Execution: machine.Caller, Variables: []byte(`{"goal":"g"}`),
 			Input: goldenParts("begin"), Labels: []machine.Label{{Key: "kind", Value: "golden"}}, RequestID: id,
 		})
-		r.must(err)
+		r.check(err)
 		r.run = answer.RunID
 	}
 	for n, name := range []string{"retries", "steps", "timeout", "max_visits", "fork"} {
@@ -230,10 +230,10 @@ func writeGoldenDirectory(t *testing.T) {
 		_, err := r.SetArtifacts(ctx, runtime.ArtifactsRequest{RunRef: r.ref(), WriteID: fmt.Sprint("set-", n), TurnToken: r.turn().TurnToken, Artifacts: []machine.ArtifactWrite{
 			{Name: "note", Value: fmt.Appendf(nil, "note %d", n)}, {Name: "log", Value: fmt.Appendf(nil, "[%d]", n)},
 		}})
-		r.must(err)
+		r.check(err)
 	}
 	r.request("run_tests", `{"a":9}`)
 	r.close()
-	// Badger makes this one anew.
-	r.must(os.Remove(filepath.Join(dir, "DISCARD")))
+	// Badger creates this file again.
+	r.check(os.Remove(filepath.Join(dir, "DISCARD")))
 }

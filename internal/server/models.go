@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -13,12 +15,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/executor"
 	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
+	"github.com/pawl-dev/pawl/internal/mcp"
 	"github.com/pawl-dev/pawl/internal/model"
 	"github.com/pawl-dev/pawl/internal/output"
 	"github.com/pawl-dev/pawl/internal/secretfile"
 )
 
-// readModels reads the endpoints of models and their keys. The error contains all faults, but no keys.
+// readModels returns the configured models with their endpoints and API keys. Its error contains all
+// faults, but no keys. If the file of models is faulty, it contains only the faults of this file.
 func readModels(c config.Config, env config.Lookup) ([]*model.Endpoint, error) {
 	r := modelReader{env: env, timeout: c.ModelTimeout, variables: map[string]string{}, byName: map[string]*model.Endpoint{}}
 	for i, text := range c.Models {
@@ -36,6 +40,12 @@ func readModels(c config.Config, env config.Lookup) ([]*model.Endpoint, error) {
 	for i, text := range c.ModelKeys {
 		if err := r.named(text); err != nil {
 			r.fault(fmt.Sprintf("model_key[%d]", i), err)
+		}
+	}
+	bound := c.Bindings()
+	for _, key := range slices.Sorted(maps.Keys(bound)) {
+		if name := bound[key]; r.byName[name] == nil {
+			r.fault("providers["+key+"]", fmt.Errorf("no --model has the name %q", name))
 		}
 	}
 	if len(r.faults) > 0 {
@@ -59,7 +69,8 @@ func (r *modelReader) fault(field string, err error) {
 	r.faults = append(r.faults, config.Fault{Field: field, Message: err.Error()})
 }
 
-// endpoint reads a model with its key. The key is in a file or in the environment.
+// endpoint adds one configured model to the result. It reads the model's API key from an environment
+// variable, and from the file keyFile, which takes precedence.
 func (r *modelReader) endpoint(field, text, keyFile string) {
 	m, err := model.ParseEndpoint(text)
 	if err != nil {
@@ -110,65 +121,103 @@ func readKeyFile(m *model.Endpoint, path string) error {
 	return model.CheckKey(m.Key)
 }
 
-// executors execute the turns of runs with the execution SIDECAR. There are none if the configuration
-// contains no model.
+// executors execute the turns of runs with the execution SIDECAR, and steps of tools of MCP servers.
+// They exist only if the configuration contains a model or an MCP server.
 type executors struct {
 	conn *grpc.ClientConn
 	stop context.CancelFunc
 	done sync.WaitGroup
+	// servers are the clients of the MCP servers whose tools are called.
+	servers []*mcp.Client
 }
 
-// executing returns the secret with which the sidecar authenticates to itself. It returns "" if the
-// sidecar executes no turns.
+// executing returns a new secret with which the sidecar authenticates to itself. If the sidecar
+// executes neither turns nor tools, it returns "".
 func executing(c config.Config) (secret string) {
-	if len(c.Models) > 0 || c.ModelsFile != "" {
+	if models(c) || len(c.MCPServers) > 0 {
 		secret = auth.NewSecret()
 	}
 	return secret
 }
 
-// execute starts an executor for each namespace.
+// models reports whether the configuration can contain a model.
+func models(c config.Config) bool { return len(c.Models) > 0 || c.ModelsFile != "" }
+
+// workerID returns the name of a worker of this sidecar. All nodes of a cluster execute work of every
+// partition, so the name contains the node's address.
+func (a *app) workerID(id string) string {
+	if a.cluster != nil {
+		id += "@" + a.cluster.self.Address
+	}
+	return id
+}
+
+// execute starts the executors of turns and steps for each namespace.
 func (a *app) execute() error {
-	if a.own == "" {
+	if a.ownSecret == "" {
 		return nil
 	}
-	conn, err := a.server.Dial(grpc.WithPerRPCCredentials(output.Bearer(a.own)))
+	conn, err := a.server.Dial(grpc.WithPerRPCCredentials(output.Bearer(a.ownSecret)))
 	if err != nil {
 		return err
 	}
-	id := executor.WorkerID
-	if a.cluster != nil {
-		// Each node of a cluster executes turns of every partition, so its id must be unique.
-		id += "@" + a.cluster.me.Address
-	}
 	ctx, stop := context.WithCancel(context.Background())
 	a.executors = &executors{conn: conn, stop: stop}
-	for _, ns := range a.opts.config.Served() {
-		e, err := executor.New(executor.Config{
-			Conn: conn, ID: id, Namespace: ns, Models: a.opts.models, Turns: a.opts.config.Limits.WorkerTurns, Grace: a.opts.config.DrainTimeout / 2,
-			OnError: func(err error) {
-				a.opts.log.Warn("executor turn failed", "namespace", ns, "error", err)
-			},
+	if err := errors.Join(a.executeTurns(ctx), a.executeTools(ctx)); err != nil {
+		a.executors.end()
+		return err
+	}
+	return nil
+}
+
+// executeTurns starts an executor of turns for each namespace, if the configuration has models.
+func (a *app) executeTurns(ctx context.Context) error {
+	if !models(a.opts.config) {
+		return nil
+	}
+	stopped := func(ns string, err error) { a.opts.log.Error("executor stopped", "namespace", ns, "error", err) }
+	return a.serve(ctx, stopped, func(ns string) (runner, error) {
+		return executor.New(executor.Config{
+			Conn: a.executors.conn, ID: a.workerID(executor.WorkerID), Namespace: ns, Models: a.opts.models, Turns: a.opts.config.Limits.WorkerTurns,
+			Grace:   a.opts.config.DrainTimeout / 2,
+			OnError: func(err error) { a.opts.log.Warn("executor turn failed", "namespace", ns, "error", err) },
 		})
+	})
+}
+
+// runner works until its context ends.
+type runner interface {
+	Run(ctx context.Context) error
+}
+
+// serve creates and starts a runner, which executes turns or tools, for each namespace. When a runner
+// ends with an error, serve calls stopped.
+func (a *app) serve(ctx context.Context, stopped func(ns string, err error), create func(ns string) (runner, error)) error {
+	for _, ns := range a.opts.config.Served() {
+		r, err := create(ns)
 		if err != nil {
-			a.executors.end()
 			return err
 		}
 		a.executors.done.Go(func() {
-			if err := e.Run(ctx); err != nil {
-				a.opts.log.Error("executor stopped", "namespace", ns, "error", err)
+			if err := r.Run(ctx); err != nil {
+				stopped(ns, err)
 			}
 		})
 	}
 	return nil
 }
 
-// end stops the executors. They may finish their work within their grace period.
+// end stops the executors. Their running turns and steps may finish within the grace period.
 func (e *executors) end() {
 	if e == nil {
 		return
 	}
 	e.stop()
 	e.done.Wait()
+	var closing sync.WaitGroup
+	for _, s := range e.servers {
+		closing.Go(s.Close)
+	}
+	closing.Wait()
 	_ = e.conn.Close() // no call is running on it
 }

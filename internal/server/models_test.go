@@ -74,8 +74,8 @@ func TestModelsAreReadAgain(t *testing.T) {
 	if err := begin(); err != nil || shown() != "Bearer sk-second-key" {
 		t.Errorf("%v, key %q", err, shown())
 	}
-	if said := log.String(); strings.Contains(said, "-key\"") || strings.Contains(said, "third key") || !strings.Contains(said, "reload failed, previous settings kept") {
-		t.Errorf("the log says %s", said)
+	if logText := log.String(); strings.Contains(logText, "-key\"") || strings.Contains(logText, "third key") || !strings.Contains(logText, "reload failed, previous settings kept") {
+		t.Errorf("the log says %s", logText)
 	}
 }
 

@@ -34,12 +34,12 @@ func TestMoveIsCalledAgain(t *testing.T) {
 			from, to := MoveLocations(dir, url, Data{Database: Database{Schema: "at_" + step}})
 			diesAt(t, dir, url, step)
 			_, err := Check(ctx, to)
-			whole := step == "loaded" || step == "compared"
-			if e, ok := errors.AsType[*DatabaseError](err); whole != (err == nil) || !whole && (!ok || e.Reason != "SCHEMA_EMPTY") {
+			complete := step == "loaded" || step == "compared"
+			if e, ok := errors.AsType[*DatabaseError](err); complete != (err == nil) || !complete && (!ok || e.Reason != "SCHEMA_EMPTY") {
 				t.Errorf("what it left: %v", err)
 			}
 			done, err := Move(ctx, from, to, func(string) {})
-			if err != nil || done.Before != whole || done.Report.Runs != 7 {
+			if err != nil || done.Before != complete || done.Report.Runs != 7 {
 				t.Fatalf("called again: %+v, %v", done, err)
 			}
 			back, _ := MoveLocations(filepath.Join(t.TempDir(), "back"), "", Data{})
@@ -75,7 +75,7 @@ func diesAt(t *testing.T, from, to, step string) {
 	child := exec.Command(os.Args[0], "-test.run", "^TestMoveIsCalledAgain$")
 	child.Env = append(os.Environ(), "PAWL_MOVE_FROM="+from, "PAWL_MOVE_TO="+to, "PAWL_MOVE_DIES="+step)
 	var exit *exec.ExitError
-	if out, err := child.CombinedOutput(); !errors.As(err, &exit) || exit.ExitCode() != died {
+	if out, err := child.CombinedOutput(); !errors.As(err, &exit) || exit.ExitCode() != crashStatus {
 		t.Fatalf("%v: %s", err, out)
 	}
 }
@@ -83,13 +83,13 @@ func diesAt(t *testing.T, from, to, step string) {
 // dieMoving ends the process at a step.
 func dieMoving(from, to, at string) {
 	schema := "at_" + at
-	if dsn.Is(from) {
+	if dsn.IsURL(from) {
 		schema = "at_checked"
 	}
 	source, target := MoveLocations(from, to, Data{Database: Database{Schema: schema}})
 	_, err := moved(context.Background(), source, target, func(string) {}, func(step string) {
 		if step == at {
-			os.Exit(died)
+			os.Exit(crashStatus)
 		}
 	})
 	fmt.Println(err)

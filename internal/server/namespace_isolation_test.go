@@ -16,7 +16,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// tenant calls as a principal that is kept to one namespace.
+// tenant calls as a principal that is bound to one namespace.
 type tenant struct {
 	ctx   context.Context // has the principal's token
 	packs pawlv1.PackServiceClient
@@ -34,11 +34,11 @@ func (r *operationsRig) tenant(key string) *tenant {
 	}
 }
 
-// belongings are what one namespace has, as another could come to know it.
-type belongings struct{ run, task, digest, blob, cursor, token string }
+// tenantData is what one namespace has, as another one could come to know it.
+type tenantData struct{ run, task, digest, blob, cursor, token string }
 
-// settle makes one of everything in the principal's namespace, named by nobody.
-func (x *tenant) settle(t *testing.T, words string) belongings {
+// settle makes one of everything in the principal's namespace. Its requests name no namespace.
+func (x *tenant) settle(t *testing.T, words string) tenantData {
 	t.Helper()
 	pack, err := x.packs.RegisterPack(x.ctx, &pawlv1.RegisterPackRequest{Content: []byte(strings.NewReplacer("Lead.", words, `"id": "team"`, `"id": "own"`).Replace(teamPack))})
 	if err != nil {
@@ -48,7 +48,7 @@ func (x *tenant) settle(t *testing.T, words string) belongings {
 	if err != nil || run.GetDuplicate() {
 		t.Fatalf("StartRun %v, %v", run, err)
 	}
-	own := belongings{
+	own := tenantData{
 		run: run.GetRun().GetRunId(), token: run.GetTurn().GetToken(), digest: pack.GetPack().GetDigest(), cursor: run.GetRecord().GetCursor(),
 	}
 	task, err := x.agent.SendMessage(x.ctx, &a2apb.SendMessageRequest{
@@ -99,11 +99,11 @@ func (x *tenant) read(run, cursor, consumer string) (n int, err error) {
 	return n, err
 }
 
-// ownHelper is an agent of a namespace that nobody names.
+// ownHelper names an agent without a namespace, so that of the caller applies.
 const ownHelper = "own/helper"
 
-// asksAgents are asks about a task.
-func (x *tenant) asksAgents(b belongings, note func(string, error)) {
+// asksAgents makes all calls about a task.
+func (x *tenant) asksAgents(b tenantData, note func(string, error)) {
 	_, err := x.agent.GetTask(x.ctx, &a2apb.GetTaskRequest{Tenant: ownHelper, Id: b.task})
 	note("GetTask", err)
 	_, err = x.agent.CancelTask(x.ctx, &a2apb.CancelTaskRequest{Tenant: ownHelper, Id: b.task})
@@ -123,8 +123,8 @@ func (x *tenant) asksAgents(b belongings, note func(string, error)) {
 	note("SubscribeToTask", err)
 }
 
-// asks are calls about what is named; each tells what came of it.
-func (x *tenant) asks(b belongings) map[string]error {
+// callAll makes all calls about the data, and returns the error of each.
+func (x *tenant) callAll(b tenantData) map[string]error {
 	out := map[string]error{}
 	note := func(name string, err error) { out[name] = err }
 	_, err := x.runs.GetRun(x.ctx, &pawlv1.GetRunRequest{RunId: b.run})
@@ -165,15 +165,15 @@ func (x *tenant) asks(b belongings) map[string]error {
 	return out
 }
 
-// nothing names what there never was.
-var nothing = belongings{
+// noData names things that never existed.
+var noData = tenantData{
 	run: "01ARZ3NDEKTSV4RRFFQ69G5FAV", task: "01ARZ3NDEKTSV4RRFFQ69G5FAV", token: "AAAAAAAAAAAAAAAAAAAAAA",
 	digest: "sha256:" + strings.Repeat("ab", sha256.Size), blob: "sha256:" + strings.Repeat("ab", sha256.Size),
 }
 
-// TestNamespacesAreApart: two principals with every right, each kept to a namespace,
-// make the same things under the same names. Neither finds, moves or counts what the other
-// has, and what it is told is what it is told of things that never were.
+// TestNamespacesAreApart: two principals with every right, each bound to a namespace, make the same
+// things under the same names. Neither can find, move or count what the other has. The answer about
+// a thing of the other is the same as about a thing that never existed.
 func TestNamespacesAreApart(t *testing.T) {
 	t.Parallel()
 	r := newOperationsRig(t)
@@ -182,10 +182,10 @@ func TestNamespacesAreApart(t *testing.T) {
 	if own.digest == other.digest || own.run == other.run {
 		t.Fatalf("the namespaces share %v and %v", own, other)
 	}
-	unknown := red.asks(nothing)
-	for name, err := range red.asks(other) {
+	unknown := red.callAll(noData)
+	for name, err := range red.callAll(other) {
 		got, want := status.Convert(err), status.Convert(unknown[name])
-		names := strings.NewReplacer(other.run, nothing.run, other.task, nothing.task, other.digest, nothing.digest, other.blob, nothing.blob)
+		names := strings.NewReplacer(other.run, noData.run, other.task, noData.task, other.digest, noData.digest, other.blob, noData.blob)
 		if err == nil || got.Code() != want.Code() || names.Replace(got.Message()) != want.Message() || len(got.Details()) != len(want.Details()) {
 			t.Errorf("%s of another's: %v; of what never was: %v", name, got, want)
 		}
@@ -193,8 +193,8 @@ func TestNamespacesAreApart(t *testing.T) {
 	for _, x := range []*tenant{red, free} {
 		x.hasItsOwn(t)
 	}
-	// A position of another's is a position in one's own, and shows nothing of the other; where several
-	// sidecars share the store it is of another partition, and refused.
+	// A cursor of another namespace is a cursor in the caller's own namespace, and shows nothing of the
+	// other. If several sidecars share the store, the cursor is of another partition and is refused.
 	if n, err := red.read("", other.cursor, ""); err != nil && !strings.Contains(err.Error(), "CURSOR_FOREIGN") || n > 1 {
 		t.Errorf("behind another's position: %d records, %v", n, err)
 	}
@@ -203,7 +203,7 @@ func TestNamespacesAreApart(t *testing.T) {
 	}
 }
 
-// hasItsOwn: there is one of everything.
+// hasItsOwn checks that there is one of everything.
 func (x *tenant) hasItsOwn(t *testing.T) {
 	t.Helper()
 	runs, err := x.runs.ListRuns(x.ctx, &pawlv1.ListRunsRequest{})

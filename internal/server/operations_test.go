@@ -34,12 +34,12 @@ import (
 	"github.com/pawl-dev/pawl/test/testkit"
 )
 
-// The one table of operations against the real process: every method that its own
-// reflection lists, every path of its gateway, every binding of A2A, the page and the
-// metrics, each without credentials, with each scope by itself in a namespace of its
-// own, in one that is another's, and in one that is nobody's.
+// The one table of operations against the real process: every method that its own reflection lists,
+// every path of its gateway, every binding of A2A, the page and the metrics. Each is called without
+// credentials, and with each scope by itself in the principal's own namespace, in another
+// principal's, and in one that does not exist.
 
-// kept has a principal for each scope and each set of namespaces.
+// kept has the sets of namespaces. The process has a principal for each scope and each set.
 var kept = map[string]string{"free": "", "red": "@red", "home": "@default"}
 
 func keyOf(scope, where string) string { return "key-of-" + scope + "-in-" + where + "-0123456789" }
@@ -47,16 +47,16 @@ func keyOf(scope, where string) string { return "key-of-" + scope + "-in-" + whe
 // probe is one way to ask for an operation.
 type probe struct {
 	op policy.Operation
-	// way says over which transport.
-	way string
-	// ask asks it of a namespace, "" = it names none, with a bearer token, "" = none,
-	// and returns the reason of the error; "" = there is none, or none with a reason.
+	// transport is the transport of the request.
+	transport string
+	// ask makes the request for a namespace ("": the request names none) with a bearer token ("":
+	// without one). It returns the reason of the error, or "" if there is no error or no reason.
 	ask func(token, namespace string) string
-	// names: the request can name a namespace.
+	// names says that the request can name a namespace.
 	names bool
 }
 
-// refusals are the reasons by which the door refuses.
+// refusals are the reasons with which authentication and authorization refuse.
 var refusals = []string{
 	"TOKEN_MISSING", "TOKEN_UNKNOWN", "SCOPE_MISSING", "NAMESPACE_NOT_FOUND", "NAMESPACE_BOUND",
 }
@@ -77,11 +77,11 @@ func TestEveryOperationOverEveryTransport(t *testing.T) {
 			t.Errorf("%s was never asked for", op.Name)
 		}
 	}
-	testkit.Tried(t, r.calls, "calls")
+	testkit.ReportTried(t, r.calls, "calls")
 	t.Logf("%d ways to %d operations", len(probes), len(seen))
 }
 
-// hold asks for an operation in every way in which somebody may.
+// hold asks for an operation without a token, with an unknown token, and with the token of each scope.
 func (r *operationsRig) hold(p probe) {
 	r.t.Helper()
 	if p.op.Public {
@@ -101,20 +101,21 @@ func (r *operationsRig) hold(p probe) {
 			r.want(p, keyOf(scope.String(), where), "red", want)
 		}
 		if want == "" {
-			r.elsewhere(p, scope.String())
+			r.checkOtherNamespace(p, scope.String())
 		}
 	}
 }
 
-// elsewhere asks with the right scope for what is not in the principal's namespaces.
-func (r *operationsRig) elsewhere(p probe, scope string) {
+// checkOtherNamespace asks with the right scope for namespaces that the principal does not have.
+func (r *operationsRig) checkOtherNamespace(p probe, scope string) {
 	r.t.Helper()
 	switch p.op.Space {
 	case policy.SpaceNamed:
 		if !p.names {
-			r.t.Errorf("%s over %s is of a namespace, and its request cannot name one", p.op.Name, p.way)
+			r.t.Errorf("%s over %s is of a namespace, and its request cannot name one", p.op.Name, p.transport)
 		}
-		// One that is another's, one that is nobody's and the default one are the same.
+		// The answer is the same for another principal's namespace, for one that does not
+		// exist, and for the default one.
 		for _, other := range []string{"blue", "nowhere", "default"} {
 			r.want(p, keyOf(scope, "red"), other, "NAMESPACE_NOT_FOUND")
 		}
@@ -125,7 +126,7 @@ func (r *operationsRig) elsewhere(p probe, scope string) {
 	}
 }
 
-// want asks once; "" = the door does not refuse.
+// want asks once. "" means that authentication and authorization let the request pass.
 func (r *operationsRig) want(p probe, token, namespace, want string) {
 	r.t.Helper()
 	r.calls++
@@ -134,13 +135,13 @@ func (r *operationsRig) want(p probe, token, namespace, want string) {
 		return
 	}
 	if got != want {
-		r.t.Errorf("%s over %s, token %q, namespace %q: %q, want %q", p.op.Name, p.way, token, namespace, got, want)
+		r.t.Errorf("%s over %s, token %q, namespace %q: %q, want %q", p.op.Name, p.transport, token, namespace, got, want)
 	}
 }
 
 type operationsRig struct {
 	t     *testing.T
-	s     *serving
+	s     *runningSidecar
 	conn  *grpc.ClientConn
 	table map[string]policy.Operation
 	calls int
@@ -177,7 +178,7 @@ func newOperationsRig(t *testing.T, change ...func(*config.Config)) *operationsR
 }
 
 // operating is a sidecar that ends with the test.
-func operating(t *testing.T, c config.Config) *serving {
+func operating(t *testing.T, c config.Config) *runningSidecar {
 	t.Helper()
 	s := serve(t, c)
 	t.Cleanup(func() {
@@ -189,7 +190,7 @@ func operating(t *testing.T, c config.Config) *serving {
 	return s
 }
 
-// row is that of an operation, which a new one does not have.
+// row returns the row of an operation. A new operation has none.
 func (r *operationsRig) row(name string) policy.Operation {
 	r.t.Helper()
 	op, ok := r.table[name]
@@ -199,7 +200,7 @@ func (r *operationsRig) row(name string) policy.Operation {
 	return op
 }
 
-// services are what the process says that it serves.
+// services returns the services that the process lists.
 func (r *operationsRig) services() []protoreflect.ServiceDescriptor {
 	r.t.Helper()
 	ctx := metadata.AppendToOutgoingContext(r.t.Context(), "authorization", "Bearer "+keyOf("work", "free"))
@@ -237,7 +238,7 @@ func (r *operationsRig) overGRPC() []probe {
 			if strings.HasPrefix(path, "/pawl.") && op.Space == policy.SpaceNamed && !names {
 				r.t.Errorf("the request of %s has no field namespace", path)
 			}
-			all = append(all, probe{op: op, way: "gRPC", names: names, ask: func(token, namespace string) string {
+			all = append(all, probe{op: op, transport: "gRPC", names: names, ask: func(token, namespace string) string {
 				return reasonOfError(r.call(m, path, token, requestOf(m.Input(), namespace)))
 			}})
 		}
@@ -245,7 +246,7 @@ func (r *operationsRig) overGRPC() []probe {
 	return all
 }
 
-// tenantIn is an agent of a namespace, "" = of its caller's own.
+// tenantIn names an agent of a namespace, "" = of the caller's own.
 func tenantIn(namespace string) string {
 	if namespace == "" {
 		return "team/lead"
@@ -280,7 +281,7 @@ func (r *operationsRig) call(m protoreflect.MethodDescriptor, path, token string
 	if err != nil {
 		return err
 	}
-	// EOF: the stream is over already, RecvMsg says why.
+	// After EOF the stream is over, and RecvMsg returns the reason.
 	if err := stream.SendMsg(request); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
@@ -295,7 +296,7 @@ func (r *operationsRig) call(m protoreflect.MethodDescriptor, path, token string
 		if err != nil {
 			return err
 		}
-		// Work greets before it reads; all others have said what there is.
+		// Work sends a message before it reads. All other methods have answered here.
 		if m.Name() != "Work" {
 			return nil
 		}
@@ -332,16 +333,16 @@ func (r *operationsRig) overGateway() []probe {
 			if _, ok := r.table[name]; !ok {
 				name = strings.TrimRight(name, "0123456789") // an additional path of the same method
 			}
-			where := "http://" + r.s.ready.HTTP + pathParameter.ReplaceAllString(path, "7")
+			url := "http://" + r.s.ready.HTTP + pathParameter.ReplaceAllString(path, "7")
 			row := r.row(name)
-			all = append(all, probe{op: row, way: strings.ToUpper(verb) + " " + path, names: row.Space == policy.SpaceNamed, ask: func(token, namespace string) string {
+			all = append(all, probe{op: row, transport: strings.ToUpper(verb) + " " + path, names: row.Space == policy.SpaceNamed, ask: func(token, namespace string) string {
 				if row.Space == policy.SpaceAll {
-					return r.http(verb, where, "", token)
+					return r.http(verb, url, "", token)
 				}
 				if verb == "get" || verb == "delete" {
-					return r.http(verb, where+"?namespace="+namespace, "", token)
+					return r.http(verb, url+"?namespace="+namespace, "", token)
 				}
-				return r.http(verb, where, fmt.Sprintf(`{"namespace":%q}`, namespace), token)
+				return r.http(verb, url, fmt.Sprintf(`{"namespace":%q}`, namespace), token)
 			}})
 		}
 	}
@@ -392,7 +393,7 @@ var agentPaths = map[string]string{
 	"GetExtendedAgentCard": "GET /extendedAgentCard",
 }
 
-// overA2A are the bindings of A2A besides gRPC, which is one of the services.
+// overA2A has the bindings of A2A besides gRPC, which is one of the services.
 func (r *operationsRig) overA2A() []probe {
 	found, err := protoregistry.GlobalFiles.FindDescriptorByName("lf.a2a.v1.A2AService")
 	if err != nil {
@@ -410,20 +411,20 @@ func (r *operationsRig) overA2A() []probe {
 			r.t.Errorf("no path is known for %s over HTTP+JSON", name)
 		}
 		all = append(all,
-			probe{op: op, way: "JSON-RPC", names: true, ask: func(token, namespace string) string {
+			probe{op: op, transport: "JSON-RPC", names: true, ask: func(token, namespace string) string {
 				return r.http("post", agents+tenantIn(namespace), fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{}}`, name), token)
 			}},
-			probe{op: op, way: "JSON-RPC with a tenant", names: true, ask: func(token, namespace string) string {
+			probe{op: op, transport: "JSON-RPC with a tenant", names: true, ask: func(token, namespace string) string {
 				return r.http("post", root, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{"tenant":%q}}`, name, tenantIn(namespace)), token)
 			}},
-			probe{op: op, way: "HTTP+JSON " + path, names: true, ask: func(token, namespace string) string {
+			probe{op: op, transport: "HTTP+JSON " + path, names: true, ask: func(token, namespace string) string {
 				return r.http(verb, agents+tenantIn(namespace)+path, map[bool]string{true: "{}"}[verb == "POST"], token)
 			}})
 	}
 	return all
 }
 
-// overWeb are the paths that are no method: the page, probes, cards, the metrics.
+// overWeb has the paths that are no method: the page, probes, cards and the metrics.
 func (r *operationsRig) overWeb() []probe {
 	var all []probe
 	for _, op := range policy.Operations {
@@ -435,8 +436,8 @@ func (r *operationsRig) overWeb() []probe {
 		if path == "/metrics" {
 			where = "http://" + r.s.ready.Metrics + path
 		}
-		all = append(all, probe{op: op, way: "HTTP", names: strings.Contains(path, "NAMESPACE"), ask: func(token, namespace string) string {
-			// A path that is of no caller's own namespace names one.
+		all = append(all, probe{op: op, transport: "HTTP", names: strings.Contains(path, "NAMESPACE"), ask: func(token, namespace string) string {
+			// A path that does not use the caller's own namespace names one.
 			return r.http(verb, strings.ReplaceAll(where, "NAMESPACE", cmp.Or(namespace, "red")), "", token)
 		}})
 	}

@@ -15,16 +15,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/config"
 )
 
-// operated is one kind of file of an operator's that is read again while the sidecar runs.
+// operated is a kind of file of the operator that the sidecar reads again while it runs.
 type operated struct {
-	// set names the file in the settings, read reads it as a start and a reload do.
+	// set names the file in the settings. read reads it, as a start and a reload do.
 	set  func(c *config.Config, path string)
 	read func(c config.Config) error
-	// list are the names of what is in force.
+	// list returns the names of the entries in force.
 	list func(ctx context.Context, client pawlv1.ControlServiceClient) ([]string, error)
-	// good is a file with the entry name.
-	good func(name string) string
-	// bad files, and what is told of each beside the file's name.
+	// validFile returns a file with the entry name.
+	validFile func(name string) string
+	// bad has faulty files, and what the error says of each besides the name of the file.
 	bad map[string][]string
 }
 
@@ -39,7 +39,7 @@ var operatedFiles = map[string]operated{
 			}
 			return names, err
 		},
-		good: func(name string) string { return "limits:\n- {id: " + name + ", key: model, per_minute: 60}\n" },
+		validFile: func(name string) string { return "limits:\n- {id: " + name + ", key: model, per_minute: 60}\n" },
 		bad: map[string][]string{
 			"limits:\n- {id: a, key: model, per_minute: 0}":                  {":2:23: ", "limits[0].per_minute", "want a whole number from 1 to 1000000000"},
 			"limits:\n- {id: a, key: model, per_minut: 1}":                   {":2:23: ", "limits[0].per_minut", "allowed: concurrent, id, key, per_minute, provider, tokens_per_minute, weights"},
@@ -63,7 +63,7 @@ var operatedFiles = map[string]operated{
 			}
 			return names, err
 		},
-		good: func(name string) string {
+		validFile: func(name string) string {
 			return "accounts:\n- {label: tenant, value: " + name + ", window: ever, max_tokens: 5}\n"
 		},
 		bad: map[string][]string{
@@ -90,7 +90,7 @@ var operatedFiles = map[string]operated{
 			}
 			return names, err
 		},
-		good: func(name string) string { return name + ": {cron: \"@yearly\", pack: p}\n" },
+		validFile: func(name string) string { return name + ": {cron: \"@yearly\", pack: p}\n" },
 		bad: map[string][]string{
 			"b: {cron: \"@daily\", pack: p}\na: {cron: \"0 0 30 2 *\", pack: p}": {":2:5: ", "a.cron", "never fires"},
 			"a: {cron: \"@daily\", pack: p, catch_up: some}":                     {":1:30: ", "a.catch_up", "none, last, all"},
@@ -108,8 +108,8 @@ var operatedFiles = map[string]operated{
 	},
 }
 
-// TestBadOperatedFiles: of a faulty file nothing is taken, and each fault is told with the file, the
-// place, the entry, the field and what is allowed.
+// TestBadOperatedFiles: nothing of a faulty file is used. The error names each fault with the file,
+// the place, the entry, the field and what is allowed.
 func TestBadOperatedFiles(t *testing.T) {
 	t.Parallel()
 	for name, kind := range operatedFiles {
@@ -139,13 +139,13 @@ func TestBadOperatedFiles(t *testing.T) {
 	}
 }
 
-// TestOperatedFilesAreReadAgain: at SIGHUP a sound file takes effect; a faulty one, one that says
-// nothing and one that was taken away are refused as a whole, and what was in force stays.
+// TestOperatedFilesAreReadAgain: at SIGHUP a sound file takes effect. A faulty file, an empty file
+// and a missing file are refused as a whole, and the entries in force stay.
 func TestOperatedFilesAreReadAgain(t *testing.T) {
 	t.Parallel()
 	c, paths := settings(t), map[string]string{}
 	for name, kind := range operatedFiles {
-		paths[name] = writeFile(t, name+".yaml", kind.good("first"))
+		paths[name] = writeFile(t, name+".yaml", kind.validFile("first"))
 		kind.set(&c, paths[name])
 	}
 	s, log := serveLogged(t, c)
@@ -177,13 +177,13 @@ func TestOperatedFilesAreReadAgain(t *testing.T) {
 	}
 	for name, kind := range operatedFiles {
 		inForce(name, "first")
-		put(name, kind.good("second"))
-		hangUp("configuration reloaded")
+		put(name, kind.validFile("second"))
+		hangUp("files reloaded")
 		inForce(name, "second")
-		// Another file is sound and new: it is not taken either.
+		// Another file is sound and new. It does not take effect either.
 		for other := range operatedFiles {
 			if other != name {
-				put(other, operatedFiles[other].good("beside"))
+				put(other, operatedFiles[other].validFile("beside"))
 			}
 		}
 		for text, wants := range map[string]string{slices.Sorted(maps.Keys(kind.bad))[0]: paths[name] + ":", "\n": paths[name] + ": is empty"} {
@@ -205,9 +205,9 @@ func TestOperatedFilesAreReadAgain(t *testing.T) {
 		}
 		inForce(name, "second")
 		for other := range operatedFiles {
-			put(other, operatedFiles[other].good("first"))
+			put(other, operatedFiles[other].validFile("first"))
 		}
-		hangUp("configuration reloaded")
+		hangUp("files reloaded")
 		inForce(name, "first")
 	}
 }

@@ -36,7 +36,7 @@ func TestReceiversOutliveNoRight(t *testing.T) {
 	c.TokensFile = tokens(t, "ann", "runs:write,runs:read", "root", "admin")
 	s := serveToEnd(t, c)
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "a2a-version", "1.0")
-	owner := as(t, s, "ann")
+	owner := dialAs(t, s, "ann")
 	if _, err := pawlv1.NewDeliveryServiceClient(owner).PutWebhook(ctx, &pawlv1.PutWebhookRequest{WebhookId: "hook", Url: receiver.URL + "/hook", Secret: hookSecret()}); err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestReceiversOutliveNoRight(t *testing.T) {
 		_, err = pawlv1.NewRunServiceClient(owner).GetCaller(ctx, &pawlv1.GetCallerRequest{})
 	}
 	hooks, pushes := hooked.Load(), pushed.Load()
-	operator := as(t, s, "root")
+	operator := dialAs(t, s, "root")
 	deliveries := pawlv1.NewDeliveryServiceClient(operator)
 	if _, err := pawlv1.NewRunServiceClient(operator).CancelRun(ctx, &pawlv1.CancelRunRequest{RunId: sent.GetTask().GetId()}); err != nil {
 		t.Fatal(err)

@@ -35,8 +35,8 @@ func (e *PackError) Error() string {
 // Unwrap returns Err.
 func (e *PackError) Unwrap() error { return e.Err }
 
-// registerPacks registers files in order and returns their names. It counts and logs their
-// warnings.
+// registerPacks registers pack files in order and returns the names of the packs. It counts and logs
+// the warnings about them.
 func (t *partition) registerPacks(ctx context.Context, paths []string) ([]string, error) {
 	names := make([]string, 0, len(paths))
 	for _, path := range paths {

@@ -7,6 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/delivery"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/budget"
+	"github.com/pawl-dev/pawl/internal/runtime/dispatch"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/quota"
 	"github.com/pawl-dev/pawl/internal/services"
@@ -14,13 +15,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/telemetry"
 )
 
-// partition is an open store or an open partition of a store, with all parts that work on it.
+// partition is an open store, or one open partition of a store, with the runtime and all other parts
+// that work on it.
 type partition struct {
 	opts    options
 	files   *files
 	store   *store.Store
 	runtime *services.Runtime
-	// sends connects runs to agents. It is nil while A2A is off. Delegations then wait.
+	// sends finds the agents of delegations. It is nil while A2A is off. Delegations then stay in the
+	// store.
 	sends   *delegations
 	box     *delivery.Outbox
 	records *recordFeed
@@ -29,14 +32,15 @@ type partition struct {
 	prices *budget.Prices
 	// accounts are the operator's accounts.
 	accounts *budget.Ledger
-	// ended receives the errors of the background loops. loops is the number of running loops. halt
+	// ended receives the results of the background loops. loops is the number of running loops. cancel
 	// ends them.
-	ended chan error
-	loops int
-	halt  context.CancelFunc
+	ended  chan error
+	loops  int
+	cancel context.CancelFunc
 }
 
-// openPartition opens the store and builds all parts that use it. It starts no goroutine yet.
+// openPartition opens the store and builds all parts that use it. The background loops of the partition
+// begin with start.
 func openPartition(opts options, files *files, storage store.Options, watching *observers) (*partition, error) {
 	storage.Hooks = watching.hooks()
 	s, err := store.Open(storage)
@@ -46,14 +50,15 @@ func openPartition(opts options, files *files, storage store.Options, watching *
 	if err != nil {
 		return nil, err
 	}
-	t := &partition{opts: opts, files: files, store: s, records: &recordFeed{}, watch: &observation{halt: func() {}}, ended: make(chan error, 5)}
+	t := &partition{opts: opts, files: files, store: s, records: &recordFeed{}, watch: &observation{cancel: func() {}}, ended: make(chan error, 5)}
 	if err := t.build(watching); err != nil {
 		return nil, errors.Join(err, t.close())
 	}
 	return t, nil
 }
 
-// build builds the runtime and the parts around it. If there is an error, the store stays open.
+// build builds the runtime of the partition and the parts that use it. If it returns an error, the
+// caller must close the store.
 func (t *partition) build(watching *observers) error {
 	namespaces, err := numbered(t.opts, t.store)
 	if err != nil {
@@ -63,9 +68,10 @@ func (t *partition) build(watching *observers) error {
 	if err != nil {
 		return err
 	}
-	if t.watch, err = watching.over(t.opts, t.store, &conf.Config); err != nil {
+	if t.watch, err = watching.wrapStore(t.opts, t.store, &conf.Config); err != nil {
 		return err
 	}
+	conf.Work.OnFailure = func(f dispatch.Failure) { t.watch.workerFailed(conf.Namespaces.Name(f.Namespace), &f) }
 	if t.runtime, err = services.New(conf); err != nil {
 		return err
 	}
@@ -73,10 +79,6 @@ func (t *partition) build(watching *observers) error {
 		return t.runtime.Graph(ctx, t.runtime.NamespaceName(s.Namespace), s)
 	}
 	t.runtime.Admission.Replace(t.files.limits)
-	t.runtime.Attach(runtime.Hooks{OnCommit: []runtime.Observer{runtime.ObserverFunc(func(c *runtime.Commit) {
-		t.box.Observe(c.Batch)
-		t.watch.observe(c.Batch)
-	})}})
 	if t.opts.config.A2A {
 		if t.sends, err = newDelegations(t.opts, t.files.remotes, t.runtime); err != nil {
 			return errors.Join(err, t.runtime.Close())
@@ -85,17 +87,18 @@ func (t *partition) build(watching *observers) error {
 	if t.box, err = newOutbox(t.opts, t.runtime, t.sends, t.records, watching.metrics); err != nil {
 		return errors.Join(err, t.runtime.Close())
 	}
+	t.runtime.Attach(runtime.Hooks{OnCommit: append([]runtime.Observer{t.box}, t.watch.commits()...)})
 	return nil
 }
 
-// configure returns the configuration of the runtime. It contains the data of the operator's files.
+// configure returns the configuration of the runtime with the contents of the operator's files.
 func (t *partition) configure(namespaces map[string]uint32, watching *observers) (services.Config, error) {
 	conf := runtimeConfig(t.opts, t.store)
-	conf.Models, conf.Local = t.opts.models.Names, t.local
+	conf.Models, conf.Providers, conf.Local = t.opts.models.Names, t.opts.models.Providers(), t.local
 	conf.Namespaces, conf.Quotas = namespaces, quota.New(namespaces)
 	conf.Quotas.Replace(t.files.quotas)
 	t.scheduling(&conf, watching.metrics)
-	err := t.reckon(&conf)
+	err := t.loadAccounts(&conf)
 	if err != nil {
 		return conf, err
 	}
@@ -106,10 +109,11 @@ func (t *partition) configure(namespaces map[string]uint32, watching *observers)
 	return conf, nil
 }
 
-// start starts timers, deliveries and the other background work.
+// start starts the background work of the partition: timers, deliveries, the removal of unused blobs,
+// retention and schedules.
 func (t *partition) start() {
 	var ctx context.Context
-	ctx, t.halt = context.WithCancel(context.Background())
+	ctx, t.cancel = context.WithCancel(context.Background())
 	t.watch.start(t.runtime, t.store)
 	for _, run := range []func(context.Context) error{t.runtime.Run, t.send, t.runtime.Blobs.Run, t.runtime.Retain.Run, t.runtime.Schedules.Run} {
 		t.loops++
@@ -117,7 +121,8 @@ func (t *partition) start() {
 	}
 }
 
-// drain answers the accepted calls and then ends the loops. ctx limits only the first step.
+// drain answers the accepted calls and then ends the background loops. ctx limits only the wait for the
+// calls.
 func (t *partition) drain(ctx context.Context) error {
 	errs := []error{t.stopRuntime(ctx)}
 	for ; t.loops > 0; t.loops-- {
@@ -127,8 +132,8 @@ func (t *partition) drain(ctx context.Context) error {
 }
 
 func (t *partition) stopRuntime(ctx context.Context) error {
-	if t.halt != nil {
-		defer t.halt()
+	if t.cancel != nil {
+		defer t.cancel()
 	}
 	if err := t.runtime.Drain(ctx); err != nil {
 		return wrap("engine", err)

@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/pg/preflight"
 )
 
-// PartError is an error of a partition other than the first.
+// PartError is an error of one partition of a store, which is not the first.
 type PartError struct {
 	Part int32
 	Err  error
@@ -28,8 +28,8 @@ func (e *PartError) Error() string { return fmt.Sprintf("partition %d: %v", e.Pa
 // Unwrap returns Err.
 func (e *PartError) Unwrap() error { return e.Err }
 
-// PartOf returns the partition that an error names. For the first partition and for other errors it
-// returns 0.
+// PartOf returns the number of the partition that err names. It returns 0 for the first partition and
+// for other errors.
 func PartOf(err error) int32 {
 	if of, ok := errors.AsType[*PartError](err); ok {
 		return of.Part
@@ -37,8 +37,8 @@ func PartOf(err error) int32 {
 	return 0
 }
 
-// InPart adds the number of the partition to an error. It does not do this for the first partition,
-// because most stores have only this partition.
+// InPart adds the number of the partition to an error, except for the first partition, because most
+// stores have only this one.
 func InPart(part int32, err error) error {
 	if err == nil || part == 0 {
 		return err
@@ -46,33 +46,34 @@ func InPart(part int32, err error) error {
 	return &PartError{Part: part, Err: err}
 }
 
-// PartsError means that several partitions cannot be stored at a location that can contain only one.
+// PartsError means that a store with several partitions cannot be copied to a location that can contain
+// only one.
 type PartsError struct {
-	// What names the location that has the partitions Parts. Parts are sorted by number.
-	What  string
-	Parts []int32
+	// Location names the location that has several partitions. Parts are their numbers, sorted.
+	Location string
+	Parts    []int32
 	// Advice says what to do instead.
 	Advice string
 }
 
 // Error returns a text that names the partitions.
 func (e *PartsError) Error() string {
-	return fmt.Sprintf("%s has the partitions %s, whose numbers and cursors are not those of one store: %s", e.What, listed(e.Parts), e.Advice)
+	return fmt.Sprintf("%s has the partitions %s, whose numbers and cursors are not those of one store: %s", e.Location, listed(e.Parts), e.Advice)
 }
 
-// parts returns the existing partitions of a store, sorted by number. A directory has exactly one
-// partition. Errors: [ErrUnusable].
+// parts returns the location of each existing partition of a store, sorted by number. A store in a
+// directory has exactly one partition. Errors: [ErrUnusable].
 func (d Data) parts(ctx context.Context) ([]Data, error) {
 	if d.Dir != "" {
 		return []Data{d}, nil
 	}
-	numbers, err := d.Database.parts(ctx, preflight.Wanted{})
+	numbers, err := d.Database.parts(ctx, preflight.Requirements{})
 	if err != nil {
 		return nil, err
 	}
 	if len(numbers) == 0 || d.Database.Only {
-		// If the partition is empty, opening the partition returns the error.
-		return []Data{d}, d.Database.among(numbers)
+		// If the store does not exist, an error is returned later, when its partition is opened.
+		return []Data{d}, d.Database.checkPartition(numbers)
 	}
 	parts := make([]Data, len(numbers))
 	for i, number := range numbers {
@@ -81,8 +82,9 @@ func (d Data) parts(ctx context.Context) ([]Data, error) {
 	return parts, nil
 }
 
-// among returns an error if the partition of the location does not exist.
-func (d Database) among(parts []int32) error {
+// checkPartition returns an error if the location names a partition that is not one of parts. If parts is empty,
+// it returns nil.
+func (d Database) checkPartition(parts []int32) error {
 	if len(parts) == 0 || slices.Contains(parts, d.Part) {
 		return nil
 	}
@@ -98,9 +100,9 @@ func listed(parts []int32) string {
 	return strings.Join(names, ", ")
 }
 
-// each calls do for each partition, one after the other. It stops at the first error. The error names
-// the partition.
-func (d Data) each(ctx context.Context, do func(part Data) error) error {
+// eachPartition calls do for each partition of the store, one after the other. It stops at the first error,
+// which names the partition.
+func (d Data) eachPartition(ctx context.Context, do func(part Data) error) error {
 	parts, err := d.parts(ctx)
 	for i := 0; err == nil && i < len(parts); i++ {
 		err = InPart(parts[i].Database.Part, do(parts[i]))
@@ -109,10 +111,10 @@ func (d Data) each(ctx context.Context, do func(part Data) error) error {
 }
 
 // parts returns the partitions that have rows, sorted by number. Errors: [ErrUnusable].
-func (d Database) parts(ctx context.Context, want preflight.Wanted) (parts []int32, err error) {
+func (d Database) parts(ctx context.Context, want preflight.Requirements) (parts []int32, err error) {
 	url, err := d.reachable()
 	if err == nil {
-		err = d.judged(ctx, url, want, slog.New(slog.DiscardHandler))
+		err = d.checkDurability(ctx, url, want, slog.New(slog.DiscardHandler))
 	}
 	if err == nil {
 		parts, err = d.storedPartitions(ctx, url)
@@ -135,14 +137,14 @@ func (d Database) storedPartitions(ctx context.Context, url dsn.URL) (parts []in
 	return parts, nil
 }
 
-// undivided returns an error if the store of a database has partitions other than the first.
-func (d Database) undivided(ctx context.Context, want preflight.Wanted, advice string) error {
+// checkUndivided returns an error if the store in the database has partitions other than the first.
+func (d Database) checkUndivided(ctx context.Context, want preflight.Requirements, advice string) error {
 	parts, err := d.parts(ctx, want)
 	if err != nil {
 		return err
 	}
 	if slices.ContainsFunc(parts, func(part int32) bool { return part != 0 }) {
-		err = fmt.Errorf("%w: %w", ErrUnusable, &PartsError{What: d.String(), Parts: parts, Advice: advice})
+		err = fmt.Errorf("%w: %w", ErrUnusable, &PartsError{Location: d.String(), Parts: parts, Advice: advice})
 	}
 	return err
 }
@@ -158,9 +160,9 @@ func namespacesOf(e engine.Engine) (map[string]uint32, error) {
 	return numbers, err
 }
 
-// eachRow calls do for each row with a prefix. The store must have no writer.
+// eachRow calls do for each row whose key has a prefix. No other process may write to the store.
 func eachRow(e engine.Engine, prefix []byte, do func(key, value []byte) error) error {
-	view := kv.On(e.View(e.Last()))
+	view := kv.On(e.View(e.LastKey()))
 	defer view.Close()
 	it := view.Scan(kv.Range{Prefix: prefix})
 	defer it.Close()
@@ -176,7 +178,7 @@ func eachRow(e engine.Engine, prefix []byte, do func(key, value []byte) error) e
 	return view.Err()
 }
 
-// added returns the sums of the counts of two partitions.
+// added returns the sums of the counts of a and b, which are reports of two partitions.
 func added(a, b CheckReport) CheckReport {
 	return CheckReport{
 		Runs: a.Runs + b.Runs, Entries: a.Entries + b.Entries, Records: a.Records + b.Records, Checkpoints: a.Checkpoints + b.Checkpoints,

@@ -22,20 +22,20 @@ import (
 	"github.com/pawl-dev/pawl/test/testkit/pgserver"
 )
 
-// parted is a stopped store with a partition for each tenant, and what its namespaces have.
-func parted(t *testing.T) (c config.Config, residents []resident) {
+// newSplitStore returns a stopped store with a partition for each tenant, and what its namespaces have.
+func newSplitStore(t *testing.T) (c config.Config, residents []resident) {
 	t.Helper()
 	c = sharedSettings(t)
 	c.Packs, c.Namespaces, c.A2A = []string{packFile}, tenants, false
-	residents = settled(t, c)
+	residents = newStandaloneStore(t, c)
 	if _, err := SplitPartitions(t.Context(), databaseOf(c), func(string) {}); err != nil {
 		t.Fatal(err)
 	}
 	return c, residents
 }
 
-// beside is another schema of the same database.
-func beside(t *testing.T, d Database) Database {
+// addSchema is another schema of the same database.
+func addSchema(t *testing.T, d Database) Database {
 	t.Helper()
 	d.Schema = pgserver.Schema(t.TempDir())
 	return d
@@ -57,11 +57,11 @@ func TestAdded(t *testing.T) {
 	}
 }
 
-// TestCommandsSeeAllPartitions: what is counted and proven is all that there is, and what is wrong says
-// in which partition.
+// TestCommandsSeeAllPartitions: commands count and verify all partitions. An error says in
+// which partition the fault is.
 func TestCommandsSeeAllPartitions(t *testing.T) {
 	t.Parallel()
-	c, residents := parted(t)
+	c, residents := newSplitStore(t)
 	data, ctx := Data{Database: databaseOf(c)}, t.Context()
 	proven, err := VerifyData(ctx, data, "")
 	byPart := map[int32]int{}
@@ -74,7 +74,7 @@ func TestCommandsSeeAllPartitions(t *testing.T) {
 	if proven, err = VerifyData(ctx, data, residents[3].open); err != nil || len(proven) != 1 || proven[0].Part != 3 || !proven[0].OK() {
 		t.Errorf("%v, %v", proven, err)
 	}
-	if _, err := VerifyData(ctx, data, nothing.run); !errors.Is(err, machine.ErrNoRun) {
+	if _, err := VerifyData(ctx, data, noData.run); !errors.Is(err, machine.ErrNoRun) {
 		t.Errorf("%v", err)
 	}
 	stats, err := StatsOf(ctx, data)
@@ -102,7 +102,8 @@ func TestCommandsSeeAllPartitions(t *testing.T) {
 	faulty(t, c, residents)
 }
 
-// faulty: what is wrong in a partition is told of it, and so is that another process has it.
+// faulty checks that the error about a fault names its partition, as does the error that another
+// process has the partition.
 func faulty(t *testing.T, c config.Config, residents []resident) {
 	t.Helper()
 	data, ctx := Data{Database: databaseOf(c)}, t.Context()
@@ -145,7 +146,7 @@ func faulty(t *testing.T, c config.Config, residents []resident) {
 	}
 }
 
-// erasableIn begins a run that can be erased in a namespace, which has a partition of its own.
+// erasableIn starts a run that can be erased in a namespace, which has a partition of its own.
 func erasableIn(t *testing.T, c config.Config, namespace string) {
 	t.Helper()
 	node := begin(t, c)
@@ -161,7 +162,7 @@ func erasableIn(t *testing.T, c config.Config, namespace string) {
 	end(t, node)
 }
 
-// backedUpIn are the backups in a directory, by its partitions.
+// backedUpIn returns the backups in a directory, by partition.
 func backedUpIn(t *testing.T, data Data, dir string) (follows map[int32]bool) {
 	t.Helper()
 	follows = map[int32]bool{}
@@ -182,11 +183,11 @@ func backedUpIn(t *testing.T, data Data, dir string) (follows map[int32]bool) {
 	return follows
 }
 
-// TestBackupsOfPartitions make partitions again, with all that was in each; into a directory they go
-// not, and what is of one partition alone is no option.
+// TestBackupsOfPartitions: a restore of backups makes all partitions again, with everything that was
+// in each. It does not restore into a directory, and refuses options that are for a single partition.
 func TestBackupsOfPartitions(t *testing.T) {
 	t.Parallel()
-	c, residents := parted(t)
+	c, residents := newSplitStore(t)
 	erasableIn(t, c, "green")
 	data, dir, ctx := Data{Database: databaseOf(c)}, t.TempDir(), t.Context()
 	before := mustCheck(t, data.Database)
@@ -196,7 +197,7 @@ func TestBackupsOfPartitions(t *testing.T) {
 	if follows := backedUpIn(t, data, dir); !maps.Equal(follows, map[int32]bool{0: true, 1: true, 2: true, 3: true}) {
 		t.Errorf("%v", follows)
 	}
-	none, place := Data{Database: beside(t, data.Database)}, filepath.Join(t.TempDir(), "d")
+	none, place := Data{Database: addSchema(t, data.Database)}, filepath.Join(t.TempDir(), "d")
 	_, _, err := Restore(ctx, RestoreFrom{Dir: dir}, Data{Dir: place})
 	if parts, ok := errors.AsType[*PartsError](err); !ok || !errors.Is(err, ErrUnusable) || !slices.Equal(parts.Parts, []int32{0, 1, 2, 3}) {
 		t.Errorf("into a directory: %v", err)
@@ -225,7 +226,7 @@ func TestBackupsOfPartitions(t *testing.T) {
 	c.StoreSchema = none.Database.Schema
 	node := begin(t, c)
 	for _, r := range residents {
-		// Its cursors are of another store, but for a consumer's.
+		// The cursors are of another store, except those of consumers.
 		at := clientsOf(dial(t, node.ready.GRPC))
 		if waiting, _ := at.read(t, r.namespace, "", "reader"); len(waiting) < len(r.waiting) || !slices.Equal(waiting[:len(r.waiting)], r.waiting) {
 			t.Errorf("%s: the consumer has %v, want %v first", r.namespace, waiting, r.waiting)
@@ -234,13 +235,13 @@ func TestBackupsOfPartitions(t *testing.T) {
 	end(t, node)
 }
 
-// TestBackupsOfHalves: of two partitions that both have a namespace no store is made, and a directory
-// with the backups of another store gets none.
+// TestBackupsOfHalves: backups of two partitions that both have the same namespace are not
+// restored. A directory with the backups of another store takes no backup.
 func TestBackupsOfHalves(t *testing.T) {
 	t.Parallel()
 	c := sharedSettings(t)
 	c.Packs, c.Namespaces, c.A2A = []string{packFile}, tenants, false
-	settled(t, c)
+	newStandaloneStore(t, c)
 	data, dir, ctx := Data{Database: databaseOf(c)}, t.TempDir(), t.Context()
 	if err := Backup(ctx, data, BackupTo{Dir: dir}, func(BackupDone) {}); err != nil {
 		t.Fatal(err)
@@ -248,7 +249,7 @@ func TestBackupsOfHalves(t *testing.T) {
 	if _, err := SplitPartitions(ctx, data.Database, func(string) {}); err != nil {
 		t.Fatal(err)
 	}
-	// Broken off before the first partition was there again.
+	// This backup breaks off before it reaches the first partition.
 	last, err := openExisting(Data{Database: data.Database.part(0)}, false)
 	if err != nil {
 		t.Fatal(err)
@@ -259,14 +260,14 @@ func TestBackupsOfHalves(t *testing.T) {
 	if err := last.Close(); err != nil {
 		t.Error(err)
 	}
-	to := Data{Database: beside(t, data.Database)}
+	to := Data{Database: addSchema(t, data.Database)}
 	if _, _, err := Restore(ctx, RestoreFrom{Dir: dir}, to); !errors.Is(err, ErrUnusable) || !strings.Contains(err.Error(), "before and after it moved") {
 		t.Errorf("%v", err)
 	}
 	if _, err := Check(ctx, to); reasonOf(err) != preflight.SchemaNone {
 		t.Errorf("%v", err)
 	}
-	// The first partition has forgotten its backups: it is another one than before.
+	// The first partition has no record of its backups any more, because it differs from the one before.
 	if err := Backup(ctx, data, BackupTo{Dir: dir}, func(BackupDone) {}); err == nil || !strings.Contains(err.Error(), "BACKUP_FOREIGN") {
 		t.Errorf("%v", err)
 	}
@@ -290,10 +291,11 @@ func TestBackupsOfHalves(t *testing.T) {
 	}
 }
 
-// TestMovesAreOfOnePartition: a store with several goes into no directory, and none is put beside them.
+// TestMovesAreOfOnePartition: a store with several partitions cannot be moved into a directory, and
+// no store can be moved into it.
 func TestMovesAreOfOnePartition(t *testing.T) {
 	t.Parallel()
-	c, _ := parted(t)
+	c, _ := newSplitStore(t)
 	data, dir := Data{Database: databaseOf(c)}, filepath.Join(t.TempDir(), "d")
 	rows := rowsOf(t, c)
 	for what, places := range map[string][2]Data{"out of it": {data, {Dir: dir}}, "into it": {{Dir: copyGolden(t, 2)}, data}} {
@@ -307,23 +309,23 @@ func TestMovesAreOfOnePartition(t *testing.T) {
 	}
 }
 
-// TestRestoreOfPartitionsBrokenOff: a process that dies at any step leaves a schema without a store, or
-// with all partitions; the next one makes them, or finds them.
+// TestRestoreOfPartitionsBrokenOff: a process dies at any step of a restore. It leaves a schema
+// without a store, or with all partitions. The next process makes them, or finds them.
 func TestRestoreOfPartitionsBrokenOff(t *testing.T) {
 	t.Parallel()
 	if at := os.Getenv("PAWL_PARTS_DIE"); at != "" {
-		dieRestoringInto(os.Getenv("PAWL_PARTS_FROM"), Database{URL: dsn.Of(os.Getenv("PAWL_PARTS_TO")), Schema: os.Getenv("PAWL_PARTS_SCHEMA")}, at)
+		dieRestoringInto(os.Getenv("PAWL_PARTS_FROM"), Database{URL: dsn.Parse(os.Getenv("PAWL_PARTS_TO")), Schema: os.Getenv("PAWL_PARTS_SCHEMA")}, at)
 	}
-	c, _ := parted(t)
+	c, _ := newSplitStore(t)
 	data, dir := Data{Database: databaseOf(c)}, t.TempDir()
 	before := mustCheck(t, data.Database)
 	backedUpIn(t, data, dir)
 	for _, step := range []string{"restored", "filled", "loaded", "compared"} {
-		to := Data{Database: beside(t, data.Database)}
+		to := Data{Database: addSchema(t, data.Database)}
 		child := exec.Command(os.Args[0], "-test.run", "^TestRestoreOfPartitionsBrokenOff$")
 		child.Env = append(os.Environ(), "PAWL_PARTS_FROM="+dir, "PAWL_PARTS_TO="+to.Database.URL.Secret(), "PAWL_PARTS_SCHEMA="+to.Database.Schema, "PAWL_PARTS_DIE="+step, "TMPDIR="+t.TempDir())
 		var exit *exec.ExitError
-		if out, err := child.CombinedOutput(); !errors.As(err, &exit) || exit.ExitCode() != died {
+		if out, err := child.CombinedOutput(); !errors.As(err, &exit) || exit.ExitCode() != crashStatus {
 			t.Fatalf("%v: %s", err, out)
 		}
 		report, err := Check(t.Context(), to)
@@ -346,11 +348,11 @@ func TestRestoreOfPartitionsBrokenOff(t *testing.T) {
 // dieRestoringInto ends the process at a step.
 func dieRestoringInto(from string, to Database, at string) {
 	data := Data{Database: to}
-	chains, err := chainsIn(RestoreFrom{Dir: from}, data, nil)
+	chains, err := chainsIn(context.Background(), RestoreFrom{Dir: from}, data, nil)
 	if err == nil {
 		_, err = restoreInto(context.Background(), chains, data, func(step string) {
 			if step == at {
-				os.Exit(died)
+				os.Exit(crashStatus)
 			}
 		})
 	}

@@ -5,7 +5,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// readPrices reads the operator's prices of models. They apply if a pack does not price a model.
+// readPrices reads the operator's prices of models. A price applies if the pack does not price the
+// model.
 func readPrices(c config.Config) (map[string]machine.Price, error) {
 	if c.Prices == "" {
 		return nil, nil

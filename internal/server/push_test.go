@@ -29,7 +29,7 @@ type inbox struct {
 	mu     sync.Mutex
 	closed bool
 	states []a2apb.TaskState
-	pieces []string
+	chunks []string
 	header http.Header
 	refuse chan struct{}
 	ended  chan struct{}
@@ -58,7 +58,7 @@ func (b *inbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	b.header = r.Header
 	if piece := event.GetArtifactUpdate(); piece != nil {
-		b.pieces = append(b.pieces, piece.GetArtifact().GetParts()[0].GetText())
+		b.chunks = append(b.chunks, piece.GetArtifact().GetParts()[0].GetText())
 		return
 	}
 	state := event.GetStatusUpdate().GetStatus().GetState()
@@ -74,7 +74,7 @@ func (b *inbox) open() {
 	b.closed = false
 }
 
-func agentsOf(t *testing.T, s *serving) a2apb.A2AServiceClient {
+func agentsOf(t *testing.T, s *runningSidecar) a2apb.A2AServiceClient {
 	t.Helper()
 	conn, err := grpc.NewClient(s.ready.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -135,12 +135,12 @@ func TestPush(t *testing.T) {
 	select {
 	case <-box.ended:
 	case <-ctx.Done():
-		t.Fatalf("only %v and %v arrived", box.states, box.pieces)
+		t.Fatalf("only %v and %v arrived", box.states, box.chunks)
 	}
 	box.mu.Lock()
 	defer box.mu.Unlock()
-	if want := []string{"one", "two", "done"}; !slices.Equal(box.pieces, want) {
-		t.Errorf("pieces %v, want %v", box.pieces, want)
+	if want := []string{"one", "two", "done"}; !slices.Equal(box.chunks, want) {
+		t.Errorf("pieces %v, want %v", box.chunks, want)
 	}
 	if !slices.IsSorted(box.states) || len(box.states) < 2 {
 		t.Errorf("states %v", box.states)

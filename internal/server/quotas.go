@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/quota"
 )
 
-// readQuotas reads the quotas. served are the namespaces that exist.
+// readQuotas reads the quotas of namespaces and principals. served are the namespaces that exist.
 func readQuotas(c config.Config, served []string) (*quota.Table, error) {
 	table := &quota.Table{}
 	if c.QuotasFile == "" {

@@ -29,8 +29,8 @@ principals:
   runs:read/red: {calls_per_second: 1}
 `
 
-// quotaOf is the quota that an error names, with the error's code and whether it says when
-// to come back.
+// quotaOf returns the quota that an error names, the code of the error, and whether the
+// error says when to try again.
 func quotaOf(err error) (name string, code codes.Code, again bool) {
 	for _, detail := range status.Convert(err).Details() {
 		switch d := detail.(type) {
@@ -54,9 +54,9 @@ func (x *tenant) begin(namespace, id string) (*pawlv1.StartRunResponse, error) {
 	return x.runs.StartRun(x.ctx, &pawlv1.StartRunRequest{Namespace: namespace, Pack: "team", Execution: pawlv1.Execution_EXECUTION_CALLER, RequestId: id})
 }
 
-// TestQuotas: a namespace has no more open runs than it may, over whatever port they are
-// begun and however many at once; ended ones make room, a restart none, another namespace's
-// are its own; a file that is read again counts at once, and a faulty one never.
+// TestQuotas: a namespace has no more open runs than its quota, over each port and with any number
+// of starts at once. Runs that end make room, a restart makes none, and another namespace has a
+// quota of its own. A file that is read again takes effect at once, and a faulty one never.
 func TestQuotas(t *testing.T) {
 	t.Parallel()
 	file := writeFile(t, "quotas.yaml", quotasFile)
@@ -66,7 +66,7 @@ func TestQuotas(t *testing.T) {
 	if _, err := red.packs.RegisterPack(red.ctx, &pawlv1.RegisterPackRequest{Content: []byte(teamPack)}); err != nil {
 		t.Fatal(err)
 	}
-	runs := home.crowd(t, 20, 3)
+	runs := home.fillRuns(t, 20, 3)
 	if _, err := red.begin("", "a"); err != nil {
 		t.Errorf("another namespace: %v", err)
 	}
@@ -79,7 +79,7 @@ func TestQuotas(t *testing.T) {
 		t.Errorf("a repeat: %v, %v", got, err)
 	}
 
-	// The next process counts what there is.
+	// The next process counts the runs that exist.
 	r.s.stop()
 	ended := <-r.s.ended
 	if r.s.ended <- ended; ended != nil { // its end is looked at once more
@@ -108,7 +108,7 @@ func TestQuotas(t *testing.T) {
 		t.Error("the metrics do not tell of the quota")
 	}
 
-	// A file with a fault changes nothing, a good one counts at once.
+	// A faulty file changes nothing, a sound one takes effect at once.
 	rewrite := func(text string) {
 		if err := errors.Join(os.WriteFile(file+".new", []byte(text), 0o600), os.Rename(file+".new", file)); err != nil {
 			t.Fatal(err)
@@ -134,8 +134,9 @@ func TestQuotas(t *testing.T) {
 	wantQuota(t, err, "namespace.open_runs")
 }
 
-// crowd begins many runs at once, of which most may be, and returns the ids of those.
-func (x *tenant) crowd(t *testing.T, many, most int) []string {
+// fillRuns starts many runs at once, and returns the ids of those that the quota allows.
+// Their number must be most.
+func (x *tenant) fillRuns(t *testing.T, many, most int) []string {
 	t.Helper()
 	var all sync.WaitGroup
 	var mu sync.Mutex
@@ -160,7 +161,7 @@ func (x *tenant) crowd(t *testing.T, many, most int) []string {
 	return ids
 }
 
-// startEverywhere begins a run over each port, which the quota refuses.
+// startEverywhere starts a run over each port. The quota refuses each.
 func (r *operationsRig) startEverywhere(quota string) {
 	r.t.Helper()
 	key := keyOf("admin", "home")
@@ -176,7 +177,7 @@ func (r *operationsRig) startEverywhere(quota string) {
 	}
 }
 
-// body is the answer to a request over HTTP.
+// body returns the answer to a request over HTTP.
 func (r *operationsRig) body(where, body, key string) string {
 	r.t.Helper()
 	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, where, strings.NewReader(body))
@@ -212,15 +213,15 @@ func (r *operationsRig) metricsPage() string {
 	return r.answer(req, keyOf("admin", "free"))
 }
 
-// TestQuotasOfEverything: each resource that a namespace has a quota of, to its bound and
-// over it, and what is another namespace's besides.
+// TestQuotasOfEverything: each resource with a quota of a namespace is used up to its bound and
+// beyond it, and another namespace is not affected.
 func TestQuotasOfEverything(t *testing.T) {
 	t.Parallel()
 	r := newOperationsRig(t, func(c *config.Config) { c.QuotasFile = writeFile(t, "quotas.yaml", quotasFile) })
 	for _, x := range []*tenant{r.tenant(keyOf("admin", "red")), r.tenant(keyOf("admin", "home"))} {
-		x.fills(t)
+		x.fillLimits(t)
 	}
-	// Calls: the first one is taken, and of those at its heels one is refused.
+	// Of the calls per second, the first call is taken, and one that follows at once is refused.
 	blue, reader := r.tenant(keyOf("admin", "free")), r.tenant(keyOf("runs:read", "red"))
 	for name, list := range map[string]func() error{
 		"namespace.calls_per_second": func() error {
@@ -246,8 +247,8 @@ func TestQuotasOfEverything(t *testing.T) {
 	}
 }
 
-// fills takes all that a namespace may have, and then one more of each.
-func (x *tenant) fills(t *testing.T) {
+// fillLimits takes everything that a namespace may have, and then asks for one more of each.
+func (x *tenant) fillLimits(t *testing.T) {
 	t.Helper()
 	var named atomic.Int64
 	pack := func() error {
@@ -296,7 +297,7 @@ func (x *tenant) fills(t *testing.T) {
 		name string
 		take func() error
 	}{
-		// A consumer is made over a stream: before all of those are taken.
+		// A consumer is made over a stream, so it comes before all streams are taken.
 		{"packs", pack}, {"webhooks", hook}, {"consumers", consumer}, {"streams", stream}, {"workers", work},
 	} {
 		taken := 0

@@ -28,16 +28,16 @@ const secret = "hush-0f9e8d7c6b5a4321"
 
 // logged is a log that is written while it is read.
 type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-	news chan struct{}
+	mu      sync.Mutex
+	text    bytes.Buffer
+	changed chan struct{}
 }
 
 func (l *logged) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	select {
-	case l.news <- struct{}{}:
+	case l.changed <- struct{}{}:
 	default:
 	}
 	return l.text.Write(p)
@@ -65,19 +65,32 @@ func (l *logged) await(t *testing.T, words string) map[string]any {
 			return out
 		}
 		select {
-		case <-l.news:
+		case <-l.changed:
 		case <-deadline:
 			t.Fatalf("no line with %s in\n%s", words, l)
 		}
 	}
 }
 
+// awaitMore waits until the log has the words more often than before.
+func (l *logged) awaitMore(t *testing.T, words string, before int) {
+	t.Helper()
+	deadline := time.After(time.Minute)
+	for strings.Count(l.String(), words) <= before {
+		select {
+		case <-l.changed:
+		case <-deadline:
+			t.Fatalf("no further line with %s in\n%s", words, l)
+		}
+	}
+}
+
 // serveLogged serves with the log in JSON, all of it.
-func serveLogged(t *testing.T, c config.Config) (*serving, *logged) {
+func serveLogged(t *testing.T, c config.Config) (*runningSidecar, *logged) {
 	t.Helper()
 	c.LogLevel, c.LogFormat = "debug", "json"
 	ctx, stop := context.WithCancel(context.Background())
-	s, log := &serving{stop: stop, ended: make(chan error, 1)}, &logged{news: make(chan struct{}, 1)}
+	s, log := &runningSidecar{stop: stop, ended: make(chan error, 1)}, &logged{changed: make(chan struct{}, 1)}
 	out, in := io.Pipe()
 	go func() {
 		err := Serve(ctx, c, in, log)
@@ -205,7 +218,7 @@ func failWithSecrets(ctx context.Context, t *testing.T, runs pawlv1.RunServiceCl
 
 // taskWithSecrets gives an agent a task whose push notifications are refused, then
 // cancels it.
-func taskWithSecrets(ctx context.Context, t *testing.T, s *serving, receiver string) {
+func taskWithSecrets(ctx context.Context, t *testing.T, s *runningSidecar, receiver string) {
 	t.Helper()
 	agents := agentsOf(t, s)
 	sent, err := agents.SendMessage(ctx, &a2apb.SendMessageRequest{

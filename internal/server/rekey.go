@@ -9,16 +9,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
 )
 
-// ErrSameKey means that the directory already has the new key.
+// ErrSameKey means that the data directory is already encrypted with the new key.
 var ErrSameKey = badgerengine.ErrSameKey
 
-// RotateKey encrypts the data keys of a directory with the key in another file. Errors: [ErrUnusable],
-// [ErrSameKey]. If it returns one of them, the directory is unchanged.
+// RotateKey encrypts the data keys of a directory with another encryption key, which is in the file to.
+// Errors: [ErrUnusable], [ErrSameKey]. After these errors the directory is unchanged.
 func RotateKey(data Data, to string) error {
-	if data.Dir == "" || dsn.Is(data.Dir) {
-		return fmt.Errorf("%w: a database has no key of Pawl's to change: its disks and its connections are encrypted by who runs it", ErrUnusable)
+	if data.Dir == "" || dsn.IsURL(data.Dir) {
+		return fmt.Errorf("%w: a database has no key of Pawl's to change: its operator encrypts its disks and its connections", ErrUnusable)
 	}
-	if held, err := datadir.Holds(data.Dir); err != nil || !held {
+	if held, err := datadir.HasStore(data.Dir); err != nil || !held {
 		return errors.Join(fmt.Errorf("%w: %s holds no store", ErrUnusable, data.Dir), err)
 	}
 	opts, err := data.options()

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// settleAfter is the time between the ready line and the release of the memory that only the start
-// needed. Callers that are already waiting are served first.
+// settleAfter is the time between the ready line and the release of memory that only the start needed.
+// In this time, callers that are already waiting are served first.
 const settleAfter = 300 * time.Millisecond
 
-// settle returns memory to the system that only the start needed. This is garbage of the heap, which
-// the collector would keep for later, and resident pages of the program's file, for example pages of
-// initializers. Such pages stay in the system's page cache and are mapped again when they are needed.
+// settle returns memory that only the start needed to the system. This is heap garbage, which the
+// collector would keep for later, and resident pages of the program's file, for example of
+// initializers. These pages are mapped again when they are needed.
 func settle(ctx context.Context) {
 	select {
 	case <-ctx.Done():

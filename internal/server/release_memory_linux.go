@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dropProgram unmaps the resident pages of the program's text and constants. It changes only mappings
-// whose pages are all unchanged pages of the file. Written pages (relocations, a debugger's
-// breakpoints) would be lost.
+// dropProgram releases the resident pages of the program's code and constants. It releases only
+// mappings in which no page was written, because written pages would be lost. Relocations and a
+// debugger's breakpoints write to pages.
 func dropProgram() {
 	exe, err := os.Readlink("/proc/self/exe")
 	if err != nil {
@@ -24,7 +24,7 @@ func dropProgram() {
 	}
 	defer f.Close()
 	for _, m := range cleanMappings(f, exe) {
-		// If there is an error, less memory is released, which does no harm.
+		// An error only means that less memory is released.
 		_, _, _ = unix.Syscall(unix.SYS_MADVISE, m.from, m.to-m.from, unix.MADV_DONTNEED)
 	}
 }
@@ -53,8 +53,8 @@ func cleanMappings(smaps io.Reader, path string) []mapping {
 	return found
 }
 
-// mappingOf reads the first field of the first line of a mapping. It has the form FROM-TO in
-// hexadecimal.
+// mappingOf reads the address range of a mapping from the fields of its first line. The first field has
+// the form FROM-TO in hexadecimal.
 func mappingOf(fields []string) (mapping, bool) {
 	if len(fields) < 5 {
 		return mapping{}, false

@@ -21,7 +21,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/secretfile"
 )
 
-// readRights reads the files with tokens, certificates and keys.
+// readRights reads the files with tokens, certificates, issuers and keys of links.
 func readRights(c config.Config) (rights grpcapi.Rights, err error) {
 	var tokenErr, certErr, issuerErr, linkErr error
 	if c.TokensFile != "" {
@@ -41,7 +41,7 @@ func readRights(c config.Config) (rights grpcapi.Rights, err error) {
 	return rights, errors.Join(tokenErr, certErr, issuerErr, linkErr)
 }
 
-// reloads reads the reloadable files again at each signal, until ctx ends.
+// reloads reads the reloadable files again at each SIGHUP signal, until ctx ends.
 func (a *app) reloads(ctx context.Context, signals <-chan os.Signal) {
 	for {
 		select {
@@ -53,9 +53,10 @@ func (a *app) reloads(ctx context.Context, signals <-chan os.Signal) {
 	}
 }
 
-// reload applies all reloadable files. If one of them is faulty, it applies none. No partition is
-// opened while it runs. If a partition cannot store the new schedules, reload logs this. The partition
-// then stores them when it is opened again, or at the next signal.
+// reload reads all reloadable files and applies them. If one of them is faulty, it applies none. Until
+// reload ends, no partition is opened. If a partition cannot store the new schedules, reload logs the
+// error. The partition then stores them at the next signal, or when it is opened again. If no partition
+// can store them, reload applies nothing.
 func (a *app) reload(ctx context.Context) {
 	a.reading.Lock()
 	defer a.reading.Unlock()
@@ -66,20 +67,20 @@ func (a *app) reload(ctx context.Context) {
 		set, err = a.server.ReadyRights(rights)
 	}
 	all, stored := a.partitions.all(), 0
-	var left []error
+	var errs []error
 	for i := 0; err == nil && i < len(all); i++ {
 		switch failed := all[i].schedule(ctx, files.schedules); {
 		case failed == nil:
 			stored++
-		case slices.Contains(a.partitions.all(), all[i]): // else the next owner has files of its own
+		case slices.Contains(a.partitions.all(), all[i]): // otherwise the next owner has files of its own
 			all[i].opts.log.ErrorContext(ctx, "storing schedules failed", "error", failed)
-			left = append(left, failed)
+			errs = append(errs, failed)
 		}
 	}
 	if stored == 0 {
-		err = errors.Join(err, errors.Join(left...))
+		err = errors.Join(err, errors.Join(errs...))
 	}
-	a.audited("reload", errors.Join(err, errors.Join(left...)))
+	a.audited("reload", errors.Join(err, errors.Join(errs...)))
 	if err != nil {
 		a.opts.log.ErrorContext(ctx, "reload failed, previous settings kept", "error", err)
 		return
@@ -93,10 +94,11 @@ func (a *app) reload(ctx context.Context) {
 	if a.cluster != nil {
 		a.cluster.quotas.Replace(files.quotas)
 	}
-	a.opts.log.InfoContext(ctx, "configuration reloaded", "tokens", len(rights.Tokens), "certificates", len(rights.Certificates), "issuers", len(rights.Issuers), "models", len(files.models), "schedules", len(files.schedules), "tls", a.opts.config.TLSCert != "")
+	a.opts.log.InfoContext(ctx, "files reloaded", "tokens", len(rights.Tokens), "certificates", len(rights.Certificates), "issuers", len(rights.Issuers), "models", len(files.models), "schedules", len(files.schedules), "tls", a.opts.config.TLSCert != "")
 }
 
-// replace applies the contents of new files to the partition.
+// replace applies the contents of new files (quotas, prices, limits, accounts, agents) to the
+// partition.
 func (t *partition) replace(files *files) {
 	t.runtime.Quotas.Replace(files.quotas)
 	t.prices.Replace(files.prices)

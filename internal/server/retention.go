@@ -17,18 +17,18 @@ import (
 	"github.com/pawl-dev/pawl/internal/services"
 	"github.com/pawl-dev/pawl/internal/store"
 	"github.com/pawl-dev/pawl/internal/store/datadir"
-	"github.com/pawl-dev/pawl/internal/store/diskspace"
 	"github.com/pawl-dev/pawl/internal/telemetry"
 )
 
-// retentionPolicy returns the retention policy of the configuration. It creates the directories of the
-// archives and checks that they can be written. counts is nil if metrics are off.
+// retentionPolicy returns the configured rules by which ended runs are archived and deleted. It creates
+// the directories of the archives and checks that files can be written in them. counts is nil if
+// metrics are off.
 func retentionPolicy(opts options, counts *telemetry.Metrics) (retention.Policy, error) {
 	c := opts.config
 	teller := &retentionReporter{log: opts.log, audit: opts.audit, counts: counts}
 	p := retention.Policy{
 		Every: c.RetentionEvery, Grace: c.RetentionGrace, Preview: c.RetentionPreview, ForgetAfter: c.DeletedRunRetention,
-		Before: teller.line, OnResult: teller.taken, OnForgotten: teller.forgot, OnError: teller.fault, CheckSpace: checkArchiveSpace,
+		Before: teller.line, OnResult: teller.taken, OnForgotten: teller.reportDeleted, OnError: teller.fault, CheckSpace: checkArchiveSpace,
 	}
 	if opts.audit != nil {
 		p.Ready = opts.audit.Ready
@@ -38,7 +38,7 @@ func retentionPolicy(opts options, counts *telemetry.Metrics) (retention.Policy,
 			p.Rules = append(p.Rules, retention.Rule{Name: r.Name, Namespace: r.Namespace, Statuses: statusesOf(r.Status), Labels: labelsOf(r.Label)})
 			continue
 		}
-		if err := writable(r.Archive, opts.serves); err != nil {
+		if err := writable(r.Archive, opts.servesNamespace); err != nil {
 			return p, &config.Error{Faults: []config.Fault{{Field: fmt.Sprintf("retention[%d].archive", i), Message: err.Error()}}}
 		}
 		p.Rules = append(p.Rules, retention.Rule{
@@ -49,16 +49,17 @@ func retentionPolicy(opts options, counts *telemetry.Metrics) (retention.Policy,
 	return p, nil
 }
 
-// leftFree is the space that an archive leaves free on its disk, in bytes. The store may be on the same
-// disk, and it needs less than this for new work.
+// leftFree is the disk space that archiving leaves free, in bytes. The store may be on the same disk.
+// It refuses new work at a lower free space, so archives do not cause this.
 const leftFree = 320 << 20
 
-// checkArchiveSpace returns an error if the disk of an archive is almost full.
+// checkArchiveSpace returns an error if the disk of an archive directory has less free space than
+// leftFree.
 func checkArchiveSpace(dir string) error {
-	return (&diskspace.Disk{Dir: dir, Free: diskspace.FreeSpace}).CheckNow(leftFree)
+	return (&datadir.Disk{Dir: dir, Free: datadir.FreeSpace}).CheckNow(leftFree)
 }
 
-// endsOf returns the configured retention of consumers and of dead letters.
+// endsOf returns the configured retention of inactive consumers and of dead letters.
 func endsOf(opts options, names func(ns uint32) string, s *store.Store, counts *telemetry.Metrics) services.Ends {
 	c := opts.config
 	return services.Ends{
@@ -70,7 +71,7 @@ func endsOf(opts options, names func(ns uint32) string, s *store.Store, counts *
 	}
 }
 
-// statusesOf returns the statuses with these names. The names were already checked.
+// statusesOf returns the statuses with these names. The configuration has already checked the names.
 func statusesOf(names []string) (out []machine.Status) {
 	for _, name := range names {
 		for s := machine.Completed; s <= machine.Cancelled; s++ {
@@ -89,9 +90,9 @@ func labelsOf(labels map[string]string) (out []machine.Label) {
 	return out
 }
 
-// writable creates a directory and tests that files can be written in it. For "" it does nothing. It
-// removes the incomplete files that a crash has left, for the namespaces for which serves is true. If
-// serves is nil, it does this for all namespaces.
+// writable creates an archive directory and tests that files can be written in it. For "" it does
+// nothing. It also removes incomplete archives that a crash has left, in the namespaces for which
+// serves returns true. If serves is nil, it removes those of all namespaces.
 func writable(dir string, serves func(namespace string) bool) error {
 	if dir == "" {
 		return nil
@@ -116,35 +117,35 @@ type retentionReporter struct {
 	counts *telemetry.Metrics
 }
 
-func (t *retentionReporter) taken(r retention.Taken) {
-	what := []any{"rule", r.Rule, "namespace", r.Namespace, "run_id", r.RunID, "bytes", r.Bytes}
+func (t *retentionReporter) taken(r retention.RunOutcome) {
+	attrs := []any{"rule", r.Rule, "namespace", r.Namespace, "run_id", r.RunID, "bytes", r.Bytes}
 	switch r.Outcome {
 	case retention.Deleted:
 		t.counts.Retained(string(r.Outcome), r.Bytes, r.ArchivedBytes)
-		t.log.Debug("run deleted by retention", append(what, "archive", r.Archive)...)
+		t.log.Debug("run deleted by retention", append(attrs, "archive", r.Archive)...)
 		return
 	case retention.WouldDelete:
-		t.log.Info("run selected by retention preview", what...)
+		t.log.Info("run selected by retention preview", attrs...)
 	case retention.Needed:
-		t.log.Debug("run kept by retention, still needed", what...)
+		t.log.Debug("run kept by retention, still needed", attrs...)
 	case retention.Gone:
-		t.log.Debug("run already deleted by a caller", what...)
+		t.log.Debug("run already deleted by a caller", attrs...)
 	case retention.Unarchived:
-		t.log.Error("run not deleted, writing its archive failed", append(what, "error", r.Err)...)
+		t.log.Error("run not deleted, writing its archive failed", append(attrs, "error", r.Err)...)
 	case retention.Failed:
-		t.log.Error("deleting run failed", append(what, "error", r.Err)...)
+		t.log.Error("deleting run failed", append(attrs, "error", r.Err)...)
 	}
 	if r.Outcome != retention.Gone {
 		t.counts.Retained(string(r.Outcome), 0, r.ArchivedBytes)
 	}
 	if r.Announced && t.audit != nil {
-		t.undone(r)
+		t.reportKept(r)
 	}
 }
 
-// undone writes an audit line which says that a deletion was not done. An earlier line announced this
-// deletion.
-func (t *retentionReporter) undone(r retention.Taken) {
+// reportKept writes an audit line which says that a run was not deleted. The audit log already has the line
+// that announced the deletion.
+func (t *retentionReporter) reportKept(r retention.RunOutcome) {
 	e := lineOf(r)
 	e.Outcome, e.Note = rpccode.Code_FAILED_PRECONDITION.String(), e.Note+", not deleted"
 	if r.Err != nil {
@@ -159,17 +160,17 @@ func (t *retentionReporter) undone(r retention.Taken) {
 	}
 }
 
-// line writes the audit line about a deletion before the deletion. So a crash can cause the line and
-// the deletion to be repeated, but nothing is deleted without a line. If the line cannot be written,
-// the run is not deleted.
-func (t *retentionReporter) line(r retention.Taken) error {
+// line writes the audit line about a deletion before the run is deleted. If the line cannot be written,
+// the run is not deleted. So no run is deleted without a line, but after a crash the line may appear
+// twice.
+func (t *retentionReporter) line(r retention.RunOutcome) error {
 	if t.audit == nil {
 		return nil
 	}
 	return t.audit.Add(lineOf(r))
 }
 
-func lineOf(r retention.Taken) audit.Entry {
+func lineOf(r retention.RunOutcome) audit.Entry {
 	e := audit.Entry{
 		Principal: retention.Principal, Namespace: r.Namespace, Resource: r.RunID, Method: "retention", Outcome: "OK", Note: "rule " + r.Rule,
 	}
@@ -179,12 +180,13 @@ func lineOf(r retention.Taken) audit.Entry {
 	return e
 }
 
-// fault logs an error that ends a whole round of deletions. The next round starts from the beginning.
+// fault logs an error that ended a pass of retention over the runs. The next pass starts from the
+// beginning.
 func (t *retentionReporter) fault(err error) {
 	t.log.Error("retention incomplete, retrying", "error", err)
 }
 
-func (t *retentionReporter) forgot(namespace string, runs int) {
+func (t *retentionReporter) reportDeleted(namespace string, runs int) {
 	t.counts.Forgotten("deleted_run", runs)
 	t.log.Info("deleted runs expired, their ids are free", "namespace", namespace, "runs", runs)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/retention"
 )
 
-// TestAuditOfRetentionIsTrue: a deletion that was told to the audit before and then refused is
-// told to have been.
+// TestAuditOfRetentionIsTrue: if a deletion that the audit has announced is refused, the
+// audit has the refusal, too.
 func TestAuditOfRetentionIsTrue(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -22,8 +22,8 @@ func TestAuditOfRetentionIsTrue(t *testing.T) {
 		t.Fatal(err)
 	}
 	teller := &retentionReporter{log: slog.New(slog.DiscardHandler), audit: trail}
-	run := retention.Taken{Rule: "old", Namespace: "default", RunID: "r", Archive: "/srv/r.pawlrun"}
-	for _, end := range []retention.Taken{
+	run := retention.RunOutcome{Rule: "old", Namespace: "default", RunID: "r", Archive: "/srv/r.pawlrun"}
+	for _, end := range []retention.RunOutcome{
 		{Outcome: retention.Deleted, Announced: true},
 		{Outcome: retention.Failed, Announced: true, Err: &machine.Error{Code: machine.CodeResourceExhausted, Reason: "DISK_LOW"}},
 		{Outcome: retention.Needed, Announced: true},

@@ -19,7 +19,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/config"
 )
 
-// rogueGRPC is an agent over gRPC that answers messages as it is told.
+// rogueGRPC is an agent over gRPC that answers messages with the result of send.
 type rogueGRPC struct {
 	a2apb.UnimplementedA2AServiceServer
 	send func() (*a2apb.SendMessageResponse, error)
@@ -32,7 +32,7 @@ func (g *rogueGRPC) SendMessage(ctx context.Context, _ *a2apb.SendMessageRequest
 	return g.send()
 }
 
-// listen serves it and returns a remote whose card names it.
+// listen serves the agent, and returns a remote whose card names it.
 func (g *rogueGRPC) listen(t *testing.T) client.Remote {
 	t.Helper()
 	at, err := net.Listen("tcp", "127.0.0.1:0")
@@ -48,7 +48,7 @@ func (g *rogueGRPC) listen(t *testing.T) client.Remote {
 	return client.Remote{Card: card}
 }
 
-// TestRogueGRPC: what TestRogueAnswers says, over gRPC.
+// TestRogueGRPC checks over gRPC what TestRogueAnswers checks.
 func TestRogueGRPC(t *testing.T) {
 	t.Parallel()
 	fails := func(code codes.Code, reason string) func() (*a2apb.SendMessageResponse, error) {
@@ -58,7 +58,7 @@ func TestRogueGRPC(t *testing.T) {
 		}
 		return func() (*a2apb.SendMessageResponse, error) { return nil, st.Err() }
 	}
-	says := func(task *a2apb.Task) func() (*a2apb.SendMessageResponse, error) {
+	answerWith := func(task *a2apb.Task) func() (*a2apb.SendMessageResponse, error) {
 		return func() (*a2apb.SendMessageResponse, error) {
 			return &a2apb.SendMessageResponse{Payload: &a2apb.SendMessageResponse_Task{Task: task}}, nil
 		}
@@ -74,16 +74,16 @@ func TestRogueGRPC(t *testing.T) {
 		{"no such method", "AGENT_REFUSED", fails(codes.Unimplemented, "")},
 		{"busy", "AGENT_UNREACHABLE", fails(codes.ResourceExhausted, "QUEUE_FULL")},
 		{"broken", "AGENT_UNREACHABLE", fails(codes.Internal, "")},
-		{"10 MB", "AGENT_RESULT_TOO_LARGE", says(&a2apb.Task{Id: strings.Repeat("x", 10<<20), Status: done})},
-		{"an unknown state", "AGENT_PROTOCOL", says(&a2apb.Task{Id: "t", Status: &a2apb.TaskStatus{State: 99}})},
-		{"no id", "AGENT_PROTOCOL", says(&a2apb.Task{Status: done})},
-		{"a part without content", "AGENT_PROTOCOL", says(&a2apb.Task{Id: "t", Status: done, Artifacts: []*a2apb.Artifact{{Parts: []*a2apb.Part{{}}}}})},
+		{"10 MB", "AGENT_RESULT_TOO_LARGE", answerWith(&a2apb.Task{Id: strings.Repeat("x", 10<<20), Status: done})},
+		{"an unknown state", "AGENT_PROTOCOL", answerWith(&a2apb.Task{Id: "t", Status: &a2apb.TaskStatus{State: 99}})},
+		{"no id", "AGENT_PROTOCOL", answerWith(&a2apb.Task{Status: done})},
+		{"a part without content", "AGENT_PROTOCOL", answerWith(&a2apb.Task{Id: "t", Status: done, Artifacts: []*a2apb.Artifact{{Parts: []*a2apb.Part{{}}}}})},
 		{"nothing", "AGENT_PROTOCOL", func() (*a2apb.SendMessageResponse, error) { return &a2apb.SendMessageResponse{}, nil }},
-		{"a task", "", says(&a2apb.Task{Id: "t", Status: done})},
+		{"a task", "", answerWith(&a2apb.Task{Id: "t", Status: done})},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			g := &rogueGRPC{send: tt.send}
-			got := newDelegator(t, g.listen(t), soon).delegate(`{"message":"go"}`)
+			got := newDelegator(t, g.listen(t), waitLimit).delegate(`{"message":"go"}`)
 			if got.OK != (tt.code == "") || got.Error.Code != tt.code {
 				t.Errorf("the step ended with %v, %.300s", got.OK, got.Error.Code+": "+got.Error.Message)
 			}
@@ -94,8 +94,7 @@ func TestRogueGRPC(t *testing.T) {
 	}
 }
 
-// TestRemotesAreRead: files of tokens and authorities are read once, whole, or named
-// in the error.
+// TestRemotesAreRead: files of tokens and authorities are read once and as a whole, or the error names them.
 func TestRemotesAreRead(t *testing.T) {
 	t.Parallel()
 	file := func(words string) string {
@@ -122,7 +121,7 @@ func TestRemotesAreRead(t *testing.T) {
 		"agents[x].ca":         {CA: file("no certificate")},
 		"0666: others":         {CA: mode(0o666)},
 		"0662: others":         {Cert: mode(0o662), Key: file("key")},
-		"0604: everybody":      {Cert: file("certificate"), Key: mode(0o604)},
+		"0604: every user":     {Cert: file("certificate"), Key: mode(0o604)},
 	} {
 		if _, err := readRemotes(map[string]config.Agent{"x": agent}); err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s: %v", field, err)

@@ -20,9 +20,8 @@ var leasedPack = strings.NewReplacer(`"version": "1.0.0",
   "template_engine"`, `"engine": {`, `"engine": {"x_pawl": {"max_cost_usd": 0.002, "max_tokens": 1000, "max_pending_steps": 2, "tools": {"helper": {"cost": 0.001}}}, `,
 	`"system_template": "Help."`, `"system_template": "Help.", "parameters": {"max_tokens": 100}`).Replace(teamPack)
 
-// TestRogueUsage: whatever an agent on another sidecar says that it consumed, no more than its
-// lease is taken of the account, nothing is given back that was not there, and what is said
-// wrongly fails the step.
+// TestRogueUsage: an agent on another sidecar may report any usage. The account pays no more than
+// the lease, and gets nothing back that it did not have. An invalid report fails the step.
 func TestRogueUsage(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -46,15 +45,15 @@ func TestRogueUsage(t *testing.T) {
 			g := newRogue(t, false)
 			done := strings.TrimSuffix(task("COMPLETED"), "}") + fmt.Sprintf(`,"metadata":{%q:%s}}`, protocol.DelegationURI, c.usage)
 			g.rpc = func(w http.ResponseWriter, _ *http.Request, method string) { result(w, method, done) }
-			d := newDelegator(t, client.Remote{Card: g.URL + "/card"}, soon)
-			if _, err := d.RegisterPack(d.ctx, packs.RegisterRequest{Call: everybody, Document: []byte(leasedPack)}); err != nil {
+			d := newDelegator(t, client.Remote{Card: g.URL + "/card"}, waitLimit)
+			if _, err := d.RegisterPack(d.ctx, packs.RegisterRequest{Call: adminCall, Document: []byte(leasedPack)}); err != nil {
 				t.Fatal(err)
 			}
 			got := d.delegate(`{"message":"go"}`)
 			if got.OK != (c.code == "") || got.Error.Code != c.code {
 				t.Errorf("the step ended with %v, %s: %s", got.OK, got.Error.Code, got.Error.Message)
 			}
-			view, err := d.GetRun(d.ctx, query.GetRunRequest{RunRef: runtime.RunRef{Call: everybody, RunID: d.run}})
+			view, err := d.GetRun(d.ctx, query.GetRunRequest{RunRef: runtime.RunRef{Call: adminCall, RunID: d.run}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -31,7 +31,7 @@ import (
 	"github.com/pawl-dev/pawl/test/testkit"
 )
 
-// operatorToken must reach the agent that the operator named, and nobody else.
+// operatorToken must reach only the agent that the operator named.
 const operatorToken = "of-the-operator"
 
 // delegator is an engine that delegates to one agent over real sockets.
@@ -42,10 +42,10 @@ type delegator struct {
 	run string
 }
 
-var everybody = runtime.Call{Principal: runtime.Principal{Subject: "test", Scopes: runtime.ScopeAdmin}}
+var adminCall = runtime.Call{Principal: runtime.Principal{Subject: "test", Scopes: runtime.ScopeAdmin}}
 
-// newDelegator gives an agent that is out of reach closeFailed, and admits every tool unless it is
-// said which.
+// newDelegator returns a delegator that gives up an unreachable agent after giveUp. It admits every
+// tool if allow names none.
 func newDelegator(t *testing.T, remote client.Remote, giveUp time.Duration, allow ...string) *delegator {
 	t.Helper()
 	if allow == nil {
@@ -56,41 +56,40 @@ func newDelegator(t *testing.T, remote client.Remote, giveUp time.Duration, allo
 	if err != nil {
 		t.Fatal(err)
 	}
-	var box *delivery.Outbox
 	engine, err := services.New(services.Config{Config: runtime.Config{
-		Store: testkit.NewStore(), Clock: services.SystemClock{}, IDs: &testkit.IDs{}, AllowTools: allow,
+		Store: testkit.NewStore(), Clock: runtime.SystemClock{}, IDs: &testkit.IDs{}, AllowTools: allow,
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine.Attach(runtime.Hooks{OnCommit: []runtime.Observer{runtime.ObserverFunc(func(c *runtime.Commit) { box.Observe(c.Batch) })}})
 	remote.Token = operatorToken
-	box, err = delivery.New(delivery.Config{
+	box, err := delivery.New(delivery.Config{
 		Delegations: engine.Delegations, Subscriptions: engine.Subscriptions, Directory: directory{agents: client.NewDirectory(map[string]client.Remote{"helper": remote}, local, ""), name: engine.NamespaceName},
 		Pause: time.Millisecond, MaxPause: 2 * time.Millisecond, GiveUp: giveUp, Follow: 200 * time.Millisecond,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	engine.Attach(runtime.Hooks{OnCommit: []runtime.Observer{box}})
 	var loops sync.WaitGroup
 	loops.Go(func() { _ = engine.Run(ctx) })
 	loops.Go(func() { _ = box.Run(ctx) })
 	t.Cleanup(func() { cancel(); loops.Wait(); local.Close() })
-	if _, err := engine.RegisterPack(ctx, packs.RegisterRequest{Call: everybody, Document: []byte(teamPack)}); err != nil {
+	if _, err := engine.RegisterPack(ctx, packs.RegisterRequest{Call: adminCall, Document: []byte(teamPack)}); err != nil {
 		t.Fatal(err)
 	}
 	return &delegator{Runtime: engine, t: t, ctx: ctx}
 }
 
-// delegate starts a run whose turn delegates, and returns the step as it ended.
+// delegate starts a run whose turn delegates, and returns the answer to its step.
 func (d *delegator) delegate(payload string) *machine.StepResolved {
 	d.t.Helper()
-	run, err := d.StartRun(d.ctx, runtime.StartRequest{Call: everybody, Pack: "team", Execution: machine.Caller})
+	run, err := d.StartRun(d.ctx, runtime.StartRequest{Call: adminCall, Pack: "team", Execution: machine.Caller})
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	d.run = run.RunID
-	ref := runtime.RunRef{Call: everybody, RunID: run.RunID}
+	ref := runtime.RunRef{Call: adminCall, RunID: run.RunID}
 	view, err := d.GetTurn(d.ctx, ref)
 	if err != nil {
 		d.t.Fatal(err)
@@ -103,7 +102,7 @@ func (d *delegator) delegate(payload string) *machine.StepResolved {
 		d.t.Fatal(err)
 	}
 	watch, err := d.Watch(d.ctx, streams.Request{
-		Call: everybody, Follow: true, Filter: streams.Filter{RunID: run.RunID, Kinds: []machine.RecordKind{machine.RecStepResolved, machine.RecEnded}},
+		Call: adminCall, Follow: true, Filter: streams.Filter{RunID: run.RunID, Kinds: []machine.RecordKind{machine.RecStepResolved, machine.RecEnded}},
 	})
 	if err != nil {
 		d.t.Fatal(err)
@@ -123,10 +122,10 @@ func (d *delegator) delegate(payload string) *machine.StepResolved {
 	return answer
 }
 
-// rogue is an agent over HTTP that answers as it is told.
-type rogue struct {
+// fakeAgent is an agent over HTTP that answers as the test configures it.
+type fakeAgent struct {
 	*httptest.Server
-	// card and rpc answer for the card and for every call; nil = properly.
+	// card and rpc answer requests for the card and all calls. If they are nil, the agent answers correctly.
 	card func(http.ResponseWriter, *http.Request)
 	rpc  func(w http.ResponseWriter, r *http.Request, method string)
 
@@ -135,9 +134,9 @@ type rogue struct {
 	auth  []string
 }
 
-func newRogue(t *testing.T, secured bool) *rogue {
+func newRogue(t *testing.T, secured bool) *fakeAgent {
 	t.Helper()
-	g := &rogue{}
+	g := &fakeAgent{}
 	g.Server = httptest.NewUnstartedServer(g)
 	g.Config.ErrorLog = log.New(io.Discard, "", 0)
 	if secured {
@@ -149,8 +148,8 @@ func newRogue(t *testing.T, secured bool) *rogue {
 	return g
 }
 
-// ServeHTTP takes the card and JSON-RPC.
-func (g *rogue) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP answers requests for the card and JSON-RPC.
+func (g *fakeAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	method := "card"
 	var call struct {
 		ID     any    `json:"id"`
@@ -176,7 +175,7 @@ func (g *rogue) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (g *rogue) count(method string) (n int) {
+func (g *fakeAgent) count(method string) (n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, call := range g.calls {
@@ -187,7 +186,7 @@ func (g *rogue) count(method string) (n int) {
 	return n
 }
 
-// cardTo names one interface.
+// cardTo serves a card with one interface.
 func cardTo(url, binding, version string) func(http.ResponseWriter, *http.Request) {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(map[string]any{"name": "rogue", "supportedInterfaces": []any{
@@ -200,7 +199,7 @@ func task(state string) string {
 	return `{"id":"t","contextId":"c","status":{"state":"TASK_STATE_` + state + `"}}`
 }
 
-// result answers a call with a task, in the shape that its method has.
+// result answers a call with a task, in the form of the method.
 func result(w http.ResponseWriter, method, task string) {
 	switch method {
 	case "SendMessage":
@@ -222,19 +221,19 @@ func raw(status int, contentType, words string) func(http.ResponseWriter, *http.
 	}
 }
 
-// always answers each call in the same way.
-func always(f func(http.ResponseWriter, *http.Request)) func(http.ResponseWriter, *http.Request, string) {
+// constantHandler answers each call in the same way.
+func constantHandler(f func(http.ResponseWriter, *http.Request)) func(http.ResponseWriter, *http.Request, string) {
 	return func(w http.ResponseWriter, r *http.Request, _ string) { f(w, r) }
 }
 
-// soon is for agents that do not get better, aLongTime for those that do.
+// waitLimit is for agents that do not recover, aLongTime for those that do.
 const (
-	soon      = 20 * time.Millisecond
+	waitLimit = 20 * time.Millisecond
 	aLongTime = time.Minute
 )
 
-// TestRogueCards: a card that lies, or is none, ends the step with a code. Nobody
-// but the card's own host is told anything, least of all the token.
+// TestRogueCards: a false or invalid card ends the step with a code. Only the host of the card
+// receives requests, and with them the token.
 func TestRogueCards(t *testing.T) {
 	t.Parallel()
 	elsewhere := newRogue(t, false)
@@ -268,7 +267,7 @@ func TestRogueCards(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			g := newRogue(t, false)
 			g.card = tt.card
-			got := newDelegator(t, client.Remote{Card: g.URL + "/card"}, soon).delegate(`{"message":"go"}`)
+			got := newDelegator(t, client.Remote{Card: g.URL + "/card"}, waitLimit).delegate(`{"message":"go"}`)
 			if got.OK || got.Error.Code != tt.code || !strings.Contains(got.Error.Message, tt.says) {
 				t.Errorf("the step ended with %.300s", fmt.Sprint(got.Error))
 			}
@@ -285,28 +284,28 @@ func TestRogueCards(t *testing.T) {
 // TestRogueAnswers: an agent that breaks the protocol ends the step with a code.
 func TestRogueAnswers(t *testing.T) {
 	t.Parallel()
-	elsewhere := newRogue(t, false)
+	other := newRogue(t, false)
 	rpc := func(words string) func(http.ResponseWriter, *http.Request, string) {
-		return always(raw(200, "application/json", `{"jsonrpc":"2.0","id":"1",`+words+`}`))
+		return constantHandler(raw(200, "application/json", `{"jsonrpc":"2.0","id":"1",`+words+`}`))
 	}
 	huge := strings.Repeat("x", 10<<20)
 	for _, tt := range []struct {
 		name, code string
 		rpc        func(http.ResponseWriter, *http.Request, string)
 	}{
-		{"401", "AGENT_REFUSED", always(raw(401, "text/plain", ""))},
-		{"403", "AGENT_REFUSED", always(raw(403, "application/json", `{"error":{"message":"no"}}`))},
-		{"a wrong content type", "AGENT_UNREACHABLE", always(raw(200, "text/html", "<html>"))},
-		{"nothing", "AGENT_UNREACHABLE", always(raw(200, "application/json", ""))},
+		{"401", "AGENT_REFUSED", constantHandler(raw(401, "text/plain", ""))},
+		{"403", "AGENT_REFUSED", constantHandler(raw(403, "application/json", `{"error":{"message":"no"}}`))},
+		{"a wrong content type", "AGENT_UNREACHABLE", constantHandler(raw(200, "text/html", "<html>"))},
+		{"nothing", "AGENT_UNREACHABLE", constantHandler(raw(200, "application/json", ""))},
 		{"an unknown state", "AGENT_PROTOCOL", func(w http.ResponseWriter, _ *http.Request, m string) { result(w, m, task("DREAMING")) }},
 		{"a task without id", "AGENT_PROTOCOL", rpc(`"result":{"task":{"status":{"state":"TASK_STATE_COMPLETED"}}}`)},
 		{"null for parts", "AGENT_PROTOCOL", rpc(`"result":{"task":{"id":"t","status":{"state":"TASK_STATE_COMPLETED"},"artifacts":[{"artifactId":"a","parts":[null]}]}}`)},
 		{"null for artifacts", "AGENT_PROTOCOL", rpc(`"result":{"task":{"id":"t","status":{"state":"TASK_STATE_COMPLETED"},"artifacts":[null]}}`)},
 		{"an error that it names", "AGENT_REFUSED", rpc(`"error":{"code":-32602,"message":"no such skill"}`)},
 		{"10 MB", "AGENT_RESULT_TOO_LARGE", rpc(`"result":{"task":{"id":"` + huge + `"}}`)},
-		{"10 MB as a stream", "AGENT_RESULT_TOO_LARGE", always(raw(200, "text/event-stream", `{"result":"`+huge))},
+		{"10 MB as a stream", "AGENT_RESULT_TOO_LARGE", constantHandler(raw(200, "text/event-stream", `{"result":"`+huge))},
 		{"a redirection", "AGENT_REDIRECTED", func(w http.ResponseWriter, r *http.Request, _ string) {
-			http.Redirect(w, r, elsewhere.URL+"/rpc", http.StatusTemporaryRedirect)
+			http.Redirect(w, r, other.URL+"/rpc", http.StatusTemporaryRedirect)
 		}},
 		{"a task that changes its id", "AGENT_PROTOCOL", func(w http.ResponseWriter, _ *http.Request, m string) {
 			if m == "SendMessage" {
@@ -319,19 +318,19 @@ func TestRogueAnswers(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			g := newRogue(t, false)
 			g.rpc = tt.rpc
-			got := newDelegator(t, client.Remote{Card: g.URL + "/card"}, soon).delegate(`{"message":"go"}`)
+			got := newDelegator(t, client.Remote{Card: g.URL + "/card"}, waitLimit).delegate(`{"message":"go"}`)
 			if got.OK || got.Error.Code != tt.code {
 				t.Errorf("the step ended with %v, %.300s", got.OK, fmt.Sprint(got.Error))
 			}
 		})
 	}
-	if len(elsewhere.calls) != 0 {
-		t.Errorf("another host was called: %v with %v", elsewhere.calls, elsewhere.auth)
+	if len(other.calls) != 0 {
+		t.Errorf("another host was called: %v with %v", other.calls, other.auth)
 	}
 }
 
-// TestRogueStreams: whatever a stream says or does not say, the task itself is
-// asked for, and its end is the step's.
+// TestRogueStreams: the sidecar asks for the task itself, independent of what a stream says or does
+// not say. The end of the task is the end of the step.
 func TestRogueStreams(t *testing.T) {
 	t.Parallel()
 	status := func(state string) string {
@@ -395,14 +394,14 @@ func TestRogueStreams(t *testing.T) {
 	}
 }
 
-// TestAgentsThatRecover: a message instead of a task is a result; what may pass is
-// waited for.
+// TestAgentsThatRecover: a message instead of a task is a result. The sidecar waits for an
+// agent whose failure may pass.
 func TestAgentsThatRecover(t *testing.T) {
 	t.Parallel()
 	t.Run("a message", func(t *testing.T) {
 		g := newRogue(t, false)
-		g.rpc = always(raw(200, "application/json", `{"jsonrpc":"2.0","id":"1","result":{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"data":[1,"two"]}]}}}`))
-		got := newDelegator(t, client.Remote{Card: g.URL + "/card"}, soon).delegate(`{"message":"go"}`)
+		g.rpc = constantHandler(raw(200, "application/json", `{"jsonrpc":"2.0","id":"1","result":{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"data":[1,"two"]}]}}}`))
+		got := newDelegator(t, client.Remote{Card: g.URL + "/card"}, waitLimit).delegate(`{"message":"go"}`)
 		if !got.OK || !strings.Contains(string(got.Result), `"output":[1,"two"]`) {
 			t.Errorf("the step ended with %+v, %s", got, got.Result)
 		}
@@ -437,7 +436,7 @@ func TestAgentsThatRecover(t *testing.T) {
 		}
 	})
 	t.Run("nobody knows what it did", func(t *testing.T) {
-		// An agent that declares the extension is sent the message again, another is not.
+		// An agent that declares the extension receives the message again, another agent does not.
 		for _, extensions := range []string{"", protocol.IdempotentURI, protocol.DelegationURI} {
 			g := newRogue(t, false)
 			g.card = func(w http.ResponseWriter, _ *http.Request) {
@@ -447,7 +446,7 @@ func TestAgentsThatRecover(t *testing.T) {
 			var sends atomic.Int64
 			g.rpc = func(w http.ResponseWriter, r *http.Request, m string) {
 				if sends.Add(1) == 1 {
-					// As a proxy answers where the agent broke off.
+					// This is how a proxy answers if the agent breaks the connection.
 					raw(503, "text/plain", "upstream connect error or disconnect/reset before headers")(w, r)
 					return
 				}
@@ -463,15 +462,15 @@ func TestAgentsThatRecover(t *testing.T) {
 	t.Run("it is out of reach", func(t *testing.T) {
 		g := newRogue(t, false)
 		g.Close()
-		got := newDelegator(t, client.Remote{Card: g.URL + "/card"}, soon).delegate(`{"message":"go"}`)
+		got := newDelegator(t, client.Remote{Card: g.URL + "/card"}, waitLimit).delegate(`{"message":"go"}`)
 		if got.OK || got.Error.Code != "AGENT_CARD" {
 			t.Errorf("the step ended with %+v", got)
 		}
 	})
 }
 
-// TestAgentsOverTLS: the certificate has to be one that the operator's authorities
-// signed; an interface in the clear is not spoken to.
+// TestAgentsOverTLS: one of the operator's authorities must have signed the certificate. An
+// interface without TLS is not used.
 func TestAgentsOverTLS(t *testing.T) {
 	t.Parallel()
 	known := x509.NewCertPool()
@@ -490,7 +489,7 @@ func TestAgentsOverTLS(t *testing.T) {
 			if tt.face != "" {
 				g.card = cardTo(tt.face, "JSONRPC", "1.0")
 			}
-			got := newDelegator(t, client.Remote{Card: g.URL + "/card", CA: tt.ca}, soon).delegate(`{"message":"go"}`)
+			got := newDelegator(t, client.Remote{Card: g.URL + "/card", CA: tt.ca}, waitLimit).delegate(`{"message":"go"}`)
 			if got.OK != (tt.code == "") || got.Error.Code != tt.code {
 				t.Errorf("the step ended with %+v", got)
 			}

@@ -45,11 +45,12 @@ func readSchedules(c config.Config, served []string) ([]*schedule.Schedule, erro
 	return out, nil
 }
 
-// catchUps maps the words in the file to the policies. The words were already checked.
+// catchUps maps the values of catch_up in the schedules file to policies. The configuration has already
+// checked the values.
 var catchUps = map[string]schedule.CatchUp{"none": schedule.CatchNone, "last": schedule.CatchLast, "all": schedule.CatchAll}
 
-// scheduleOf converts an entry of the file. If the entry is wrong, it returns the name of the field and
-// the fault.
+// scheduleOf converts an entry of the schedules file to a schedule. If the entry is wrong, it returns
+// the name of the wrong field and the fault.
 func scheduleOf(from *config.Schedule) (s *schedule.Schedule, field, why string) {
 	rule, err := schedule.ParseCron(from.Cron, from.Zone)
 	if err != nil {
@@ -70,7 +71,7 @@ func scheduleOf(from *config.Schedule) (s *schedule.Schedule, field, why string)
 		p.Scopes |= scope
 	}
 	if !p.Scopes.Has(policy.RunsWrite) {
-		return nil, "scopes", "lacks runs:write, without which nobody starts a run"
+		return nil, "scopes", "lacks runs:write, which is required to start a run"
 	}
 	s = &schedule.Schedule{
 		Namespace: from.Namespace, ID: from.ID, Rule: rule, Catch: catchUps[from.CatchUp], Most: *from.CatchUpMost,
@@ -90,7 +91,8 @@ func scheduleOf(from *config.Schedule) (s *schedule.Schedule, field, why string)
 	return s, "", ""
 }
 
-// scheduling adds the schedules to the configuration of the runtime.
+// scheduling adds the store for schedules, and the reporter of their results, to the configuration of
+// the runtime.
 func (t *partition) scheduling(conf *services.Config, counts *telemetry.Metrics) {
 	conf.ScheduleStore = t.store.Schedules()
 	conf.OnScheduleResult = (&scheduleReporter{log: t.opts.log, audit: t.opts.audit, counts: counts}).onResult
@@ -108,22 +110,22 @@ type scheduleReporter struct {
 
 func (t *scheduleReporter) onResult(of schedule.Result) {
 	t.counts.Instants(of.Schedule.ID, string(of.Outcome), of.N)
-	what := []any{"schedule_id", of.Schedule.ID, "namespace", of.Schedule.Namespace, "instant", of.Instant.UTC()}
+	attrs := []any{"schedule_id", of.Schedule.ID, "namespace", of.Schedule.Namespace, "instant", of.Instant.UTC()}
 	switch of.Outcome {
 	case schedule.Fired:
-		t.log.Info("schedule started run", append(what, "run_id", of.RunID)...)
+		t.log.Info("schedule started run", append(attrs, "run_id", of.RunID)...)
 	case schedule.Skipped:
-		t.log.Info("schedule skipped, previous run still active", what...)
+		t.log.Info("schedule skipped, previous run still active", attrs...)
 	case schedule.Missed:
-		t.log.Warn("schedule missed, not run later", append(what, "count", of.N)...)
+		t.log.Warn("schedule missed, not run later", append(attrs, "count", of.N)...)
 	case schedule.Failed:
-		t.log.Error("schedule failed to start run, retrying", append(what, "attempt", of.Attempts, "error", of.Err)...)
+		t.log.Error("schedule failed to start run, retrying", append(attrs, "attempt", of.Attempts, "error", of.Err)...)
 	}
 	t.line(&of)
 }
 
-// line writes an audit line about a started run. For several failed attempts it writes a line only
-// about the first one.
+// line writes an audit line when a schedule has started a run, or when the first attempt to start it
+// has failed.
 func (t *scheduleReporter) line(of *schedule.Result) {
 	if t.audit == nil || of.Outcome != schedule.Fired && (of.Outcome != schedule.Failed || of.Attempts > 1) {
 		return
@@ -145,16 +147,19 @@ func (t *scheduleReporter) line(of *schedule.Result) {
 	}
 }
 
-// agree stores the schedules of the files at the start. It is called after the packs were registered.
-func (t *partition) agree(ctx context.Context) error { return t.schedule(ctx, t.files.schedules) }
+// storeSchedules stores the configured schedules when the sidecar starts. It is called after the packs were
+// registered.
+func (t *partition) storeSchedules(ctx context.Context) error {
+	return t.schedule(ctx, t.files.schedules)
+}
 
-// schedule stores the schedules that belong to namespaces of this partition. If a pack is missing, this
-// causes only a warning, because the pack may be registered before the schedule first fires.
+// schedule stores the schedules that belong to namespaces of this partition. A missing pack causes only
+// a warning, because the pack may be registered before the schedule first fires.
 func (t *partition) schedule(ctx context.Context, schedules []*schedule.Schedule) error {
 	if t.opts.config.Schedules == "" {
 		return nil
 	}
-	if serves := t.opts.serves; serves != nil {
+	if serves := t.opts.servesNamespace; serves != nil {
 		schedules = slices.DeleteFunc(slices.Clone(schedules), func(s *schedule.Schedule) bool { return !serves(s.Namespace) })
 	}
 	if err := t.runtime.Schedules.Replace(ctx, schedules); err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store"
 )
 
-// missed makes a store that knows a schedule of each minute and knows of nothing since a time.
-func missed(t *testing.T, c config.Config, id string, since time.Time) {
+// newLateSchedule makes a store with a schedule for each minute that has fired nothing since a time.
+func newLateSchedule(t *testing.T, c config.Config, id string, since time.Time) {
 	t.Helper()
 	opts, _, err := options{config: c, log: slog.New(slog.DiscardHandler)}.storage()
 	if err != nil {
@@ -35,13 +35,14 @@ func missed(t *testing.T, c config.Config, id string, since time.Time) {
 	}
 }
 
-// TestSchedules: what was missed is caught up at the start, a run tells who began it and when, a pack that
-// is not there is told and tried again, and a file that is read again counts, a faulty one not.
+// TestSchedules: at the start, a schedule catches up what it missed. A run says what started it and
+// when. A pack that is not registered is reported and tried again. A file that is read again takes
+// effect, a faulty one does not.
 func TestSchedules(t *testing.T) {
 	t.Parallel()
 	c := settings(t)
 	since := time.Now().Add(-10 * time.Minute).Truncate(time.Minute)
-	missed(t, c, "each", since)
+	newLateSchedule(t, c, "each", since)
 	c.Schedules = writeFile(t, "schedules.yaml", `
 each: {cron: "* * * * *", pack: self-correcting, catch_up: all, catch_up_most: 3, labels: {team: blue}, principal: clockwork}
 none: {cron: "0 0 1 1 *", time_zone: Asia/Tokyo, pack: not-there}
@@ -53,17 +54,17 @@ none: {cron: "0 0 1 1 *", time_zone: Asia/Tokyo, pack: not-there}
 	if err != nil {
 		t.Fatal(err)
 	}
-	var begun []string
-	for len(begun) < 3 {
+	var started []string
+	for len(started) < 3 {
 		got, err := stream.Recv()
 		if err != nil {
 			t.Fatal(err)
 		}
 		if rec := got.GetRecord(); rec.GetTransition() != nil && rec.GetSeq() == 1 {
-			begun = append(begun, got.GetRecord().GetRunId())
+			started = append(started, got.GetRecord().GetRunId())
 		}
 	}
-	got, err := runs.GetRun(t.Context(), &pawlv1.GetRunRequest{RunId: begun[0]})
+	got, err := runs.GetRun(t.Context(), &pawlv1.GetRunRequest{RunId: started[0]})
 	labels := got.GetRun().GetLabels()
 	if err != nil || labels["pawl.schedule"] != "each" || labels["team"] != "blue" || labels["pawl.scopes"] != "runs:write" {
 		t.Errorf("labels %v, %v", labels, err)
@@ -71,23 +72,23 @@ none: {cron: "0 0 1 1 *", time_zone: Asia/Tokyo, pack: not-there}
 	if at, err := time.Parse(time.RFC3339, labels["pawl.instant"]); err != nil || !at.After(since) || at.Second() != 0 {
 		t.Errorf("instant %q, %v", labels["pawl.instant"], err)
 	}
-	fork, err := runs.ForkRun(t.Context(), &pawlv1.ForkRunRequest{RunId: begun[0], AtSeq: 1, Execution: pawlv1.Execution_EXECUTION_WORKERS})
+	fork, err := runs.ForkRun(t.Context(), &pawlv1.ForkRunRequest{RunId: started[0], AtSeq: 1, Execution: pawlv1.Execution_EXECUTION_WORKERS})
 	if copied := fork.GetRun().GetLabels(); err != nil || copied["pawl.schedule"] != "" || copied["team"] != "blue" {
 		t.Errorf("labels of a copy %v, %v", copied, err)
 	}
-	records, err := runs.ListTransitions(t.Context(), &pawlv1.ListTransitionsRequest{RunId: begun[0]})
+	records, err := runs.ListTransitions(t.Context(), &pawlv1.ListTransitionsRequest{RunId: started[0]})
 	if err != nil || records.GetRecords()[0].GetPrincipal() != "clockwork" {
 		t.Errorf("%v, %v", records, err)
 	}
 	list := &pawlv1.ListSchedulesResponse{}
-	// How far it is, is stored after the run.
+	// The progress of the schedule is stored after the run.
 	for len(list.GetSchedules()) == 0 || list.GetSchedules()[0].GetFired() < 3 {
 		if list, err = control.ListSchedules(t.Context(), &pawlv1.ListSchedulesRequest{}); err != nil || len(list.GetSchedules()) != 2 {
 			t.Fatalf("%v, %v", list, err)
 		}
 	}
 	each, none := list.GetSchedules()[0], list.GetSchedules()[1]
-	if each.GetMissed() < 5 || !slices.Contains(begun, each.GetLastRunId()) && each.GetFired() == 3 || len(each.GetNext()) != 5 || each.GetPrincipal() != "clockwork" {
+	if each.GetMissed() < 5 || !slices.Contains(started, each.GetLastRunId()) && each.GetFired() == 3 || len(each.GetNext()) != 5 || each.GetPrincipal() != "clockwork" {
 		t.Errorf("told %v", each)
 	}
 	if none.GetTimeZone() != "Asia/Tokyo" || none.GetFired() != 0 || none.GetLastAt() != nil || len(none.GetNext()) != 5 || none.GetNext()[0].AsTime().Hour() != 15 {
@@ -99,8 +100,8 @@ none: {cron: "0 0 1 1 *", time_zone: Asia/Tokyo, pack: not-there}
 	}
 }
 
-// TestBadSchedules: a schedule that never fires, in a zone that is not, of nobody, keeps the sidecar from
-// starting, and all of it is told with the schedule's name.
+// TestBadSchedules: a schedule that never fires, that names an unknown time zone or that has an
+// invalid principal keeps the sidecar from starting. The error has the name of the schedule.
 func TestBadSchedules(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -128,8 +129,8 @@ func TestBadSchedules(t *testing.T) {
 	}
 }
 
-// TestSchedulesAreReadAgain: SIGHUP takes a file that is sound, and one that is not changes nothing. A pack
-// that is not there is told.
+// TestSchedulesAreReadAgain: at SIGHUP a sound file takes effect, and a faulty one changes nothing.
+// A pack that is not registered is logged.
 func TestSchedulesAreReadAgain(t *testing.T) {
 	t.Parallel()
 	c := settings(t)
@@ -164,7 +165,7 @@ func TestSchedulesAreReadAgain(t *testing.T) {
 			t.Fatal("no schedule comes")
 		}
 	}
-	again(`a: {cron: "@yearly", pack: not-there, paused: true}`, "configuration reloaded")
+	again(`a: {cron: "@yearly", pack: not-there, paused: true}`, "files reloaded")
 	for paused := false; !paused; {
 		got, err := control.ListSchedules(t.Context(), &pawlv1.ListSchedulesRequest{})
 		if err != nil || len(got.GetSchedules()) != 1 {

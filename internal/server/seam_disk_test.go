@@ -69,8 +69,8 @@ func tearLog(t *testing.T, before, after string, part float64) {
 	if err != nil || len(logs) != 1 {
 		t.Fatalf("logs %v, %v", logs, err)
 	}
-	from := written(t, filepath.Join(before, filepath.Base(logs[0])))
-	to := written(t, logs[0])
+	from := lastByte(t, filepath.Join(before, filepath.Base(logs[0])))
+	to := lastByte(t, logs[0])
 	if to <= from {
 		t.Fatalf("nothing was appended: %d, %d bytes", from, to)
 	}
@@ -85,8 +85,8 @@ func tearLog(t *testing.T, before, after string, part float64) {
 	}
 }
 
-// written is where the last byte of a preallocated file ends.
-func written(t *testing.T, path string) int64 {
+// lastByte is where the last byte of a preallocated file ends.
+func lastByte(t *testing.T, path string) int64 {
 	t.Helper()
 	content, err := os.ReadFile(path)
 	if err != nil {

@@ -32,27 +32,27 @@ const seamPack = `{
   }}
 }`
 
-// seam is a place on the way of a transition. Passing it while it is the one to
+// crashPoint is a place on the way of a transition. Passing it while it is the one to
 // crash at keeps the directory as a SIGKILL there would leave it.
-type seam struct {
+type crashPoint struct {
 	at    string
 	crash func()
 
-	mu    sync.Mutex
-	armed bool
+	mu      sync.Mutex
+	enabled bool
 }
 
-func (s *seam) arm() {
+func (s *crashPoint) enable() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.armed = true
+	s.enabled = true
 }
 
-func (s *seam) pass(place string) {
+func (s *crashPoint) pass(place string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.armed && s.at == place {
-		s.armed = false
+	if s.enabled && s.at == place {
+		s.enabled = false
 		s.crash()
 	}
 }
@@ -60,7 +60,7 @@ func (s *seam) pass(place string) {
 // seamClock is asked for the time when an input has the run's turn.
 type seamClock struct {
 	*testkit.Clock
-	seam *seam
+	seam *crashPoint
 }
 
 func (c seamClock) Now() time.Time {
@@ -71,7 +71,7 @@ func (c seamClock) Now() time.Time {
 // seamStore stands between the engine and its store.
 type seamStore struct {
 	*store.Store
-	seam *seam
+	seam *crashPoint
 }
 
 func (s seamStore) Commit(ctx context.Context, b *machine.Batch) (machine.Committed, error) {
@@ -102,7 +102,7 @@ type process struct {
 	clock *testkit.Clock
 }
 
-func startProcess(t *testing.T, dir string, clock *testkit.Clock, s *seam) *process {
+func startProcess(t *testing.T, dir string, clock *testkit.Clock, s *crashPoint) *process {
 	t.Helper()
 	hook := func(place string) func(store.Group) error {
 		return func(store.Group) error { s.pass(place); return nil }
@@ -187,22 +187,24 @@ func (p *process) watch(ref runtime.RunRef) *streams.Watch {
 	return w
 }
 
-// hands takes the steps that it is sent; nothing else comes in these tests.
-type hands chan dispatch.StepDelivery
+// stepQueue takes the steps that it is sent; nothing else comes in these tests.
+type stepQueue chan dispatch.StepDelivery
 
-func (h hands) PrepareTurn(dispatch.TurnDelivery) (func(), error) {
+func (h stepQueue) PrepareTurn(dispatch.TurnDelivery) (func(), error) {
 	return nil, errors.New("a turn of a run of CALLER")
 }
-func (h hands) PrepareStep(d dispatch.StepDelivery) (func(), error) { return func() { h <- d }, nil }
-func (hands) Revoke(dispatch.Revocation)                            {}
-func (hands) StepsAnswered(string, uint64, []history.StepView)      {}
-func (hands) Unserved(string, dispatch.UnservedCause)               {}
-func (hands) End(error)                                             {}
+func (h stepQueue) PrepareStep(d dispatch.StepDelivery) (func(), error) {
+	return func() { h <- d }, nil
+}
+func (stepQueue) Revoke(dispatch.Revocation)                       {}
+func (stepQueue) StepsAnswered(string, uint64, []history.StepView) {}
+func (stepQueue) Unserved(string, dispatch.UnservedCause)          {}
+func (stepQueue) End(error)                                        {}
 
 // connect adds a worker of the tool with room for one step.
-func (p *process) connect(id string) hands {
+func (p *process) connect(id string) stepQueue {
 	p.t.Helper()
-	h := make(hands, 8)
+	h := make(stepQueue, 8)
 	conn, err := p.Work.Connect(p.t.Context(), dispatch.WorkerRequest{
 		Call: runtime.Call{Principal: runtime.Principal{Subject: id, Scopes: runtime.ScopeWork}}, ID: id, Sink: h,
 		Offer: machine.WorkOffer{Tools: []string{"run_tests"}, Steps: 8},
@@ -246,7 +248,7 @@ func TestCrashSeams(t *testing.T) {
 			clock := testkit.NewClock()
 			dir, ref := crashAt(t, tc.stop, tc.tear, clock)
 			clock.Advance(time.Second)
-			p := startProcess(t, dir, clock, &seam{})
+			p := startProcess(t, dir, clock, &crashPoint{})
 			rows := p.outbox()
 			if (len(rows) == 1) != tc.applied || len(rows) > 1 {
 				t.Fatalf("the outbox holds %+v, applied is %v", rows, tc.applied)
@@ -257,14 +259,14 @@ func TestCrashSeams(t *testing.T) {
 				t.Fatalf("the repeat: duplicate %v, %d calls, seq %d", again.Duplicate, again.State.ToolCalls, again.State.Seq)
 			}
 			records := int64(2)
-			switch held := p.held(rows); {
-			case held && tc.stop != stopPublished && tc.stop != stopOutbox || !held && tc.stop == stopOutbox:
-				t.Fatalf("the step is held: %v", held)
-			case held:
+			switch leased := p.hasStep(rows); {
+			case leased && tc.stop != stopPublished && tc.stop != stopOutbox || !leased && tc.stop == stopOutbox:
+				t.Fatalf("the step is held: %v", leased)
+			case leased:
 				records++
-				lost(t, p, ref)
+				awaitGivenUp(t, p, ref)
 			default:
-				offered(t, p)
+				takeStep(t, p)
 			}
 			stop()
 			p.end()
@@ -279,15 +281,15 @@ func TestCrashSeams(t *testing.T) {
 // the directory that it leaves.
 func crashAt(t *testing.T, stop string, tear float64, clock *testkit.Clock) (string, runtime.RunRef) {
 	t.Helper()
-	dir, left := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "data")
+	dir, copied := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "data")
 	before := filepath.Join(t.TempDir(), "data")
-	s := &seam{at: stop, crash: func() { copyStore(t, dir, left) }}
+	s := &crashPoint{at: stop, crash: func() { copyStore(t, dir, copied) }}
 	p := startProcess(t, dir, clock, s)
 	ref := p.begin()
 	w, worker := p.watch(ref), p.connect("first")
 	defer w.Close()
 	copyStore(t, dir, before)
-	s.arm()
+	s.enable()
 	s.pass(stopHandler)
 	p.send(ref)
 	if _, err := w.Next(t.Context()); err != nil {
@@ -298,18 +300,18 @@ func crashAt(t *testing.T, stop string, tear float64, clock *testkit.Clock) (str
 		t.Fatalf("assigned %+v", d.StepLease)
 	}
 	s.pass(stopOutbox)
-	if s.armed {
+	if s.enabled {
 		t.Fatalf("the way does not pass %q", stop)
 	}
 	p.end()
 	if stop == stopSync {
-		tearLog(t, before, left, tear)
+		tearLog(t, before, copied, tear)
 	}
-	return left, ref
+	return copied, ref
 }
 
 // held: the store says that a worker has the step.
-func (p *process) held(rows []machine.OutboxRow) bool {
+func (p *process) hasStep(rows []machine.OutboxRow) bool {
 	p.t.Helper()
 	if len(rows) == 0 {
 		return false
@@ -321,9 +323,8 @@ func (p *process) held(rows []machine.OutboxRow) bool {
 	return holder != machine.StepHolder{}
 }
 
-// lost waits until the step is given up, at the end of the grace; no other worker
-// gets it.
-func lost(t *testing.T, p *process, ref runtime.RunRef) {
+// awaitGivenUp waits until the step is abandoned, at the end of the grace. No other worker gets it.
+func awaitGivenUp(t *testing.T, p *process, ref runtime.RunRef) {
 	t.Helper()
 	worker := p.connect("second")
 	p.clock.AwaitAlarm(dispatch.DefaultRestartGrace)
@@ -339,8 +340,8 @@ func lost(t *testing.T, p *process, ref runtime.RunRef) {
 	}
 }
 
-// offered takes the step at a new worker.
-func offered(t *testing.T, p *process) {
+// takeStep takes the step at a new worker.
+func takeStep(t *testing.T, p *process) {
 	t.Helper()
 	worker := p.connect("second")
 	select {

@@ -14,11 +14,12 @@ import (
 	"google.golang.org/grpc"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
+	"github.com/pawl-dev/pawl/internal/build"
 	"github.com/pawl-dev/pawl/internal/config"
-	"github.com/pawl-dev/pawl/internal/services"
+	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
-// Ready is the line that a sidecar prints when it is ready to serve.
+// Ready is the JSON line that a sidecar prints when it is ready to serve.
 type Ready struct {
 	Ready bool `json:"ready"`
 	// GRPC is the bound HOST:PORT.
@@ -38,9 +39,9 @@ type Ready struct {
 }
 
 // Serve runs a sidecar until ctx ends, and then drains it. It prints the [Ready] line on stdout and
-// logs to stderr. On SIGHUP it reads the reloadable files again. SIGHUP never ends the process. The
-// error is the reason why the sidecar could not serve, or why it ended: an error of a listener, or a
-// commit with an unknown outcome.
+// logs to stderr. On SIGHUP it reads the reloadable files again. The error is the reason why the
+// sidecar could not serve, or why it ended: an error of a listener, or a commit with an unknown
+// outcome.
 func Serve(ctx context.Context, c config.Config, stdout, stderr io.Writer) error {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
@@ -51,7 +52,7 @@ func Serve(ctx context.Context, c config.Config, stdout, stderr io.Writer) error
 	}
 	a, err := open(ctx, opts)
 	if err != nil && errors.Is(err, ctx.Err()) {
-		// The sidecar was stopped while it waited for a database. This is no error.
+		// The sidecar was stopped while it waited for a database, which is no error.
 		return nil
 	}
 	if err != nil {
@@ -64,7 +65,7 @@ func Serve(ctx context.Context, c config.Config, stdout, stderr io.Writer) error
 	}
 	switch {
 	case ctx.Err() != nil:
-		// The sidecar was stopped before it was ready. An interrupted start is no error.
+		// The sidecar was stopped before it was ready, which is no error.
 		err = nil
 	case err == nil:
 		go settle(ctx)
@@ -76,40 +77,45 @@ func Serve(ctx context.Context, c config.Config, stdout, stderr io.Writer) error
 	return errors.Join(err, a.stop(drain))
 }
 
-// begin starts to serve. It registers the packs and stores the schedules of the configuration. It
-// returns the names of the packs.
+// begin registers the configured packs, stores the configured schedules and starts to serve. A node of a
+// cluster serves first, because it registers the packs through the cluster. Without a cluster, begin
+// starts to serve even after an error, because stop waits for the end of the server. It returns the packs
+// as id@version.
 func (a *app) begin(ctx context.Context) (names []string, err error) {
 	packs := a.opts.config.Packs
 	if a.cluster != nil {
 		if err = a.start(); err == nil {
-			err = a.serving(ctx)
+			err = a.awaitServing(ctx)
 		}
 		if err != nil {
 			return nil, err
 		}
 		names, err = a.offerPacks(ctx, packs)
-		a.cluster.offered.Store(err == nil)
+		a.cluster.packsRegistered.Store(err == nil)
 		return names, err
 	}
-	t := a.partitions.own()
+	t := a.partitions.single()
 	if names, err = t.registerPacks(ctx, packs); err == nil {
-		err = t.agree(ctx)
+		err = t.storeSchedules(ctx)
 	}
 	return names, errors.Join(err, a.start())
 }
 
 func serveOptions(c config.Config, stderr io.Writer) (options, error) {
-	opts := options{config: c, clock: services.SystemClock{}, log: newLog(c, stderr)}
+	opts := options{config: c, clock: runtime.SystemClock{}, log: newLog(c, stderr)}
 	var err error
 	opts.rights, err = readRights(c)
 	if err == nil && c.TLSClientCA != "" && c.TokensFile == "" && c.OIDCFile == "" && c.CertificatesFile == "" {
 		opts.log.Warn("client certificates have no scopes, set certificates_file")
 	}
+	if len(c.Ignored) > 0 {
+		opts.log.Warn("environment variables are no settings and are ignored", "variables", c.Ignored)
+	}
 	return opts, err
 }
 
-// newLog returns a logger that writes to stderr in the configured form. The settings were already
-// checked.
+// newLog returns a logger that writes to stderr in the configured format. The configuration has already
+// checked the settings.
 func newLog(c config.Config, stderr io.Writer) *slog.Logger {
 	level := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 	o := &slog.HandlerOptions{Level: level[c.LogLevel]}
@@ -119,9 +125,9 @@ func newLog(c config.Config, stderr io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(stderr, o))
 }
 
-// announce prints the ready line when the health service reports SERVING.
+// announce logs the start and prints the ready line when the health service reports SERVING.
 func (a *app) announce(ctx context.Context, packs []string, stdout io.Writer) error {
-	if err := a.serving(ctx); err != nil {
+	if err := a.awaitServing(ctx); err != nil {
 		return err
 	}
 	ready := Ready{
@@ -129,8 +135,9 @@ func (a *app) announce(ctx context.Context, packs []string, stdout io.Writer) er
 		PID: os.Getpid(), Packs: packs,
 	}
 	if a.cluster != nil {
-		ready.Peer = a.cluster.me.Address
+		ready.Peer = a.cluster.self.Address
 	}
+	a.logStart(ctx, ready)
 	line, err := json.Marshal(ready)
 	if err != nil {
 		return err
@@ -141,9 +148,33 @@ func (a *app) announce(ctx context.Context, packs []string, stdout io.Writer) er
 	return nil
 }
 
-// serving waits until the server's own health service reports SERVING. It uses an in-process
-// connection.
-func (a *app) serving(ctx context.Context) error {
+// logStart logs the version, the store, its format and the addresses, without those that are off. A node that has no
+// partition open yet logs no format.
+func (a *app) logStart(ctx context.Context, ready Ready) {
+	attrs := []any{"version", build.Version(), "store", a.opts.storeName()}
+	if all := a.partitions.all(); len(all) > 0 {
+		attrs = append(attrs, "format", all[0].store.Format())
+	}
+	for _, at := range [][2]string{{"grpc", ready.GRPC}, {"socket", ready.Socket}, {"http", ready.HTTP}, {"metrics", ready.Metrics}, {"peer", ready.Peer}} {
+		if at[1] != "" {
+			attrs = append(attrs, at[0], at[1])
+		}
+	}
+	attrs = append(attrs, "tls", a.opts.config.TLSCert != "", "authentication", a.opts.config.Secured())
+	a.opts.log.InfoContext(ctx, "serving", attrs...)
+}
+
+// storeName returns the directory or the database of the store, without the password.
+func (o options) storeName() string {
+	if o.config.Store.IsZero() {
+		return o.config.Data
+	}
+	return databaseOf(o.config).String()
+}
+
+// awaitServing waits until the server can serve calls. It asks the server's own health service over an
+// in-process connection.
+func (a *app) awaitServing(ctx context.Context) error {
 	conn, err := a.server.Dial()
 	if err != nil {
 		return err
@@ -166,15 +197,15 @@ func (a *app) serving(ctx context.Context) error {
 	}
 }
 
-// wait waits until ctx ends, and then returns nil. If a loop ends before that, wait returns the error
-// of the loop.
+// wait waits until ctx ends, and then returns nil. If the server, a background loop or the cluster node
+// ends first, it returns the error.
 func (a *app) wait(ctx context.Context) error {
 	var t *partition
 	var ended, failed <-chan error
 	if a.cluster != nil {
 		failed = a.cluster.ended
 	} else {
-		t = a.partitions.own()
+		t = a.partitions.single()
 		ended = t.ended
 	}
 	var err error
@@ -182,10 +213,10 @@ func (a *app) wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	case err = <-failed:
-	case err = <-a.served:
-		a.served <- nil
+	case err = <-a.serveErrors:
+		a.serveErrors <- nil // stop reads the channel again
 	case err = <-ended:
-		t.loops--
+		t.loops-- // drain must not wait for this loop
 	}
 	if err == nil {
 		err = errors.New("the sidecar stopped by itself")

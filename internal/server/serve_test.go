@@ -27,27 +27,27 @@ import (
 
 const packFile = "../../testdata/packs/rfc0009-3-self-correcting.json"
 
-// settings serve on a free port, with their data in a temporary directory.
+// settings returns settings with a free port, and with the data in a temporary directory.
 func settings(t *testing.T) config.Config {
 	t.Helper()
 	c := config.Default()
 	c.Data, c.Listen, c.Packs = filepath.Join(t.TempDir(), "data"), "127.0.0.1:0", []string{packFile}
-	pgserver.Instead(t, &c)
+	pgserver.UseInConfig(t, &c)
 	return c
 }
 
-// dataOf is the store of a sidecar.
+// dataOf returns the store of a sidecar.
 func dataOf(c config.Config) Data { return Data{Dir: c.Data, Database: databaseOf(c)} }
 
-// serving is a Serve under way.
-type serving struct {
+// runningSidecar is a Serve in progress.
+type runningSidecar struct {
 	ready Ready
 	stop  context.CancelFunc
 	ended chan error
 }
 
 // serve runs Serve until its ready line; the caller stops it.
-func serve(t *testing.T, c config.Config) *serving {
+func serve(t *testing.T, c config.Config) *runningSidecar {
 	t.Helper()
 	if pgserver.StandbyWanted() && c.PeerListen != "" {
 		return standBy(t, c)
@@ -55,12 +55,12 @@ func serve(t *testing.T, c config.Config) *serving {
 	return begin(t, c)
 }
 
-// standBy serves where another sidecar has the store, which ends with it.
-func standBy(t *testing.T, c config.Config) *serving {
+// standBy serves beside another sidecar that has the store. The other sidecar ends with it.
+func standBy(t *testing.T, c config.Config) *runningSidecar {
 	t.Helper()
 	owner := begin(t, pgserver.Owner(c))
 	standby := begin(t, c)
-	s := &serving{ready: standby.ready, stop: standby.stop, ended: make(chan error, 1)}
+	s := &runningSidecar{ready: standby.ready, stop: standby.stop, ended: make(chan error, 1)}
 	go func() {
 		err := <-standby.ended
 		owner.stop()
@@ -69,12 +69,12 @@ func standBy(t *testing.T, c config.Config) *serving {
 	return s
 }
 
-// begin is serve of this one sidecar.
-func begin(t *testing.T, c config.Config) *serving {
+// begin starts this one sidecar, and waits for its ready line.
+func begin(t *testing.T, c config.Config) *runningSidecar {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	t.Cleanup(stop)
-	s := &serving{stop: stop, ended: make(chan error, 1)}
+	s := &runningSidecar{stop: stop, ended: make(chan error, 1)}
 	out, in := io.Pipe()
 	go func() {
 		err := Serve(ctx, c, in, io.Discard)
@@ -206,7 +206,7 @@ func TestServeRefuses(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tc.says) || out.Len() != 0 {
 				t.Errorf("error %v does not say %q; printed %q", err, tc.says, out.String())
 			}
-			// Whatever failed, nothing holds the directory any more.
+			// After each failure the directory is free again.
 			if _, err := Check(t.Context(), dataOf(c)); err != nil && strings.Contains(err.Error(), "in use") {
 				t.Error(err)
 			}
@@ -228,11 +228,11 @@ func TestServeEndsWhenALoopEnds(t *testing.T) {
 	if err := a.start(); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.serving(t.Context()); err != nil {
+	if err := a.awaitServing(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	// A loop that ends without being asked is a failure of the process.
-	a.partitions.own().halt()
+	a.partitions.single().cancel()
 	if err := a.wait(t.Context()); err == nil {
 		t.Error("a sidecar without its engine goes on")
 	}

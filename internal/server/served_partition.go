@@ -12,29 +12,29 @@ import (
 	"github.com/pawl-dev/pawl/internal/telemetry"
 )
 
-// servedPartition is an open partition of a cluster. Calls reach it through the slot of the partition.
+// servedPartition is an open partition of a node in a cluster. It implements
+// [membership.OpenPartition], and the router sends it the calls of the partition.
 type servedPartition struct {
 	*grpcapi.Services
 	*partition
 	app  *app
 	part int32
-	// failed is closed when the store accepts no more commits, or when one of the partition's loops has
-	// ended by itself. leaving is closed when the partition must be closed. closed is closed when it is
-	// closed.
-	failed, leaving, closed chan struct{}
+	// failed is closed when the store accepts no more commits, or when a background loop of the
+	// partition has ended by itself. closing is closed when Close begins, and closed when Close has
+	// ended.
+	failed, closing, closed chan struct{}
 }
 
-// acquirePartition opens a partition and starts it. A sidecar without a cluster does the same with its
-// store.
+// acquirePartition takes over a partition for this node, opens it and starts its background work.
 func (a *app) acquirePartition(ctx context.Context, part int32) (membership.OpenPartition, error) {
 	opts := a.cluster.partitionOptions(a.opts, part)
 	t, err := openPartition(opts, a.files.Load(), a.cluster.storage(opts.config, part, opts.log), a.observers)
 	if err != nil {
 		return nil, err
 	}
-	h := &servedPartition{partition: t, app: a, part: part, failed: make(chan struct{}), leaving: make(chan struct{}), closed: make(chan struct{})}
+	h := &servedPartition{partition: t, app: a, part: part, failed: make(chan struct{}), closing: make(chan struct{}), closed: make(chan struct{})}
 	h.Services, err = a.server.Services(grpcapi.ServiceConfig{
-		Runtime: t.runtime, Deliveries: t.box, Store: &storeAdmin{store: t.store, part: part, paced: true}, Plugin: a2aPlugin[*grpcapi.Services](t),
+		Runtime: t.runtime, Deliveries: t.box, Store: &storeAdmin{store: t.store, part: part, limited: true}, Plugin: a2aPlugin[*grpcapi.Services](t),
 	})
 	if err != nil {
 		return nil, errors.Join(err, t.drain(ctx), t.close())
@@ -43,8 +43,8 @@ func (a *app) acquirePartition(ctx context.Context, part int32) (membership.Open
 	a.reading.RLock()
 	defer a.reading.RUnlock()
 	a.partitions.put(part, t)
-	// The files may have been read again while the partition was opened, so the newest contents are
-	// used.
+	// The files may have been reloaded since this partition began to open, so the newest contents are
+	// applied.
 	t.files = a.files.Load()
 	t.replace(t.files)
 	if err := a.registerConfigured(ctx, t); err != nil {
@@ -53,17 +53,17 @@ func (a *app) acquirePartition(ctx context.Context, part int32) (membership.Open
 	}
 	t.start()
 	go h.watchFailure()
-	a.cluster.counts.Took()
+	a.cluster.counts.CountAcquired()
 	return h, nil
 }
 
-// registerConfigured stores the packs and schedules of the configuration in a partition. Faults of the
-// packs and schedules were already reported when the process started. So an error here is an error of
-// the store, and the store must be opened again.
+// registerConfigured stores the configured packs and schedules in a partition. It returns only
+// temporary errors, after which the partition must be opened again. Other errors are logged, because
+// the start of the process has already checked the configuration.
 func (a *app) registerConfigured(ctx context.Context, t *partition) error {
-	// Packs are never deleted, so they are registered only once. Callers have to wait until all of them
-	// are compiled.
-	if !a.cluster.offered.Load() {
+	// Packs are never deleted, so they are registered only once in a process. Otherwise callers would
+	// wait at each takeover until all packs are compiled.
+	if !a.cluster.packsRegistered.Load() {
 		_, err := t.registerPacks(ctx, t.opts.config.Packs)
 		if isAway(err) {
 			return err
@@ -72,7 +72,7 @@ func (a *app) registerConfigured(ctx context.Context, t *partition) error {
 			t.opts.log.Error("registering configured packs failed", "error", err)
 		}
 	}
-	err := t.agree(ctx)
+	err := t.storeSchedules(ctx)
 	if isAway(err) {
 		return err
 	}
@@ -82,7 +82,7 @@ func (a *app) registerConfigured(ctx context.Context, t *partition) error {
 	return nil
 }
 
-// isAway reports whether an error is temporary and not caused by the caller.
+// isAway reports whether an error is temporary, which means that its code is UNAVAILABLE.
 func isAway(err error) bool {
 	if err == nil {
 		return false
@@ -91,10 +91,11 @@ func isAway(err error) bool {
 	return st.Code() == codes.Unavailable
 }
 
-// watchFailure closes failed when the store or a loop fails.
+// watchFailure closes the channel failed when the store fails or a background loop of the partition
+// ends.
 func (h *servedPartition) watchFailure() {
 	select {
-	case <-h.leaving:
+	case <-h.closing:
 		return
 	case <-h.runtime.Failed():
 	case err := <-h.ended:
@@ -109,8 +110,8 @@ func (h *servedPartition) Failed() <-chan struct{} { return h.failed }
 // Closed implements [membership.OpenPartition].
 func (h *servedPartition) Closed() <-chan struct{} { return h.closed }
 
-// Close implements [membership.OpenPartition]. It stops the partition in the same way as the end of a
-// sidecar.
+// Close implements [membership.OpenPartition]. It drains the partition, closes its store and releases
+// the ownership.
 func (h *servedPartition) Close(ctx context.Context) error {
 	outcome := telemetry.OutcomeHandover
 	select {
@@ -118,11 +119,11 @@ func (h *servedPartition) Close(ctx context.Context) error {
 		outcome = telemetry.StoreLost
 	default:
 	}
-	close(h.leaving)
+	close(h.closing)
 	err := h.drain(ctx)
 	h.app.partitions.drop(h.part)
 	err = errors.Join(err, h.close())
-	h.app.cluster.counts.Gave(outcome)
+	h.app.cluster.counts.CountReleased(outcome)
 	close(h.closed)
 	return err
 }

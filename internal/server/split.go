@@ -18,8 +18,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/pgengine"
 )
 
-// ErrErasable is the error for a store that has erasable runs. One file contains the keys of all such
-// runs, so a namespace cannot take its keys to another partition.
+// ErrErasable is the error of a split if the store has erasable runs. One file contains the keys of all
+// erasable runs, so a namespace cannot take its keys to another partition.
 var ErrErasable = errors.New("RUN_KEYS_TOGETHER: runs can be erased here, and the keys of all of them are together: their namespaces stay in partition 0")
 
 // SplitResult is the result of [SplitPartitions].
@@ -32,51 +32,53 @@ type SplitResult struct {
 	Report CheckReport
 }
 
-// SplitPartitions moves each namespace of partition 0, except the default namespace, to an empty
-// partition. It chooses the partition with the fewest namespaces. No other process may have the store
-// open. All namespaces move in one transaction. If it is interrupted, either none or all of them have
-// moved. The callback is called at the start of each step with the name of the step. Errors:
-// [ErrUnusable], [ErrErasable], a *[CheckFault].
-func SplitPartitions(ctx context.Context, where Database, told func(what string)) (done SplitResult, err error) {
-	plan, err := where.planned(ctx, func(d *pgengine.Database, _ splitPlan) error { return d.DB.Close() })
+// SplitPartitions moves each namespace of partition 0, except the default namespace, to another
+// partition that has no store yet. It chooses the partition with the fewest namespaces. No other
+// process may have the store open. All namespaces move in one transaction, so after an interruption
+// either none or all have moved. The callback is called with the name of each step when the step
+// starts. Errors: [ErrUnusable], [ErrErasable], a *[CheckFault].
+func SplitPartitions(ctx context.Context, location Database, report func(what string)) (done SplitResult, err error) {
+	plan, err := location.planSplit(ctx, func(d *pgengine.Database, _ splitPlan) error { return d.DB.Close() })
 	if err != nil || len(plan.placements) == 0 {
 		return done, err
 	}
-	data := Data{Database: where}
-	told("check " + data.Where())
+	data := Data{Database: location}
+	report("check " + data.Location())
 	before, err := Check(ctx, data)
 	if err != nil {
 		return done, err
 	}
-	told("move namespaces to partitions")
-	plan, err = where.planned(ctx, func(d *pgengine.Database, plan splitPlan) error {
+	report("move namespaces to partitions")
+	plan, err = location.planSplit(ctx, func(d *pgengine.Database, plan splitPlan) error {
 		return d.Split(ctx, plan.shares, []byte{layout.KindBackup})
 	})
 	if err != nil {
 		return done, err
 	}
 	done.Placements = plan.placements
-	told("check " + data.Where())
+	report("check " + data.Location())
 	if done.Report, err = Check(ctx, data); err == nil && done.Report != before {
-		err = fmt.Errorf("%s is not what it was: %+v, and %+v", data.Where(), done.Report, before)
+		err = fmt.Errorf("%s is not what it was: %+v, and %+v", data.Location(), done.Report, before)
 	}
 	return done, err
 }
 
-// splitPlan describes to which partitions the namespaces move, and which pairs move with them.
+// splitPlan describes a split of partition 0: the new partition of each namespace, and the key-value
+// pairs that each of these partitions gets.
 type splitPlan struct {
 	placements map[string]int32
 	shares     []pg.Share
 }
 
-// planned acquires partition 0. If there is a namespace to move, it calls do. do closes the database,
-// but not the keys of runs.
-func (d Database) planned(ctx context.Context, do func(*pgengine.Database, splitPlan) error) (plan splitPlan, err error) {
+// planSplit takes over partition 0 and makes the plan of the split. If the plan moves a namespace,
+// planSplit calls do with the open database and the plan. do must close the database, but not the store
+// of run keys.
+func (d Database) planSplit(ctx context.Context, do func(*pgengine.Database, splitPlan) error) (plan splitPlan, err error) {
 	url, err := d.reachable()
 	if err != nil {
 		return plan, fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
-	e, err := d.part(0).open(ctx, url, preflight.Wanted{}, fmt.Sprintf("a spread, process %d", os.Getpid()), slog.New(slog.DiscardHandler))
+	e, err := d.part(0).open(ctx, url, preflight.Requirements{}, fmt.Sprintf("a spread, process %d", os.Getpid()), slog.New(slog.DiscardHandler))
 	if err != nil {
 		return plan, fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
@@ -94,7 +96,7 @@ func (d Database) planned(ctx context.Context, do func(*pgengine.Database, split
 	return plan, err
 }
 
-// planOf makes the plan for a store. This process must own the store.
+// planOf makes the plan for splitting a store. This process must own partition 0.
 func planOf(ctx context.Context, d *pgengine.Database) (plan splitPlan, err error) {
 	numbers, err := namespacesOf(d)
 	if err != nil || len(numbers) == 0 {
@@ -128,15 +130,15 @@ func planOf(ctx context.Context, d *pgengine.Database) (plan splitPlan, err erro
 	return plan, nil
 }
 
-// unerasable refuses a store with keys of runs.
+// unerasable returns an error if the store contains keys of erasable runs.
 func unerasable(e engine.Engine) error {
 	return eachRow(e, layout.RunKeysKey, func(_, _ []byte) error { return fmt.Errorf("%w: %w", ErrUnusable, ErrErasable) })
 }
 
-// assignPartitions returns the new partitions of the namespaces that were in partition 0. A namespace
+// assignPartitions returns the new partitions of the namespaces names, which were in partition 0. Each
 // moves to the partition with the fewest namespaces. If several have equally few, it moves to the one
-// with the lowest number. It never moves to partition 0, or to a partition that already contains a
-// store, because such a store has numbers and cursors of its own.
+// with the lowest number. full are the partitions that already contain a store. No namespace moves to
+// these, because their stores have numbers and cursors of their own.
 func assignPartitions(names []string, placed map[string]int32, full []int32) (map[string]int32, error) {
 	var counts [pg.Partitions]int
 	for name, part := range placed {
@@ -162,8 +164,8 @@ func assignPartitions(names []string, placed map[string]int32, full []int32) (ma
 	return places, nil
 }
 
-// prefixesOf returns the prefixes of the keys of a namespace. Keys that do not belong to a namespace
-// have no number, or another number.
+// prefixesOf returns the prefixes of the keys of all rows that belong to one namespace. Each prefix
+// contains the number of the namespace.
 func prefixesOf(number uint32) (prefixes [][]byte) {
 	for kind := range layout.Kinds {
 		if layout.Kinds[kind].Row != "" && kind != layout.KindPack {
@@ -173,7 +175,8 @@ func prefixesOf(number uint32) (prefixes [][]byte) {
 	return prefixes
 }
 
-// packsOf returns the keys of the packs that a namespace knows. These are the packs of all its runs.
+// packsOf returns the keys of the bytes of all packs that are registered in a namespace. Runs of the
+// namespace use only these packs.
 func packsOf(e engine.Engine, number uint32) (keys [][]byte, err error) {
 	err = eachRow(e, layout.Prefix(nil, layout.KindPackRef, number), func(_, value []byte) error {
 		row, err := codec.DecodePackName(value)

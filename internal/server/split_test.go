@@ -24,16 +24,16 @@ import (
 	"github.com/pawl-dev/pawl/test/testkit/relay"
 )
 
-// resident is what one namespace has, and how far its readers are.
+// resident is what one namespace has, and the positions of its readers.
 type resident struct {
-	namespace       string
-	open, ended     string
-	digest, blob    string
-	cursor, newest  string
-	behind, waiting []string
+	namespace          string
+	open, ended        string
+	digest, blob       string
+	cursor, newestRun  string
+	olderRuns, waiting []string
 }
 
-// clientsAt are those of one node.
+// clientsAt are the clients of one node.
 type clientsAt struct {
 	runs  pawlv1.RunServiceClient
 	packs pawlv1.PackServiceClient
@@ -93,14 +93,14 @@ func (x clientsAt) settle(t *testing.T, namespace string) (r resident) {
 	_, err := x.hooks.PutWebhook(ctx, &pawlv1.PutWebhookRequest{Namespace: namespace, WebhookId: "hook", Url: "https://hook.invalid/" + namespace, Secret: hookSecret()})
 	must(err)
 	all, cursors := x.read(t, namespace, "", "reader")
-	r.cursor, r.newest = cursors[1], cursors[len(cursors)-1]
+	r.cursor, r.newestRun = cursors[1], cursors[len(cursors)-1]
 	_, err = x.hooks.AckConsumer(ctx, &pawlv1.AckConsumerRequest{Namespace: namespace, Consumer: "reader", Cursor: cursors[0]})
 	must(err)
-	r.behind, r.waiting = all[2:], all[1:]
+	r.olderRuns, r.waiting = all[2:], all[1:]
 	return r
 }
 
-// read reads the records of a namespace to their end, behind a cursor or where a consumer is.
+// read reads the records of a namespace to their end, behind a cursor or behind the position of a consumer.
 func (x clientsAt) read(t *testing.T, namespace, cursor, consumer string) (records, cursors []string) {
 	t.Helper()
 	stream, err := x.runs.StreamTransitions(t.Context(), &pawlv1.StreamTransitionsRequest{Namespace: namespace, AfterCursor: cursor, Consumer: consumer})
@@ -117,16 +117,16 @@ func (x clientsAt) read(t *testing.T, namespace, cursor, consumer string) (recor
 	return records, cursors
 }
 
-// has finds everything as it was.
-func (x clientsAt) has(t *testing.T, r resident) {
+// checkResident checks that everything is as it was.
+func (x clientsAt) checkResident(t *testing.T, r resident) {
 	t.Helper()
 	ctx := t.Context()
 	again, err := x.runs.StartRun(ctx, &pawlv1.StartRunRequest{Namespace: r.namespace, Pack: "own", Execution: pawlv1.Execution_EXECUTION_CALLER, RequestId: "the same", Labels: map[string]string{"of": r.namespace}})
 	if err != nil || !again.GetDuplicate() || again.GetRun().GetRunId() != r.open {
 		t.Errorf("%s: a repeat is %v, %v", r.namespace, again, err)
 	}
-	if behind, _ := x.read(t, r.namespace, r.cursor, ""); !slices.Equal(behind, r.behind) {
-		t.Errorf("%s: behind a cursor there is %v, want %v", r.namespace, behind, r.behind)
+	if behind, _ := x.read(t, r.namespace, r.cursor, ""); !slices.Equal(behind, r.olderRuns) {
+		t.Errorf("%s: behind a cursor there is %v, want %v", r.namespace, behind, r.olderRuns)
 	}
 	if waiting, _ := x.read(t, r.namespace, "", "reader"); !slices.Equal(waiting, r.waiting) {
 		t.Errorf("%s: the consumer has %v, want %v", r.namespace, waiting, r.waiting)
@@ -157,7 +157,7 @@ func (x clientsAt) has(t *testing.T, r resident) {
 	}
 }
 
-// goesOn ends the run that is open; who reads hears of it behind what there was.
+// goesOn ends the open run. A reader that resumes behind the newest cursor receives the end.
 func (x clientsAt) goesOn(t *testing.T, r resident) {
 	t.Helper()
 	turn, err := x.runs.GetTurn(t.Context(), &pawlv1.GetTurnRequest{Namespace: r.namespace, RunId: r.open})
@@ -167,14 +167,14 @@ func (x clientsAt) goesOn(t *testing.T, r resident) {
 	if _, err := x.runs.EmitEvent(t.Context(), &pawlv1.EmitEventRequest{Namespace: r.namespace, RunId: r.open, Event: "Done", TurnToken: turn.GetTurn().GetToken()}); err != nil {
 		t.Errorf("%s: %v", r.namespace, err)
 	}
-	if news, _ := x.read(t, r.namespace, r.newest, ""); len(news) == 0 || !strings.HasPrefix(news[0], r.open) {
+	if news, _ := x.read(t, r.namespace, r.newestRun, ""); len(news) == 0 || !strings.HasPrefix(news[0], r.open) {
 		t.Errorf("%s: behind the newest cursor of before there is %v", r.namespace, news)
 	}
 }
 
-// settled is a store that a sidecar alone kept in partition 0, and what its namespaces have. A run of the
-// first tenant was imported into the second one.
-func settled(t *testing.T, c config.Config) (residents []resident) {
+// newStandaloneStore makes a store that a sidecar alone kept in partition 0, and returns what its
+// namespaces have. A run of the first tenant was imported into the second one.
+func newStandaloneStore(t *testing.T, c config.Config) (residents []resident) {
 	t.Helper()
 	c.PeerListen = ""
 	one := begin(t, c)
@@ -207,7 +207,7 @@ func settled(t *testing.T, c config.Config) (residents []resident) {
 	return residents
 }
 
-func end(t *testing.T, s *serving) {
+func end(t *testing.T, s *runningSidecar) {
 	t.Helper()
 	s.stop()
 	if err := <-s.ended; err != nil {
@@ -215,7 +215,7 @@ func end(t *testing.T, s *serving) {
 	}
 }
 
-// rowsOf is the sum of all that is in the tables of a schema, but for who has it.
+// rowsOf is a sum of everything in the tables of a schema, except which process has it.
 func rowsOf(t *testing.T, c config.Config) string {
 	t.Helper()
 	var sums []string
@@ -226,25 +226,25 @@ func rowsOf(t *testing.T, c config.Config) string {
 	return strings.Join(sums, "\n")
 }
 
-// TestSpreadGivesEachNamespaceItsPartition: what a sidecar alone kept in partition 0 is served by
-// several, each with some of it. Whoever was in the middle of something goes on with it.
+// TestSpreadGivesEachNamespaceItsPartition: several sidecars serve what a sidecar alone kept in
+// partition 0, each a part of it. Readers and runs in progress continue where they were.
 func TestSpreadGivesEachNamespaceItsPartition(t *testing.T) {
 	t.Parallel()
 	c := sharedSettings(t)
 	c.Packs, c.Namespaces, c.A2A = []string{packFile}, tenants, false
-	residents := settled(t, c)
-	where := databaseOf(c)
-	before, err := Check(t.Context(), Data{Database: where})
+	residents := newStandaloneStore(t, c)
+	location := databaseOf(c)
+	before, err := Check(t.Context(), Data{Database: location})
 	if err != nil || before.Runs != 9 || before.Deleted != 4 || before.Timers == 0 || before.Packs != 9 {
 		t.Fatalf("%+v, %v", before, err)
 	}
 	want := map[string]int32{"blue": 1, "green": 2, "red": 3}
-	done, err := SplitPartitions(t.Context(), where, func(string) {})
+	done, err := SplitPartitions(t.Context(), location, func(string) {})
 	if err != nil || !maps.Equal(done.Placements, want) || done.Report != before {
 		t.Fatalf("%+v, %v; before %+v", done, err, before)
 	}
 	rows := rowsOf(t, c)
-	if again, err := SplitPartitions(t.Context(), where, func(string) { t.Error("it does something") }); err != nil || len(again.Placements) > 0 {
+	if again, err := SplitPartitions(t.Context(), location, func(string) { t.Error("it does something") }); err != nil || len(again.Placements) > 0 {
 		t.Errorf("again: %+v, %v", again, err)
 	}
 	if rowsOf(t, c) != rows {
@@ -257,62 +257,62 @@ func TestSpreadGivesEachNamespaceItsPartition(t *testing.T) {
 	}
 	first := begin(t, c)
 	second := begin(t, c)
-	spread(t, first, 2)
-	spread(t, second, 2)
-	for _, node := range []*serving{first, second} {
+	awaitSpread(t, first, 2)
+	awaitSpread(t, second, 2)
+	for _, node := range []*runningSidecar{first, second} {
 		for _, r := range residents {
-			clientsOf(dial(t, node.ready.GRPC)).has(t, r)
+			clientsOf(dial(t, node.ready.GRPC)).checkResident(t, r)
 		}
 	}
 	for i, r := range residents {
-		clientsOf(dial(t, []*serving{first, second}[i%2].ready.GRPC)).goesOn(t, r)
+		clientsOf(dial(t, []*runningSidecar{first, second}[i%2].ready.GRPC)).goesOn(t, r)
 	}
 	end(t, first)
 	end(t, second)
-	if after, err := Check(t.Context(), Data{Database: where}); err != nil || after.Runs != before.Runs || after.Records <= before.Records {
+	if after, err := Check(t.Context(), Data{Database: location}); err != nil || after.Runs != before.Runs || after.Records <= before.Records {
 		t.Errorf("%+v, %v; before %+v", after, err, before)
 	}
 }
 
-// TestSpreadBrokenOff: whoever is killed before the last step has changed nothing; of one whose last
-// answer is lost everything has moved.
+// TestSpreadBrokenOff: a spread that is killed before its last step has changed nothing. If the
+// answer to the last step is lost, everything has moved.
 func TestSpreadBrokenOff(t *testing.T) {
 	t.Parallel()
 	c := sharedSettings(t)
 	c.Packs, c.Namespaces, c.A2A = []string{packFile}, tenants, false
-	settled(t, c)
-	where := databaseOf(c)
-	before, rows := mustCheck(t, where), rowsOf(t, c)
+	newStandaloneStore(t, c)
+	location := databaseOf(c)
+	before, rows := mustCheck(t, location), rowsOf(t, c)
 	between := relay.Start(t, pgserver.Shared(t).Addr())
-	through := where
-	through.URL = dsn.Of(strings.Replace(c.Store.Secret(), pgserver.Shared(t).Addr(), between.Addr(), 1))
+	relayed := location
+	relayed.URL = dsn.Parse(strings.Replace(c.Store.Secret(), pgserver.Shared(t).Addr(), between.Addr(), 1))
 	for _, statement := range []string{"IN SHARE ROW EXCLUSIVE MODE", "AS pair SET part", "AND k >= $2 AND k < $3", "AS other SET commit_no", "INTO " + c.StoreSchema + ".namespace"} {
 		trap := between.Delay(statement)
 		go func() {
-			<-trap.Sprung()
+			<-trap.Triggered()
 			between.Refuse()
 		}()
-		if done, err := SplitPartitions(t.Context(), through, func(string) {}); err == nil || len(done.Placements) > 0 {
+		if done, err := SplitPartitions(t.Context(), relayed, func(string) {}); err == nil || len(done.Placements) > 0 {
 			t.Errorf("%s: %+v, %v", statement, done, err)
 		}
 		between.Accept()
-		if after := mustCheck(t, where); after != before || rowsOf(t, c) != rows {
+		if after := mustCheck(t, location); after != before || rowsOf(t, c) != rows {
 			t.Errorf("%s: %+v, was %+v", statement, after, before)
 		}
 	}
 	last := between.Delay("AS other SET commit_no")
 	go func() {
-		<-last.Sprung()
+		<-last.Triggered()
 		between.LoseAnswer("COMMIT")
 		last.Deliver()
 	}()
-	if _, err := SplitPartitions(t.Context(), through, func(string) {}); err == nil {
+	if _, err := SplitPartitions(t.Context(), relayed, func(string) {}); err == nil {
 		t.Error("its last answer was lost")
 	}
-	if done, err := SplitPartitions(t.Context(), where, func(string) {}); err != nil || len(done.Placements) > 0 {
+	if done, err := SplitPartitions(t.Context(), location, func(string) {}); err != nil || len(done.Placements) > 0 {
 		t.Errorf("%+v, %v", done, err)
 	}
-	if after := mustCheck(t, where); after != before {
+	if after := mustCheck(t, location); after != before {
 		t.Errorf("%+v, was %+v", after, before)
 	}
 }
@@ -326,7 +326,8 @@ func mustCheck(t *testing.T, where Database) CheckReport {
 	return report
 }
 
-// TestSpreadIsRefused where runs can be erased, where a sidecar lives, and where there is no store.
+// TestSpreadIsRefused: a spread is refused if runs can be erased, if a sidecar has the store,
+// and if there is no store.
 func TestSpreadIsRefused(t *testing.T) {
 	t.Parallel()
 	c := sharedSettings(t)
@@ -334,9 +335,9 @@ func TestSpreadIsRefused(t *testing.T) {
 	if _, err := SplitPartitions(t.Context(), databaseOf(c), func(string) {}); reasonOf(err) != preflight.SchemaNone {
 		t.Errorf("no store: %v", err)
 	}
-	alone := c
-	alone.PeerListen = ""
-	one := begin(t, alone)
+	single := c
+	single.PeerListen = ""
+	one := begin(t, single)
 	at := clientsOf(dial(t, one.ready.GRPC))
 	if _, err := SplitPartitions(t.Context(), databaseOf(c), func(string) {}); reasonOf(err) != preflight.SchemaOwned || !errors.Is(err, ErrUnusable) {
 		t.Errorf("served: %v", err)
@@ -359,7 +360,7 @@ func TestSpreadIsRefused(t *testing.T) {
 	if rowsOf(t, c) != rows {
 		t.Error("something was changed")
 	}
-	one = begin(t, alone)
+	one = begin(t, single)
 	_, err := clientsOf(dial(t, one.ready.GRPC)).runs.StartRun(t.Context(), &pawlv1.StartRunRequest{Namespace: "red", Pack: "team", Execution: pawlv1.Execution_EXECUTION_CALLER})
 	if err != nil {
 		t.Fatal(err)
@@ -370,7 +371,8 @@ func TestSpreadIsRefused(t *testing.T) {
 	}
 }
 
-// TestApart: a partition that is a store already gets nothing; the others get as many as one another.
+// TestApart: a partition that has a store already gets no namespace. The others get
+// equal numbers of namespaces.
 func TestApart(t *testing.T) {
 	t.Parallel()
 	names := make([]string, 0, 130)

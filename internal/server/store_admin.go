@@ -20,14 +20,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
 )
 
-// storeAdmin executes the calls that concern the whole store. Callers use it while the sidecar serves;
-// it then limits its speed. Commands use it when no other process has the directory open.
+// storeAdmin executes the calls that concern a whole partition: backup, check and statistics. A serving
+// sidecar executes checks and statistics with limited speed. Commands use storeAdmin when no other process
+// has the store open.
 type storeAdmin struct {
 	store *store.Store
 	// part is the number of the partition that storeAdmin works on.
 	part int32
-	// paced: others need the processor too.
-	paced bool
+	// limited limits the speed of checks and statistics, because the sidecar serves other calls at the
+	// same time.
+	limited bool
 }
 
 // Partition implements grpcapi.StoreBackend.
@@ -42,7 +44,7 @@ func (d *storeAdmin) Backup(ctx context.Context, after string, out io.Writer) er
 	return err
 }
 
-// progressEvery is the interval at which a check reports its progress.
+// progressEvery is the interval at which the check of a store reports its progress.
 const progressEvery = time.Second
 
 // Check implements grpcapi.StoreBackend.
@@ -68,7 +70,7 @@ func (d *storeAdmin) Stats(ctx context.Context) (*pawlv1.StoreStats, error) {
 		return nil, err
 	}
 	out := statsToProto(&stats, d.Partition())
-	if dsn.Is(d.store.Dir()) {
+	if dsn.IsURL(d.store.Dir()) {
 		tree, values := d.store.Sizes()
 		out.TreeBytes, out.ValueLogBytes = tree, values
 		return out, nil
@@ -77,13 +79,13 @@ func (d *storeAdmin) Stats(ctx context.Context) (*pawlv1.StoreStats, error) {
 	return out, err
 }
 
-// slice is how long a reader with limited speed works before it pauses for the same time.
+// slice is how long a check or measurement with limited speed works before it pauses for the same time.
 const slice = 10 * time.Millisecond
 
-// pace returns a function that is called for each row that is read. The function limits the speed, and
-// returns an error when ctx ends.
+// pace returns a function that limits the speed of a check or measurement. It must be called for each
+// row that is read. It returns an error when ctx has ended.
 func (d *storeAdmin) pace(ctx context.Context) func() error {
-	if !d.paced {
+	if !d.limited {
 		return ctx.Err
 	}
 	begun := time.Now()
@@ -110,7 +112,8 @@ func countsToProto(r *check.Report) *pawlv1.CheckCounts {
 	}
 }
 
-// CheckReportOf converts the counts that a sidecar reports for a check to a CheckReport.
+// CheckReportOf converts the counts of a check from the form in which a sidecar sends them to a
+// CheckReport.
 func CheckReportOf(c *pawlv1.CheckCounts) CheckReport {
 	return CheckReport{
 		Runs: c.GetRuns(), Entries: c.GetEntries(), Records: c.GetRecords(), Checkpoints: c.GetCheckpoints(), Artifacts: c.GetArtifacts(), Messages: c.GetMessages(), IDs: c.GetIds(),
@@ -122,16 +125,16 @@ func faultToProto(f *check.Fault, partition uint32) *pawlv1.CheckFault {
 	return &pawlv1.CheckFault{Partition: partition, NamespaceNumber: f.Namespace, RunId: f.Run, Seq: f.Seq, Row: f.Row, Detail: f.Detail}
 }
 
-// CheckFaultOf is the inverse for a fault.
+// CheckFaultOf converts the fault of a check from the form in which a sidecar sends it to a CheckFault.
 func CheckFaultOf(f *pawlv1.CheckFault) *CheckFault {
 	return &CheckFault{Namespace: f.GetNamespaceNumber(), Run: f.GetRunId(), Seq: f.GetSeq(), Row: f.GetRow(), Detail: f.GetDetail()}
 }
 
-// StatsOf counts the contents of a store in all partitions. No process may have the store open. Errors:
-// [ErrUnusable].
+// StatsOf counts the contents of a store in all partitions. No other process may have the store open.
+// Errors: [ErrUnusable].
 func StatsOf(ctx context.Context, data Data) (*pawlv1.StoreStats, error) {
 	all := &pawlv1.StoreStats{}
-	err := data.each(ctx, func(part Data) error {
+	err := data.eachPartition(ctx, func(part Data) error {
 		one, err := statsPart(ctx, part)
 		if err == nil {
 			router.AddStats(all, one)

@@ -19,7 +19,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// raceRounds is how often a race is run: few, or what PAWL_ROUNDS says.
+// raceRounds returns how often a race is run: few, or the number in PAWL_ROUNDS.
 func raceRounds(t *testing.T, few int) int {
 	t.Helper()
 	if text := os.Getenv("PAWL_ROUNDS"); text != "" {
@@ -32,19 +32,19 @@ func raceRounds(t *testing.T, few int) int {
 	return few
 }
 
-// letterBox answers everything and keeps how often each event came.
+// letterBox answers every request, and counts how often each event arrived.
 type letterBox struct {
 	*httptest.Server
 	mu     sync.Mutex
 	calls  int
 	events map[string]int
-	// came holds a token whenever something came since it was looked at.
-	came chan struct{}
+	// arrived holds a token if an event arrived since the last look.
+	arrived chan struct{}
 }
 
 func newLetterBox(t *testing.T) *letterBox {
 	t.Helper()
-	b := &letterBox{events: make(map[string]int), came: make(chan struct{}, 1)}
+	b := &letterBox{events: make(map[string]int), arrived: make(chan struct{}, 1)}
 	b.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		b.mu.Lock()
@@ -52,7 +52,7 @@ func newLetterBox(t *testing.T) *letterBox {
 		b.calls++
 		b.events[r.Header.Get("Webhook-Id")]++
 		select {
-		case b.came <- struct{}{}:
+		case b.arrived <- struct{}{}:
 		default:
 		}
 	}))
@@ -66,7 +66,7 @@ func (b *letterBox) counts() (calls, events int) {
 	return b.calls, len(b.events)
 }
 
-// await returns once so many different events have come.
+// await waits until so many different events have arrived.
 func (b *letterBox) await(ctx context.Context, t *testing.T, events int) {
 	t.Helper()
 	for {
@@ -75,22 +75,21 @@ func (b *letterBox) await(ctx context.Context, t *testing.T, events int) {
 			return
 		}
 		select {
-		case <-b.came:
+		case <-b.arrived:
 		case <-ctx.Done():
 			t.Fatalf("%d of %d events in %d calls", have, events, calls)
 		}
 	}
 }
 
-// inProgress is the one request that was broken off by a change: its receiver may get
-// round to it later.
+// underWay is the one request that a change interrupts. Its receiver may handle it later.
 const underWay = 1
 
 // raceRig is a sidecar with some records, and its clients.
 type raceRig struct {
 	t       *testing.T
 	ctx     context.Context
-	sidecar *serving
+	sidecar *runningSidecar
 	runs    pawlv1.RunServiceClient
 	hooks   pawlv1.DeliveryServiceClient
 	records int
@@ -131,22 +130,22 @@ func (r *raceRig) drop(id string) {
 	}
 }
 
-// TestDeletedWebhookIsGone: a webhook that is deleted while it is served never comes
-// back, and nothing is sent to its receiver after the answer.
+// TestDeletedWebhookIsGone: a webhook that is deleted while it is served never comes back. Its
+// receiver gets nothing after the answer.
 func TestDeletedWebhookIsGone(t *testing.T) {
 	t.Parallel()
 	r := newRaceRig(t, 40)
 	for i := range raceRounds(t, 3) {
-		gone, probe := newLetterBox(t), newLetterBox(t)
-		r.mustPut("gone", gone.URL)
-		gone.await(r.ctx, t, 1+rand.IntN(20))
+		deleted, probe := newLetterBox(t), newLetterBox(t)
+		r.mustPut("gone", deleted.URL)
+		deleted.await(r.ctx, t, 1+rand.IntN(20))
 		r.drop("gone")
-		calls, _ := gone.counts()
-		// Somebody else is sent everything meanwhile.
+		calls, _ := deleted.counts()
+		// Another receiver gets everything meanwhile.
 		r.mustPut("probe", probe.URL)
 		probe.await(r.ctx, t, r.records)
 		r.drop("probe")
-		if now, _ := gone.counts(); now > calls+underWay {
+		if now, _ := deleted.counts(); now > calls+underWay {
 			t.Errorf("round %d: %d posts after the webhook was deleted", i, now-calls)
 		}
 		left, err := r.hooks.ListWebhooks(r.ctx, &pawlv1.ListWebhooksRequest{})
@@ -177,7 +176,7 @@ func TestChangedWebhookIsChanged(t *testing.T) {
 		if err != nil || got.GetWebhook().GetUrl() != after.URL {
 			t.Fatalf("round %d: the change is undone: %v, %v", i, got, err)
 		}
-		// What was under way at the change may have come to both.
+		// A request that was in progress at the change may have reached both.
 		if more, _ := after.counts(); calls+more > r.records+1 {
 			t.Errorf("round %d: %d and %d calls for %d records", i, calls, more, r.records)
 		}
@@ -185,8 +184,8 @@ func TestChangedWebhookIsChanged(t *testing.T) {
 	}
 }
 
-// TestOneOfManyCreates: of eight that put a webhook at once exactly one creates it, all
-// are answered, and each record is sent once although nobody else writes.
+// TestOneOfManyCreates: if eight callers put a webhook at once, exactly one creates it and all get
+// an answer. Each record is sent once, although no other caller writes.
 func TestOneOfManyCreates(t *testing.T) {
 	t.Parallel()
 	r := newRaceRig(t, 3)
@@ -222,8 +221,8 @@ func TestOneOfManyCreates(t *testing.T) {
 	}
 }
 
-// TestConsumerNeverFallsBehind: whoever acknowledges at once, a consumer stands at the
-// furthest place that was acknowledged.
+// TestConsumerNeverFallsBehind: several callers acknowledge at once. The consumer stands at the
+// furthest position that was acknowledged.
 func TestConsumerNeverFallsBehind(t *testing.T) {
 	t.Parallel()
 	r := newRaceRig(t, 30)
@@ -259,7 +258,7 @@ func TestConsumerNeverFallsBehind(t *testing.T) {
 	}
 }
 
-// consume makes a consumer and reads the cursors of all records.
+// consume makes a consumer, and returns the cursors of all records.
 func (r *raceRig) consume(name string) []string {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(r.ctx)

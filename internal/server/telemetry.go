@@ -18,15 +18,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/telemetry"
 )
 
-// observers are the parts that observe the sidecar until it ends: the log of runs, and the metrics. If
-// the metrics are off, they are nil and cause no work.
+// observers observe the whole sidecar until it ends: the log of runs, and the metrics. metrics and
+// export are nil if they are not configured.
 type observers struct {
 	log     *telemetry.RunLog
 	metrics *telemetry.Metrics
 	export  *telemetry.MetricExport
 }
 
-// newObservers makes what the configuration asks for.
+// newObservers makes the log of runs and the configured metrics.
 func newObservers(opts options) (*observers, error) {
 	o := &observers{log: telemetry.NewRunLog(opts.log)}
 	if opts.config.Metrics != "" || opts.config.OTLPEndpoint != "" {
@@ -39,7 +39,7 @@ func newObservers(opts options) (*observers, error) {
 	return o, err
 }
 
-// send exports the metrics that are not exported yet. The store must still be open.
+// send exports the metrics that are not exported yet. It must be called before the store is closed.
 func (o *observers) send() error {
 	if o.export == nil {
 		return nil
@@ -49,9 +49,9 @@ func (o *observers) send() error {
 	return wrap("telemetry", o.export.Stop(ctx))
 }
 
-// finalExportTimeout limits the last export of metrics and traces, because the collector may be
-// unavailable. handoverExportTimeout limits the last export of traces when the next owner waits for the
-// store.
+// finalExportTimeout limits the last export of metrics and traces at the end of the sidecar, because
+// the collector may be unavailable. handoverExportTimeout limits the last export of a partition's
+// traces, because the next owner waits for the partition.
 const (
 	finalExportTimeout    = 5 * time.Second
 	handoverExportTimeout = 200 * time.Millisecond
@@ -73,8 +73,8 @@ func (o *observers) page() http.Handler {
 	return o.metrics.Handler()
 }
 
-// hooks returns functions that measure the time of the store's synced transactions. The committer calls
-// both functions for one group at a time.
+// hooks returns functions that measure the time of the store's synced transactions. The committer calls the
+// first function for one transaction, and the second one if it was stored, before the next transaction begins.
 func (o *observers) hooks() store.Hooks {
 	if o.metrics == nil {
 		return store.Hooks{}
@@ -89,23 +89,27 @@ func (o *observers) hooks() store.Hooks {
 	}
 }
 
-// observation connects the observers to one store. The metrics read figures from the store, and the
-// traces of the store's runs are exported.
+// observation connects the observers to one open store. The metrics contain figures of the store, and
+// the traces of its runs are exported.
 type observation struct {
 	*observers
-	// graphs are those of the observed runtime.
+	// graphs returns the workflow graphs of the observed runtime's runs.
 	graphs telemetry.Graphs
 	// tracer is nil while traces are off.
 	tracer *telemetry.Tracer
 	loops  sync.WaitGroup
-	halt   context.CancelFunc
+	cancel context.CancelFunc
 }
 
-// over puts the observers between engine and store.
-func (o *observers) over(opts options, s *store.Store, conf *runtime.Config) (w *observation, err error) {
-	w = &observation{observers: o, halt: func() {}}
+// wrapStore connects the observers to a store. If metrics are on, it wraps the store in conf, so that the time
+// of each commit is measured. If an OTLP endpoint is configured, it also creates the tracer.
+func (o *observers) wrapStore(opts options, s *store.Store, conf *runtime.Config) (w *observation, err error) {
+	w = &observation{observers: o, cancel: func() {}}
 	if o.metrics != nil {
-		conf.Store = telemetry.Timed{Store: s, Metrics: o.metrics}
+		conf.Store = telemetry.TimedStore{Store: s, Metrics: o.metrics}
+		if opts.config.Store.IsZero() {
+			o.metrics.Disk(s.Space)
+		}
 	}
 	if opts.config.OTLPEndpoint == "" {
 		return w, nil
@@ -118,8 +122,8 @@ func (o *observers) over(opts options, s *store.Store, conf *runtime.Config) (w 
 	return w, err
 }
 
-// position returns the file that stores the position in the journal up to which traces are exported. It
-// returns "" if there is no directory, because then no position is stored.
+// position returns the path of the file that stores up to which journal record traces were exported.
+// Without a data directory it returns "", and the position is not stored.
 func position(dir string) string {
 	if dir == "" {
 		return ""
@@ -127,22 +131,37 @@ func position(dir string) string {
 	return filepath.Join(dir, "traces.cursor")
 }
 
-// observe tells of a commit.
-func (w *observation) observe(b *machine.Batch) {
-	w.log.Observe(b)
+// commits returns the observers of the runtime's commits.
+func (w *observation) commits() []runtime.Observer {
+	all := []runtime.Observer{w.log}
 	if w.metrics != nil {
-		w.metrics.Observe(b, w.graphs)
+		all = append(all, runtime.ObserverFunc(func(c *runtime.Commit) { w.metrics.Observe(c.Batch, w.graphs) }))
 	}
 	if w.tracer != nil {
-		w.tracer.Observe(b)
+		all = append(all, w.tracer)
 	}
+	return all
+}
+
+// workerFailed logs and counts a turn or step that a worker failed or lost.
+func (w *observation) workerFailed(namespace string, f *dispatch.Failure) {
+	w.log.WorkerFailed(namespace, f)
+	w.metrics.WorkerFailed(f)
 }
 
 // figures is the runtime as metrics read it.
 type figures struct{ *services.Runtime }
 
 // Work implements [telemetry.Source].
-func (f figures) Work() dispatch.Stats { return f.Runtime.Work.Stats() }
+func (f figures) Work(ctx context.Context) dispatch.Stats {
+	var numbers []uint32
+	for _, name := range f.Namespaces() {
+		if number, err := f.Namespace(name); err == nil {
+			numbers = append(numbers, number)
+		}
+	}
+	return f.Runtime.Work.Stats(ctx, numbers)
+}
 
 // Outbox implements [telemetry.Source].
 func (f figures) Outbox(ctx context.Context, kind machine.OutboxKind, limit int) ([]machine.OutboxRow, error) {
@@ -155,10 +174,10 @@ func (f figures) Quotas() []quota.Figure { return f.Runtime.Quotas.Figures() }
 // Limits implements [telemetry.Source].
 func (f figures) Limits() []ratelimit.Total { return f.Admission.Totals() }
 
-// start counts and exports until stop.
+// start begins to write the log of runs, to collect metrics and to export traces. It ends when stop is called.
 func (w *observation) start(engine *services.Runtime, s *store.Store) {
 	var ctx context.Context
-	ctx, w.halt = context.WithCancel(context.Background())
+	ctx, w.cancel = context.WithCancel(context.Background())
 	w.loops.Go(func() { w.log.Run(ctx) })
 	if w.metrics != nil {
 		unwatch := w.metrics.Watch(figures{engine}, s.Sizes)
@@ -172,12 +191,12 @@ func (w *observation) start(engine *services.Runtime, s *store.Store) {
 	}
 }
 
-// stop exports the traces that are not exported yet and ends the observation. The store must still be
-// open.
+// stop exports the traces that are not exported yet and ends the observation. It must be called before
+// the store is closed.
 func (w *observation) stop() {
-	w.halt()
+	w.cancel()
 	w.loops.Wait()
 	if w.tracer != nil {
-		_ = w.tracer.Close(context.Background()) // what it had to send it has sent
+		_ = w.tracer.Close(context.Background()) // after Run, Close has nothing left to do
 	}
 }

@@ -24,10 +24,10 @@ import (
 // collector takes spans by OTLP in this process.
 type collector struct {
 	collectorpb.UnimplementedTraceServiceServer
-	url  string
-	mu   sync.Mutex
-	got  []*tracepb.Span
-	news chan struct{}
+	url      string
+	mu       sync.Mutex
+	spans    []*tracepb.Span
+	received chan struct{}
 }
 
 func newCollector(t *testing.T) *collector {
@@ -36,7 +36,7 @@ func newCollector(t *testing.T) *collector {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &collector{url: "http://" + ln.Addr().String(), news: make(chan struct{}, 1)}
+	c := &collector{url: "http://" + ln.Addr().String(), received: make(chan struct{}, 1)}
 	server := grpc.NewServer()
 	collectorpb.RegisterTraceServiceServer(server, c)
 	ended := make(chan error, 1)
@@ -53,11 +53,11 @@ func (c *collector) Export(_ context.Context, req *collectorpb.ExportTraceServic
 	defer c.mu.Unlock()
 	for _, resource := range req.GetResourceSpans() {
 		for _, scope := range resource.GetScopeSpans() {
-			c.got = append(c.got, scope.GetSpans()...)
+			c.spans = append(c.spans, scope.GetSpans()...)
 		}
 	}
 	select {
-	case c.news <- struct{}{}:
+	case c.received <- struct{}{}:
 	default:
 	}
 	return &collectorpb.ExportTraceServiceResponse{}, nil
@@ -73,7 +73,7 @@ func (c *collector) await(t *testing.T, name string, n int) []*tracepb.Span {
 			return found
 		}
 		select {
-		case <-c.news:
+		case <-c.received:
 		case <-deadline:
 			t.Fatalf("%d spans %q, want %d; there are %v", len(found), name, n, c.names())
 		}
@@ -83,7 +83,7 @@ func (c *collector) await(t *testing.T, name string, n int) []*tracepb.Span {
 func (c *collector) named(name string) (found []*tracepb.Span) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, s := range c.got {
+	for _, s := range c.spans {
 		if s.GetName() == name {
 			found = append(found, s)
 		}
@@ -94,7 +94,7 @@ func (c *collector) named(name string) (found []*tracepb.Span) {
 func (c *collector) names() (names []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, s := range c.got {
+	for _, s := range c.spans {
 		names = append(names, s.GetName())
 	}
 	return names
@@ -161,7 +161,7 @@ func TestTrace(t *testing.T) {
 	page := scrape(t, s, "")
 	// What the child used counts once, where it was used, although it counts against the parent too.
 	for _, line := range []string{
-		`pawl_runs_ended_total{reason="completed",status="COMPLETED"} 2`, `pawl_usage_tokens_total{type="input"} 17`,
+		`pawl_runs_ended_total{reason="completed",status="COMPLETED"} 2`, `pawl_usage_tokens_total{model="",type="input"} 17`,
 		`pawl_steps_total{attempt="1",outcome="ok"} 1`, `pawl_runs_started_total 2`,
 	} {
 		if !strings.Contains(page, line+"\n") {
@@ -188,7 +188,7 @@ func attributeOf(s *tracepb.Span, key string) string {
 
 // scrape reads the metrics as Prometheus does.
 // scrape reads the metrics with a bearer token, "" = without.
-func scrape(t *testing.T, s *serving, token string) string {
+func scrape(t *testing.T, s *runningSidecar, token string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

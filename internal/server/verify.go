@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/check"
 )
 
-// Verified is what was proven of one run.
+// Verified is the result of the verification of one run.
 type Verified struct {
 	RunID string
 	machine.Proof
@@ -19,14 +19,15 @@ type Verified struct {
 	Part int32
 }
 
-// VerifyData checks the journals in a store. No process may have the store open. If run is not "", it
-// checks only this run. Errors: [ErrUnusable], machine.ErrNoRun. The proofs contain the faults.
+// VerifyData checks the journals of the runs in a store. No other process may have the store open. If
+// run is not "", it checks only this run. Errors: [ErrUnusable], machine.ErrNoRun. Faults of a journal
+// are in its proof.
 func VerifyData(ctx context.Context, data Data, run string) (found []Verified, err error) {
-	err = data.each(ctx, func(part Data) error {
+	err = data.eachPartition(ctx, func(part Data) error {
 		one, err := verifyPart(ctx, part, run)
 		found = append(found, one...)
 		if errors.Is(err, machine.ErrNoRun) {
-			// Another one may have it.
+			// Another partition may have the run.
 			err = nil
 		}
 		return err
@@ -50,8 +51,8 @@ func verifyPart(ctx context.Context, data Data, run string) (found []Verified, e
 	return found, err
 }
 
-// VerifyFile checks a portable file. It needs no store. If the file is not an intact export, the error
-// is a *machine.Error.
+// VerifyFile checks a file with an exported run. It needs no store. If the file is not an intact export, the
+// error is a *machine.Error. Faults of the journal are in the proof.
 func VerifyFile(path string) (v Verified, err error) {
 	file, err := os.Open(path)
 	if err != nil {

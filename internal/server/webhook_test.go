@@ -114,9 +114,9 @@ func TestWebhook(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if why := got.GetWebhook().GetLastError(); why != "" {
-			if !strings.Contains(why, "no public address") {
-				t.Errorf("the private address: %s", why)
+		if lastError := got.GetWebhook().GetLastError(); lastError != "" {
+			if !strings.Contains(lastError, "no public address") {
+				t.Errorf("the private address: %s", lastError)
 			}
 			break
 		}

@@ -17,8 +17,9 @@ import (
 
 const acmeDay = "tenant=acme/day"
 
-// billed makes an input of a run that is counted in a window of two accounts.
-func (w *world) billed(st *machine.State, window int64, c machine.Command) (*machine.State, error) {
+// commitCharged commits an input of a run whose usage counts in two accounts: in the given window of the
+// account of the day, and in the account without windows.
+func (w *world) commitCharged(st *machine.State, window int64, c machine.Command) (*machine.State, error) {
 	in := machine.Input{At: w.at, Principal: "anonymous", Semantics: machine.Current, Command: c, Billed: []machine.Bill{
 		{Account: acmeDay, Window: window}, {Account: "/ever"},
 	}}
@@ -29,17 +30,17 @@ func (w *world) billed(st *machine.State, window int64, c machine.Command) (*mac
 	return r.State, err
 }
 
-// talk makes calls of a model in a run, each answered with as many tokens as it holds, but
-// for the last, which stays.
+// talk makes model calls in a run. Each call but the last is answered and uses as much as it reserved. The
+// last call stays open.
 func (w *world) talk(run string, window int64, calls int) *machine.State {
 	w.t.Helper()
-	st, err := w.billed(nil, window, machine.Start{RunID: run, Execution: machine.Caller, Labels: []machine.Label{{Key: "tenant", Value: "acme"}}})
+	st, err := w.commitCharged(nil, window, machine.Start{RunID: run, Execution: machine.Caller, Labels: []machine.Label{{Key: "tenant", Value: "acme"}}})
 	for n := 1; n <= calls && err == nil; n++ {
-		st, err = w.billed(st, window, machine.RequestModel{
+		st, err = w.commitCharged(st, window, machine.RequestModel{
 			TurnSeq: st.Turn.Seq, Attempt: 1, Round: n, Model: &machine.ModelRequest{Model: "m"}, Bound: machine.Usage{OutputTokens: 10, CostMicro: 7},
 		})
 		if err == nil && n < calls {
-			st, err = w.billed(st, window, machine.AnswerModel{
+			st, err = w.commitCharged(st, window, machine.AnswerModel{
 				TurnSeq: st.Turn.Seq, TurnAttempt: 1, Step: uint32(n), Attempt: 1, Answer: &machine.ModelAnswer{Refusal: "no"},
 				Usage: machine.Usage{OutputTokens: 10, CostMicro: 7},
 			})
@@ -76,9 +77,8 @@ func (w *world) wantAccount(want machine.AccountRow) {
 	}
 }
 
-// TestAccountRows: runs that commit at once add up, a restart reads what was there, a run
-// that is deleted or erased takes nothing of it away, and a new window begins with nothing
-// but what is held.
+// TestAccountRows: the amounts of runs that commit at the same time add up. A restart reads the stored
+// amounts. The deletion of a run removes none of them. A new window begins with the reserved amounts only.
 func TestAccountRows(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, openTemp(t))
@@ -98,7 +98,7 @@ func TestAccountRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.billed(st, 100, machine.Cancel{}); err != nil {
+	if _, err := w.commitCharged(st, 100, machine.Cancel{}); err != nil {
 		t.Fatal(err)
 	}
 	row.HeldTokens, row.HeldCostMicro = row.HeldTokens-10, row.HeldCostMicro-7
@@ -110,7 +110,7 @@ func TestAccountRows(t *testing.T) {
 	w.wantAccount(row)
 	w.talk("new", 200, 2)
 	w.wantAccount(machine.AccountRow{Account: acmeDay, Window: 200, Tokens: 10, CostMicro: 7, HeldTokens: row.HeldTokens + 10, HeldCostMicro: row.HeldCostMicro + 7})
-	// One that is late counts in no window any more.
+	// A run that charges an earlier window counts in no window.
 	w.talk("late", 100, 2)
 	w.wantAccount(machine.AccountRow{Account: acmeDay, Window: 200, Tokens: 10, CostMicro: 7, HeldTokens: row.HeldTokens + 20, HeldCostMicro: row.HeldCostMicro + 14})
 	ever := w.account("/ever")
@@ -120,7 +120,7 @@ func TestAccountRows(t *testing.T) {
 	w.check()
 }
 
-// TestImportedRunsAreCharged: nowhere but where they were.
+// TestImportedRunsAreCharged: an imported run is charged only in the store in which it ran.
 func TestImportedRunsAreCharged(t *testing.T) {
 	t.Parallel()
 	w := travelWorld(t)
@@ -138,7 +138,8 @@ func TestImportedRunsAreCharged(t *testing.T) {
 	w.check()
 }
 
-// TestAccountsAreChecked: a row that is not what its runs make is found, and made anew.
+// TestAccountsAreChecked: a check finds an account row that differs from the sum of its runs, and a repair
+// writes it again.
 func TestAccountsAreChecked(t *testing.T) {
 	t.Parallel()
 	key := layout.AccountKey(nil, 0, acmeDay)

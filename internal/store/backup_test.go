@@ -27,7 +27,7 @@ func (w *world) backup(after string) ([]byte, string) {
 	return out.Bytes(), h.ID
 }
 
-// restored makes a store of a chain of backups.
+// restored restores a chain of backups into a new store.
 func restored(t *testing.T, files ...[]byte) (*Store, error) {
 	t.Helper()
 	var chain []backup.Header
@@ -52,7 +52,8 @@ func restored(t *testing.T, files ...[]byte) (*Store, error) {
 	return openTemp(t, func(o *Options) { *o = opts }), nil
 }
 
-// sameRows compares two stores byte for byte, but for what is each one's own.
+// sameRows checks that two stores have the same rows, byte for byte. It leaves out the rows that differ
+// between any two stores.
 func sameRows(t *testing.T, got, want *Store) {
 	t.Helper()
 	of := func(s *Store) map[string]string {
@@ -77,9 +78,9 @@ func sameRows(t *testing.T, got, want *Store) {
 	}
 }
 
-// TestBackupChain: a backup and those that follow on it make the store that there was, row
-// for row, whatever happened in between: runs that went on, began, ended and were deleted,
-// blobs that came and went, subscriptions.
+// TestBackupChain: the restore of a backup and of the backups that follow it makes the same store, row for
+// row. Between the backups, runs start, continue, end and are deleted, blobs are stored and removed, and
+// subscriptions change.
 func TestBackupChain(t *testing.T) {
 	t.Parallel()
 	w, ctx := travelWorld(t), context.Background()
@@ -118,7 +119,7 @@ func TestBackupChain(t *testing.T) {
 		t.Fatalf("%d, %v", n, err)
 	}
 	w.live(runID(11))
-	// It comes back by an export that is shorter than what the first backup has of it.
+	// The run is imported again, from an export that is shorter than the run in the first backup.
 	w.delete(runID(20))
 	if st, _, err := w.importInto(w.store, 0, early); err != nil || !st.Imported {
 		t.Fatalf("imported: %+v, %v", st, err)
@@ -139,7 +140,7 @@ func TestBackupChain(t *testing.T) {
 	w.check()
 	w.live(runID(12))
 	w.check()
-	// Each of them alone, and in another order, is refused.
+	// Any of the later backups alone, and any other order, is refused.
 	for _, files := range [][][]byte{{second}, {first, third}, {first, third, second}, {first, first}, {}} {
 		if _, err := restored(t, files...); !errors.Is(err, backup.ErrInvalid) {
 			t.Errorf("a chain of %d that is none: %v", len(files), err)
@@ -156,9 +157,9 @@ func hexOf(sum [32]byte) string {
 	return string(out)
 }
 
-// TestBackupForeign: a backup follows only on one of the store's own past: not on another
-// store's, nor on what a copy of it has made since, nor where a restored or repaired one
-// stands otherwise than the chain says.
+// TestBackupForeign: a backup can follow only a backup of the store's own past. It cannot follow a backup of
+// another store or of a copy that has changed since. After a restore or a repair, it cannot follow an earlier
+// backup.
 func TestBackupForeign(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -186,7 +187,7 @@ func TestBackupForeign(t *testing.T) {
 		return openTemp(t, func(o *Options) { o.Dir = at })
 	}
 	here, there := same(dir), same(copied)
-	// What both have made before they parted both may follow on.
+	// Both stores can follow the backup that was made before the copy.
 	second, secondFile, err := take(here, file)
 	if err != nil {
 		t.Fatal(err)
@@ -211,7 +212,7 @@ func TestBackupForeign(t *testing.T) {
 	}
 }
 
-// TestBackupsAreForgotten: the newest marks are kept.
+// TestBackupsAreForgotten: the store keeps only the newest marks of backups.
 func TestBackupsAreForgotten(t *testing.T) {
 	t.Parallel()
 	s, ctx := openTemp(t), context.Background()
@@ -237,7 +238,7 @@ func TestBackupsAreForgotten(t *testing.T) {
 	}
 }
 
-// fullAt refuses what is written behind so many bytes.
+// fullAt is a writer that returns an error after the given number of bytes.
 type fullAt struct{ left int }
 
 var errFull = errors.New("nobody takes it")
@@ -249,8 +250,8 @@ func (f *fullAt) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestABrokenBackupIsNotRemembered: only a backup of which all rows were sent is one that
-// another may follow on; whoever asks for many and leaves makes the store forget none.
+// TestABrokenBackupIsNotRemembered: a backup can follow another one only if all rows of that one were sent.
+// Backups that a caller aborts do not make the store forget complete ones.
 func TestABrokenBackupIsNotRemembered(t *testing.T) {
 	t.Parallel()
 	w := travelWorld(t)
@@ -277,7 +278,7 @@ func TestABrokenBackupIsNotRemembered(t *testing.T) {
 	}
 }
 
-// TestChangedBackupIsRefused: cut anywhere, or with any byte changed, it is no backup.
+// TestChangedBackupIsRefused: a backup that was cut, or of which a byte was changed, is refused.
 func TestChangedBackupIsRefused(t *testing.T) {
 	t.Parallel()
 	w := travelWorld(t)
@@ -302,19 +303,20 @@ func TestChangedBackupIsRefused(t *testing.T) {
 	}
 }
 
-// slowly lets writers go on between the pieces of a backup.
-type slowly struct {
+// slowWriter calls a function before each write, so that other writers can change the store during a backup.
+type slowWriter struct {
 	bytes.Buffer
 	between func()
 }
 
-func (s *slowly) Write(b []byte) (int, error) {
+func (s *slowWriter) Write(b []byte) (int, error) {
 	s.between()
 	return s.Buffer.Write(b)
 }
 
-// TestBackupUnderLoad: while runs begin, go on and are deleted a backup is of one moment:
-// what was acknowledged before it is there whole, and what is restored is in order.
+// TestBackupUnderLoad: a backup shows the store at one moment, even if runs start, continue and are deleted
+// in the meantime. It contains everything that was acknowledged before it, and the restored store passes a
+// check.
 func TestBackupUnderLoad(t *testing.T) {
 	t.Parallel()
 	w, ctx := newWorld(t, openTemp(t)), context.Background()
@@ -330,7 +332,7 @@ func TestBackupUnderLoad(t *testing.T) {
 			before[run] = st.Seq
 		}
 		var once sync.Once
-		out := &slowly{between: func() {
+		out := &slowWriter{between: func() {
 			once.Do(func() { w.delete(runID(round + 1)) })
 			w.live(runID(next))
 			if next%3 == 0 {

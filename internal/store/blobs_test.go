@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// putBlob uploads the pieces and makes them a blob.
+// putBlob uploads the pieces and finishes the upload as a blob.
 func putBlob(t *testing.T, s *Store, id string, at int64, pieces ...string) (machine.Blob, bool) {
 	t.Helper()
 	ctx, key := context.Background(), machine.UploadKey{Principal: "p", ID: id}
@@ -73,7 +73,7 @@ func TestBlobs(t *testing.T) {
 	checked(t, s)
 }
 
-// TestUploadRace: of two that write the next piece one is told.
+// TestUploadRace: if two callers write the next piece of an upload, the second one receives an error.
 func TestUploadRace(t *testing.T) {
 	t.Parallel()
 	s, ctx, key := openTemp(t), context.Background(), machine.UploadKey{Principal: "p", ID: "u"}
@@ -98,8 +98,8 @@ func TestUploadRace(t *testing.T) {
 	checked(t, s)
 }
 
-// TestSweepBlobs: what no run refers to goes once it is old; references that were
-// made since the sweep before count, those of other namespaces do not.
+// TestSweepBlobs: a sweep removes an old blob that no run refers to. References that were made since the last
+// sweep count. References in other namespaces do not count.
 func TestSweepBlobs(t *testing.T) {
 	t.Parallel()
 	s, ctx := openTemp(t), context.Background()
@@ -139,15 +139,15 @@ func TestSweepBlobs(t *testing.T) {
 	}
 }
 
-// TestSweepMeetsReference: a sweep and the commit that first refers to an old blob
-// are one after the other, also inside one group: the blob stays if the commit is
-// first, and a commit that comes second stands, with a reference to nothing.
+// TestSweepMeetsReference: a sweep and the commit that first refers to an old blob have an order, even in one
+// group. If the commit is first, the blob stays. If the sweep is first, the commit succeeds and refers to a
+// blob that does not exist.
 func TestSweepMeetsReference(t *testing.T) {
 	t.Parallel()
 	for name, commitFirst := range map[string]bool{"commit first": true, "sweep first": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, st := stalled(t)
+			s, st := newStalledStore(t)
 			ctx := context.Background()
 			blob, _ := putBlob(t, s, "old", testTime, "old")
 			start := startBatch(runID(1), "")
@@ -191,9 +191,8 @@ func TestSweepMeetsReference(t *testing.T) {
 	}
 }
 
-// TestSweepsAmongCommits: blobs that are old when they are first referred to,
-// while a sweep follows the other: whatever refers to a blob that was there when
-// the commit was answered finds it later.
+// TestSweepsAmongCommits: runs refer for the first time to old blobs while sweeps run all the time. If a blob
+// exists when the commit of a reference is answered, it exists afterwards too.
 func TestSweepsAmongCommits(t *testing.T) {
 	t.Parallel()
 	s, ctx := openTemp(t), context.Background()
@@ -242,7 +241,7 @@ func TestSweepsAmongCommits(t *testing.T) {
 	checked(t, s)
 }
 
-// oldBlob stores a blob that is due for a sweep, by an upload that is not.
+// oldBlob stores a blob that is old enough for a sweep. Its upload is not.
 func oldBlob(t *testing.T, s *Store, text string) [32]byte {
 	t.Helper()
 	ctx, key, sum := context.Background(), machine.UploadKey{Principal: "p", ID: text}, sha256.Sum256([]byte(text))
@@ -256,7 +255,8 @@ func oldBlob(t *testing.T, s *Store, text string) [32]byte {
 	return sum
 }
 
-// TestCheckFindsBlobFaults: a changed, a missing and a stray piece are found.
+// TestCheckFindsBlobFaults: a check finds a piece that was changed, a piece that is missing, and a piece that
+// belongs to no blob.
 func TestCheckFindsBlobFaults(t *testing.T) {
 	t.Parallel()
 	s := openTemp(t)

@@ -4,19 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/engine"
 	"github.com/pawl-dev/pawl/internal/store/kv"
+	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// committer is the only writer of the engine (group commit). While the engine syncs one group,
-// the committer checks and collects the next one, and sends it when the first is done.
+// committer is the only writer of the storage engine. It commits batches in groups: all batches of
+// a group share one sync. While the engine syncs one group, the committer checks and collects the
+// next one, and sends it when the first is done.
 //
-// A batch passes through eight phases. The first and the last run on the caller's goroutine.
-// The others run on the committer's goroutine, so the fields of committer need no lock:
+// A batch passes through eight phases. The first two run on the caller's goroutine. The others run on the
+// committer's goroutine, so the fields of committer need no lock:
 //
 //  1. encode (Commit): makes the bytes of the entry and its rows, and checks their size.
 //     No lock.
@@ -26,12 +32,14 @@ import (
 //  4. admit: checks the run's seq, then the keys that must be absent or have an expected value,
 //     against the store, the group in flight and the group being collected. A batch that fails
 //     is answered only when the write that it conflicts with is visible (refuse).
-//  5. add: assigns the cursor and sets the rows. A watermark is lowered before a row below it
-//     is set (lock of marks). From here on the whole batch is in the group.
-//  6. send: adds the row of cursors and starts the engine's commit under the next number. One
+//  5. add: assigns the cursor and sets the rows. If a row is due before the watermark of its
+//     queue, the watermark is lowered first (under the lock of the watermarks). From here on
+//     the whole batch is in the group.
+//  6. send: adds the cursor row and starts the engine's commit under the next number. One
 //     group is in flight; phases 3 to 5 of the next group run at the same time.
-//  7. settle, after the sync: updates HEAD, then gives the new number to reads. This order
-//     matters: HEAD never claims an unsynced group, and no read returns data that HEAD lacks.
+//  7. publish, after the sync: updates HEAD (the file with the last acknowledged group), then
+//     gives the new number to reads. This order matters: HEAD never claims an unsynced group,
+//     and no read returns data that HEAD lacks.
 //  8. answer: sends the next group first, then answers the callers of this one.
 //
 // An error in phase 3 or 4 concerns one batch, of which no row was set. After an error in
@@ -40,24 +48,24 @@ type committer struct {
 	store      *Store
 	watermarks *watermarks
 	queue      chan *request
-	// acks receives the outcome of the group in flight.
+	// acks receives the outcome of the commit group in flight.
 	acks chan kv.Result
 	stop chan struct{}
 	done chan struct{}
-	// abandoned is closed if the engine cannot complete a running commit.
+	// abandoned is closed if the storage engine cannot complete a running commit.
 	abandoned chan struct{}
 
 	cursors    map[uint32]uint64
 	recentSeqs recentSeqs
 	knownIDs   knownIDs
-	// sentGuarded are the values that the last group set for keys that preconditions may read. Readers
-	// of the store may not see these values yet.
+	// sentGuarded are the values that the commit group in flight sets for keys which preconditions may
+	// read. Readers of the store do not see these values yet.
 	sentGuarded map[string][]byte
 	flight      *group
 	ts          uint64
 	groups      uint64
-	// failure makes every further write fail if it is not nil. Only the committer sets it, and only
-	// once.
+	// failure is the error of every further write if it is not nil. Only the committer sets it, and
+	// only once.
 	failure error
 }
 
@@ -78,8 +86,8 @@ func newCommitter(s *Store, ts uint64, cursors map[uint32]uint64) *committer {
 	}
 }
 
-// submit passes a batch to the committer and waits for its outcome. The context limits only the wait. A
-// batch that the committer has received is still committed.
+// submit passes a batch to the committer and waits for its outcome. ctx limits only the wait. A batch that is
+// already in the queue is processed even if ctx ends.
 func (c *committer) submit(ctx context.Context, w *Writes) error {
 	r := &request{w: w, done: make(chan error, 1)}
 	select {
@@ -108,8 +116,8 @@ func (c *committer) submit(ctx context.Context, w *Writes) error {
 	}
 }
 
-// outcome returns the outcome of a request after the committer has ended. This is the answer to the
-// request, or an error if the committer never received it.
+// outcome returns the answer to a request after the committer has ended. If the committer never
+// received the request, it returns [ErrClosed].
 func (r *request) outcome() error {
 	select {
 	case err := <-r.done:
@@ -125,7 +133,7 @@ func (c *committer) run() {
 	marks := time.NewTicker(c.store.opts.MarkInterval)
 	defer marks.Stop()
 	next := &group{}
-	defer func() { c.shut(next) }()
+	defer func() { c.closeView(next) }()
 	var held *request
 	for {
 		if c.failure != nil {
@@ -141,8 +149,8 @@ func (c *committer) run() {
 			c.enqueue(next, r, &held)
 		case result := <-c.acks:
 			g, err := c.publish(result)
-			// The next group is sent before the callers of the last group are answered, so that the
-			// disk is not idle in the meantime.
+			// The next commit group is sent before the callers of the stored group are answered, so
+			// that the disk is not idle in the meantime.
 			next = c.launch(next, &held)
 			c.respond(g, err)
 			c.answered(g)
@@ -154,8 +162,8 @@ func (c *committer) run() {
 	}
 }
 
-// launch sends the collected group, unless another group is in flight. It returns the group that is
-// collected next.
+// launch sends the collected commit group to the storage engine, if no other group is being committed
+// (in flight). It returns the group to collect next.
 func (c *committer) launch(next *group, held **request) *group {
 	if c.failure != nil || c.flight != nil || len(next.requests) == 0 {
 		return next
@@ -170,9 +178,10 @@ func (c *committer) launch(next *group, held **request) *group {
 	return next
 }
 
-// abandon answers all requests of a group that will never be sent.
+// abandon answers all requests of a commit group with the failure of the store, because the group will
+// never be sent.
 func (c *committer) abandon(next *group, held **request) *group {
-	c.shut(next)
+	c.closeView(next)
 	c.respond(next, c.failure)
 	if *held != nil {
 		(*held).done <- c.failure
@@ -181,8 +190,8 @@ func (c *committer) abandon(next *group, held **request) *group {
 	return &group{}
 }
 
-// stopping returns the stop signal if no group is collected or in flight. Otherwise it returns a
-// channel that never fires, so that the running work is finished before the store closes.
+// stopping returns the stop signal if the committer has no work. While there is work, it returns a nil
+// channel, so that the work is finished before the store closes.
 func (c *committer) stopping(next *group) <-chan struct{} {
 	if c.flight != nil || len(next.requests) > 0 || len(c.queue) > 0 {
 		return nil
@@ -190,7 +199,8 @@ func (c *committer) stopping(next *group) <-chan struct{} {
 	return c.stop
 }
 
-// gather takes the requests that are already in the queue. It does not wait for more requests.
+// gather adds the requests that are already in the queue to the commit group. It does not wait for more
+// requests.
 func (c *committer) gather(next *group, held **request) {
 	for *held == nil {
 		select {
@@ -202,8 +212,9 @@ func (c *committer) gather(next *group, held **request) {
 	}
 }
 
-// enqueue admits a batch to the group. If the batch cannot be admitted, it answers the batch with the
-// error. A batch that no longer fits in the group is kept for the next group.
+// enqueue adds a batch (the writes of one caller) to the commit group that is being collected. If the
+// batch cannot be added, enqueue answers its caller with the error. A batch that no longer fits in the
+// group is kept for the next group.
 func (c *committer) enqueue(next *group, r *request, held **request) {
 	if err := c.open(next, r.w); err != nil {
 		r.done <- err
@@ -217,16 +228,17 @@ func (c *committer) enqueue(next *group, r *request, held **request) {
 		c.refuse(next, r, err)
 	}
 	if len(next.requests) == 0 {
-		// The next batch must be checked against the data that is synced when it arrives.
-		c.shut(next)
+		// The commit group is still empty. Its view (snapshot of the store) is closed, so that the next
+		// batch is checked against the data that is synced when the batch arrives.
+		c.closeView(next)
 	}
 }
 
-// flushWatermarks stores the watermarks that scans have raised, as a batch of the group that is being
-// collected. Batches that are admitted later may lower them again. An error can be ignored, because an
-// older watermark is also correct, only slower.
+// flushWatermarks stores the watermarks (the times at which scans of queues begin) that have risen, as a batch
+// of the group that is being collected. Batches that are admitted later may lower them again. Nothing reads the
+// outcome of this request, because an older watermark only makes scans slower.
 func (c *committer) flushWatermarks(next *group, held **request) {
-	queues := c.watermarks.behind()
+	queues := c.watermarks.countStale()
 	if queues == 0 || *held != nil || c.failure != nil {
 		return
 	}
@@ -234,24 +246,23 @@ func (c *committer) flushWatermarks(next *group, held **request) {
 	c.enqueue(next, &request{w: w, done: make(chan error, 1)}, held)
 }
 
-// refuse answers a batch whose precondition failed. If the write that the batch conflicts with is
-// visible, refuse answers immediately. Otherwise it answers together with the group that contains that
-// write.
+// refuse answers a batch whose precondition failed. The failure may be caused by a write that readers
+// do not see yet, in the group being collected or in flight. The answer then waits until this group is
+// stored.
 func (c *committer) refuse(next *group, r *request, err error) {
 	switch {
 	case len(next.requests) > 0:
-		next.refused = append(next.refused, refusal{r, err})
+		next.refusals = append(next.refusals, refusal{r, err})
 	case c.flight != nil:
-		c.flight.refused = append(c.flight.refused, refusal{r, err})
+		c.flight.refusals = append(c.flight.refusals, refusal{r, err})
 	default:
 		r.done <- err
 	}
 }
 
-// open checks that the disk has space for a batch, and starts the group with its first batch. The group
-// reads the last synced group or a later one, and the engine keeps that version until the group is
-// sent. The view does not include the group in flight. recentSeqs and sentGuarded contain the writes of
-// that group.
+// open checks that the disk has space for a batch. If the batch is the first of the commit group, open
+// also opens the group's view. The view shows the last synced group or a later one, but not the group
+// in flight. The writes of the group in flight are in recentSeqs and sentGuarded.
 func (c *committer) open(g *group, w *Writes) error {
 	if c.failure != nil {
 		return c.failure
@@ -271,8 +282,8 @@ func (c *committer) open(g *group, w *Writes) error {
 	return nil
 }
 
-// shut closes a group's view.
-func (c *committer) shut(g *group) {
+// closeView closes the view (snapshot of the store) that a commit group reads, if it is open.
+func (c *committer) closeView(g *group) {
 	if g.txn == nil {
 		return
 	}
@@ -281,15 +292,15 @@ func (c *committer) shut(g *group) {
 	c.store.readTimestamps.end(g.ts)
 }
 
-// send starts the group's commit. The outcome arrives in acks.
+// send starts the commit of a group in the storage engine. The outcome arrives in the channel acks.
 func (c *committer) send(g *group) {
 	c.groups++
 	g.number = c.groups
 	c.sentGuarded = g.guarded
 	c.recentSeqs.turn()
-	c.watermarks.sent()
+	c.watermarks.markSent()
 	c.flight = g
-	defer c.shut(g)
+	defer c.closeView(g)
 	if before := c.store.opts.Hooks.BeforeCommit; before != nil {
 		if err := before(g.info()); err != nil {
 			c.acks <- kv.Result{Err: err}
@@ -301,11 +312,12 @@ func (c *committer) send(g *group) {
 	g.batch.Commit(c.ts, func(r kv.Result) { c.acks <- r })
 }
 
-// publish makes a synced group visible to reads. The callers of the group are answered later.
+// publish makes a synced commit group visible to readers. The callers of the group are answered later. If the
+// group is not stored, or if the engine cannot record that it is, the store becomes read-only.
 func (c *committer) publish(result kv.Result) (*group, error) {
 	g := c.flight
 	c.flight = nil
-	err := unstored(result)
+	err := resultError(result)
 	if after := c.store.opts.Hooks.AfterCommit; err == nil && after != nil {
 		err = after(g.info())
 	}
@@ -316,17 +328,16 @@ func (c *committer) publish(result kv.Result) (*group, error) {
 		err = c.markFailed(err)
 	} else {
 		c.store.readTimestamps.publish(c.ts, c.tails(g))
-		c.watermarks.synced()
+		c.watermarks.markSynced()
 		c.store.stats.add(g)
 		c.store.runCounts.Synced(c.ts, g.ops())
 	}
 	return g, err
 }
 
-// unstored returns the reason why a group is not stored. It returns nil if the group is stored. Even if
-// it is certain that a group is not stored, the store becomes read-only, because later batches were
-// checked against this group.
-func unstored(r kv.Result) error {
+// resultError returns the reason why a commit group is not stored, or nil if it is stored. After any
+// reason the store becomes read-only, because later batches were checked against this group.
+func resultError(r kv.Result) error {
 	if r.Outcome != kv.Stored && r.Err == nil {
 		return errOutcomeMissing
 	}
@@ -341,12 +352,13 @@ func (c *committer) answered(g *group) {
 	}
 }
 
-// respond answers all requests of a group.
+// respond answers all requests of a group. If the group failed, its refused requests get the same error,
+// because it is unknown whether the write that they conflict with is stored.
 func (c *committer) respond(g *group, err error) {
 	for _, r := range g.requests {
 		r.done <- err
 	}
-	for _, lost := range g.refused {
+	for _, lost := range g.refusals {
 		if err != nil {
 			lost.err = err
 		}
@@ -354,7 +366,7 @@ func (c *committer) respond(g *group, err error) {
 	}
 }
 
-// tails returns the newest cursor of each namespace in the group.
+// tails returns the newest cursor of each namespace in the commit group.
 func (c *committer) tails(g *group) map[uint32]uint64 {
 	tails := make(map[uint32]uint64, 1)
 	for _, r := range g.requests {
@@ -365,8 +377,8 @@ func (c *committer) tails(g *group) map[uint32]uint64 {
 	return tails
 }
 
-// markFailed makes the store permanently read-only, because it is unknown which part of the group was
-// stored.
+// markFailed makes the store permanently read-only, because it is unknown which part of a commit group
+// was stored.
 func (c *committer) markFailed(cause error) error {
 	if c.failure == nil {
 		c.failure = fmt.Errorf("%w: %w", machine.ErrIndeterminate, cause)
@@ -377,7 +389,7 @@ func (c *committer) markFailed(cause error) error {
 
 // Stats counts the commits since the store was opened.
 type Stats struct {
-	// Groups is the number of synced transactions. Batches, Keys and Bytes count their contents.
+	// Groups is the number of synced commit groups. Batches, Keys and Bytes count their contents.
 	Groups, Batches, Keys, Bytes int64
 }
 
@@ -389,3 +401,177 @@ func (s *stats) add(g *group) {
 	s.keys.Add(int64(g.rows))
 	s.bytes.Add(g.size.bytes)
 }
+
+// readTimestamps tells each read which commit group to read, and counts the running reads. The storage
+// engine drops values that were superseded up to the group that [readTimestamps.oldestNeeded] returns, so
+// that no running read loses a value that it needs.
+type readTimestamps struct {
+	mu sync.Mutex
+	// ts is the number of the last synced commit group. tails maps each namespace to its newest cursor.
+	// active maps group numbers to the number of running reads.
+	ts     uint64
+	tails  map[uint32]uint64
+	active map[uint64]int
+	closed bool
+	idle   *sync.Cond
+}
+
+func newReadTimestamps(ts uint64, tails map[uint32]uint64) *readTimestamps {
+	r := &readTimestamps{ts: ts, tails: maps.Clone(tails), active: make(map[uint64]int)}
+	r.idle = sync.NewCond(&r.mu)
+	return r
+}
+
+// begin returns the number of the commit group to read, and registers the read. The caller must call
+// end with the same number.
+func (r *readTimestamps) begin() (uint64, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return 0, ErrClosed
+	}
+	r.active[r.ts]++
+	return r.ts, nil
+}
+
+func (r *readTimestamps) end(ts uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.active[ts]--; r.active[ts] == 0 {
+		delete(r.active, ts)
+	}
+	if len(r.active) == 0 {
+		r.idle.Broadcast()
+	}
+}
+
+func (r *readTimestamps) durable() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ts
+}
+
+// publish makes new reads use the synced commit group ts.
+func (r *readTimestamps) publish(ts uint64, tails map[uint32]uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ts = ts
+	maps.Copy(r.tails, tails)
+}
+
+func (r *readTimestamps) tail(ns uint32) uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.tails[ns]
+}
+
+// namespaces returns the numbers of all namespaces that have a cursor.
+func (r *readTimestamps) namespaces() []uint32 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := make([]uint32, 0, len(r.tails))
+	for ns := range r.tails {
+		out = append(out, ns)
+	}
+	return out
+}
+
+// oldestNeeded returns the oldest commit group that a running or new read may use. The storage engine may
+// drop values that were superseded at this group or earlier.
+func (r *readTimestamps) oldestNeeded() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	oldest := r.ts
+	for ts := range r.active {
+		oldest = min(oldest, ts)
+	}
+	return oldest
+}
+
+// close makes new reads fail and waits until the running reads have ended.
+func (r *readTimestamps) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	for len(r.active) > 0 {
+		r.idle.Wait()
+	}
+}
+
+// txnOf returns a transaction that reads a snapshot. Closing the transaction also closes the snapshot.
+func (s *Store) txnOf(snap kv.Snapshot) *layout.Txn {
+	txn := &layout.Txn{View: kv.On(snap)}
+	if keys := s.engine.Keys(); keys != nil {
+		txn.Keys = keys
+	}
+	return txn
+}
+
+// reading calls read and then closes the transaction. It converts decoding errors to errors of damage.
+// If a read of the storage engine failed, reading returns this error, even if the function read ignored
+// it.
+func reading(txn *layout.Txn, read func(txn *layout.Txn) error) error {
+	defer txn.Close()
+	err := read(txn)
+	if failed := txn.Err(); failed != nil {
+		return failed
+	}
+	return layout.Typed(err)
+}
+
+// viewAt calls read with a view of the given commit group or a later one.
+func (s *Store) viewAt(group uint64, read func(txn *layout.Txn) error) error {
+	return reading(s.txnOf(s.engine.View(group)), read)
+}
+
+// inView is the context key of a transaction. Code that replays a run reads in this transaction.
+type inView struct{ store *Store }
+
+// viewIn calls read with the transaction that ctx contains, or with a new view if there is none. This
+// prevents a deadlock in storage engines whose views each need a connection: a second view would wait
+// for a connection while the caller already holds one.
+func (s *Store) viewIn(ctx context.Context, read func(txn *layout.Txn) error) error {
+	if txn, ok := ctx.Value(inView{s}).(*layout.Txn); ok {
+		return layout.Typed(read(txn))
+	}
+	return s.view(read)
+}
+
+// view calls read with a view of the last synced commit group.
+func (s *Store) view(read func(txn *layout.Txn) error) error {
+	ts, err := s.readTimestamps.begin()
+	if err != nil {
+		return err
+	}
+	defer s.readTimestamps.end(ts)
+	return s.viewAt(ts, read)
+}
+
+// BareCommitter gives benchmarks direct access to the committer of a new store. The store contains only the
+// rows that the benchmark writes. [Store] itself has no exported method that writes rows without checks.
+type BareCommitter struct{ store *Store }
+
+// NewBareCommitter creates a store in a directory that must be empty or absent.
+func NewBareCommitter(opts Options) (*BareCommitter, error) {
+	files, err := os.ReadDir(opts.Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("bare committer: %w", err)
+	}
+	if len(files) > 0 {
+		return nil, fmt.Errorf("bare committer: %s is not empty", opts.Dir)
+	}
+	s, err := Open(opts)
+	if err != nil {
+		return nil, err
+	}
+	return &BareCommitter{store: s}, nil
+}
+
+// Commit stores ops without any check and waits until they are synced. The committer may store them in
+// one commit group with the ops of other callers.
+func (y *BareCommitter) Commit(ctx context.Context, ops []layout.Op) error {
+	return y.store.write(ctx, &Writes{ops: ops, entry: -1})
+}
+
+// Close closes the store.
+func (y *BareCommitter) Close() error { return y.store.Close() }

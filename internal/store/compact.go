@@ -8,7 +8,6 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/store/badgerengine"
 	"github.com/pawl-dev/pawl/internal/store/check"
-	"github.com/pawl-dev/pawl/internal/store/compact"
 	"github.com/pawl-dev/pawl/internal/store/datadir"
 	"github.com/pawl-dev/pawl/internal/store/keyring"
 	"github.com/pawl-dev/pawl/internal/store/layout"
@@ -25,12 +24,13 @@ type Compaction struct {
 // Compact rewrites the store in opts.Dir without superseded and removed values. No other process may
 // have the store open. If to is not "", Compact writes the new store into the directory to. If to is
 // "", Compact builds the new store next to the old one and then replaces the old one in one step.
-// Before that, Compact checks the whole new store. graphs returns the graphs of the packs in it. If
-// Compact is interrupted at any moment, the directory contains its old contents, and the next call
-// removes the partial result. The new store has the same identity, and its rows have the same versions.
-// A symbolic link to the directory remains a link.
 //
-// Errors: [ErrLocked], [ErrFormat], *machine.Error DISK_LOW, [compact.ErrSwap].
+// Compact first checks the whole new store. graphs returns the workflow graphs of the packs in it. If
+// Compact is interrupted, the directory has its old contents, and the next call removes the partial
+// result. The new store has the same id (epoch), and its rows have the same versions. If opts.Dir is a
+// symbolic link, it stays a link.
+//
+// Errors: [datadir.ErrLocked], [ErrFormat], *machine.Error DISK_LOW, [datadir.ErrSwap].
 func Compact(ctx context.Context, opts Options, to string, graphs func(*Store) check.Graphs) (out Compaction, err error) {
 	dir := filepath.Clean(opts.Dir)
 	out.Dir = to
@@ -49,7 +49,7 @@ func compactInto(ctx context.Context, opts Options, to string, graphs func(*Stor
 		return err
 	}
 	defer func() { err = errors.Join(err, dir.Unlock()) }()
-	at, err := compact.At(opts.Dir, to)
+	at, err := datadir.StagedAt(opts.Dir, to)
 	if at.Free, at.Spare = old.opts.FreeSpace, old.opts.MinFree; err == nil {
 		err = old.rewrite(ctx, &at, dir, graphs, out)
 	}
@@ -59,11 +59,13 @@ func compactInto(ctx context.Context, opts Options, to string, graphs func(*Stor
 	return err
 }
 
-// rewrite copies the rows of this store into a new store and then checks the new store.
-func (s *Store) rewrite(ctx context.Context, at *compact.StagedDir, dir *badgerengine.Directory, graphs func(*Store) check.Graphs, out *Compaction) error {
+// rewrite copies the rows of this store into a new store and then checks all invariants of the new
+// store.
+func (s *Store) rewrite(ctx context.Context, at *datadir.StagedDir, dir *badgerengine.Directory, graphs func(*Store) check.Graphs, out *Compaction) error {
 	err := s.checkFormat()
-	if at.Epoch, at.Group = s.epoch, dir.Last(); err == nil {
-		err = s.viewAt(dir.Last(), func(txn *layout.Txn) error { return dir.Confirm(txn, s.epoch, false) })
+	if at.Epoch, at.Group = s.epoch, dir.LastKey(); err == nil {
+		// This is no repair, so the last acknowledged entry must exist.
+		err = s.viewAt(dir.LastKey(), func(txn *layout.Txn) error { return dir.Confirm(txn, s.epoch, false) })
 	}
 	if err == nil {
 		out.Before, err = at.Clear()
@@ -88,5 +90,5 @@ func (s *Store) rewrite(ctx context.Context, at *compact.StagedDir, dir *badgere
 		return err
 	}
 	_, err = fresh.Check(ctx, graphs(fresh))
-	return errors.Join(err, fresh.view(dir.Found().In), fresh.Close())
+	return errors.Join(err, fresh.view(dir.OpenedMark().CheckIn), fresh.Close())
 }

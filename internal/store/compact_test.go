@@ -12,18 +12,17 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/check"
-	"github.com/pawl-dev/pawl/internal/store/compact"
 	"github.com/pawl-dev/pawl/internal/store/datadir"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-func compacting(dir string, key []byte) Options {
+func compactOptions(dir string, key []byte) Options {
 	return Options{Dir: dir, EncryptionKey: key, MemTableSize: 8 << 20, MinFree: 1}
 }
 
-// TestCompact: a directory that was compacted is the same store, row for row, goes on, and
-// a backup follows on one from before; what was removed is in no file of it. An encrypted
-// one stays encrypted.
+// TestCompact: a compacted directory is the same store, row for row, and accepts new work. A new backup can
+// follow a backup from before the compaction. No file contains the removed values. An encrypted store stays
+// encrypted.
 func TestCompact(t *testing.T) {
 	t.Parallel()
 	for _, key := range [][]byte{nil, oldKey} {
@@ -38,7 +37,7 @@ func TestCompact(t *testing.T) {
 				w.end(runID(n + 1))
 			}
 			first, after := w.backup("")
-			// The last of them has what was acknowledged last.
+			// The last run has the entry that was acknowledged last.
 			for n := range 21 {
 				if n != 19 {
 					w.delete(runID(n + 1))
@@ -52,7 +51,7 @@ func TestCompact(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, "beside"), []byte("kept"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			done, err := Compact(ctx, compacting(dir, key), "", func(*Store) check.Graphs { return w.graphs })
+			done, err := Compact(ctx, compactOptions(dir, key), "", func(*Store) check.Graphs { return w.graphs })
 			if err != nil || done.After >= done.Before || done.Rows < int64(len(before)) {
 				t.Fatalf("%+v, %v", done, err)
 			}
@@ -62,10 +61,10 @@ func TestCompact(t *testing.T) {
 			if beside, err := os.ReadFile(filepath.Join(dir, "beside")); err != nil || string(beside) != "kept" {
 				t.Errorf("the file beside: %q, %v", beside, err)
 			}
-			if in := finds(t, dir, "walnut01", "walnut19", "walnut21"); len(in) > 0 {
+			if in := filesWithText(t, dir, "walnut01", "walnut19", "walnut21"); len(in) > 0 {
 				t.Errorf("what was removed is readable: %v", in)
 			}
-			if in := finds(t, dir, "walnut20"); (len(in) > 0) != (key == nil) {
+			if in := filesWithText(t, dir, "walnut20"); (len(in) > 0) != (key == nil) {
 				t.Errorf("what is there is readable in %v", in)
 			}
 			epoch := w.store.Epoch()
@@ -73,7 +72,7 @@ func TestCompact(t *testing.T) {
 			if w.store.Epoch() != epoch {
 				t.Error("it is another store")
 			}
-			same(t, rows(t, w.store), before)
+			checkSameRows(t, rows(t, w.store), before)
 			w.live(runID(50))
 			second, _ := w.backup(after)
 			s, err := restored(t, first, second)
@@ -86,8 +85,8 @@ func TestCompact(t *testing.T) {
 	}
 }
 
-// same compares rows, but for the queues' watermarks, which a start may raise.
-func same(t *testing.T, got, want []layout.Op) {
+// checkSameRows compares rows. It leaves out the values of watermarks, which a start may raise.
+func checkSameRows(t *testing.T, got, want []layout.Op) {
 	t.Helper()
 	is := map[string][]byte{}
 	for _, row := range got {
@@ -103,12 +102,12 @@ func same(t *testing.T, got, want []layout.Op) {
 	}
 }
 
-// besideSwap leaves both directories as a call does just before it exchanges them.
+// besideSwap leaves both directories as they are just before Compact exchanges them.
 func besideSwap(dir string, graphs func(*Store) check.Graphs, swap func() error) error {
 	next := dir + ".compact"
-	_, err := Compact(context.Background(), compacting(dir, nil), next, graphs)
+	_, err := Compact(context.Background(), compactOptions(dir, nil), next, graphs)
 	if err == nil {
-		err = errors.Join(compact.Mark(dir), compact.Mark(next))
+		err = errors.Join(datadir.MarkCompaction(dir), datadir.MarkCompaction(next))
 	}
 	if err == nil {
 		err = swap()
@@ -116,8 +115,8 @@ func besideSwap(dir string, graphs func(*Store) check.Graphs, swap func() error)
 	return err
 }
 
-// TestCompactIsBrokenOff: wherever a call ended, the directory holds what it held, and the
-// next call removes what was begun, and nothing else.
+// TestCompactIsBrokenOff: if Compact is aborted at any step, the directory has its content. The next call
+// removes the rest of the aborted call and nothing else.
 func TestCompactIsBrokenOff(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -125,7 +124,7 @@ func TestCompactIsBrokenOff(t *testing.T) {
 	want := rows(t, w.store)
 	dir := w.store.opts.Dir
 	graphs := func(*Store) check.Graphs { return w.graphs }
-	if _, err := Compact(ctx, compacting(dir, nil), "", graphs); !errors.Is(err, datadir.ErrLocked) {
+	if _, err := Compact(ctx, compactOptions(dir, nil), "", graphs); !errors.Is(err, datadir.ErrLocked) {
 		t.Errorf("of a store that is open: %v", err)
 	}
 	if err := w.store.Close(); err != nil {
@@ -136,22 +135,22 @@ func TestCompactIsBrokenOff(t *testing.T) {
 	cancel()
 	for name, leave := range map[string]func() error{
 		"in its middle": func() error {
-			_, err := Compact(ended, compacting(dir, nil), "", graphs)
+			_, err := Compact(ended, compactOptions(dir, nil), "", graphs)
 			if !errors.Is(err, context.Canceled) {
 				t.Errorf("its caller left: %v", err)
 			}
-			if held, err := Open(compacting(next, nil)); !errors.Is(err, ErrFormat) {
+			if held, err := Open(compactOptions(next, nil)); !errors.Is(err, ErrFormat) {
 				t.Errorf("what was begun opens: %v, %v", held, err)
 			}
 			return nil
 		},
 		"before the swap": func() error { return besideSwap(dir, graphs, func() error { return nil }) },
 		"after the swap": func() error {
-			return besideSwap(dir, graphs, func() error { return compact.Swap(dir, next) })
+			return besideSwap(dir, graphs, func() error { return datadir.Swap(dir, next) })
 		},
 		"while the old one is removed": func() error {
 			return besideSwap(dir, graphs, func() error {
-				return errors.Join(compact.Swap(dir, next), datadir.SetProgress(next, "building\n"), os.Remove(filepath.Join(next, datadir.HeadName)))
+				return errors.Join(datadir.Swap(dir, next), datadir.SetProgress(next, "building\n"), os.Remove(filepath.Join(next, datadir.HeadName)))
 			})
 		},
 	} {
@@ -161,7 +160,7 @@ func TestCompactIsBrokenOff(t *testing.T) {
 		if _, err := os.Stat(next); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if _, err := Compact(ctx, compacting(dir, nil), "", graphs); err != nil {
+		if _, err := Compact(ctx, compactOptions(dir, nil), "", graphs); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if _, err := os.Stat(next); !errors.Is(err, os.ErrNotExist) {
@@ -170,49 +169,49 @@ func TestCompactIsBrokenOff(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(dir, datadir.CompactName)); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s: the directory is marked: %v", name, err)
 		}
-		s, err := Open(compacting(dir, nil))
+		s, err := Open(compactOptions(dir, nil))
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		same(t, rows(t, s), want)
+		checkSameRows(t, rows(t, s), want)
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	// What is not its own stays.
+	// A directory that Compact did not make stays.
 	if err := os.Mkdir(next, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(next, "mine"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Compact(ctx, compacting(dir, nil), "", graphs); err == nil || !strings.Contains(err.Error(), "is not empty") {
+	if _, err := Compact(ctx, compactOptions(dir, nil), "", graphs); err == nil || !strings.Contains(err.Error(), "is not empty") {
 		t.Errorf("over somebody's files: %v", err)
 	}
-	low := compacting(dir, nil)
+	low := compactOptions(dir, nil)
 	low.FreeSpace = func(string) (int64, error) { return 1 << 10, nil }
 	other := filepath.Join(t.TempDir(), "other")
 	var refusal *machine.Error
 	if _, err := Compact(ctx, low, other, graphs); !errors.As(err, &refusal) || refusal.Reason != "DISK_LOW" {
 		t.Errorf("without room: %v", err)
 	}
-	if done, err := Compact(ctx, compacting(dir, nil), other, graphs); err != nil || done.Dir != other {
+	if done, err := Compact(ctx, compactOptions(dir, nil), other, graphs); err != nil || done.Dir != other {
 		t.Errorf("into another directory: %+v, %v", done, err)
 	}
 	for _, at := range []string{dir, other} {
-		s, err := Open(compacting(at, nil))
+		s, err := Open(compactOptions(at, nil))
 		if err != nil {
 			t.Fatal(err)
 		}
-		same(t, rows(t, s), want)
+		checkSameRows(t, rows(t, s), want)
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// TestCompactLeavesOtherStores: a directory beside the store that no call left, or that
-// somebody has gone on with, is not removed, though it has the store's own name.
+// TestCompactLeavesOtherStores: Compact does not remove a directory beside the store that no call of Compact
+// left, or in which a store was changed since, even if the directory has the name that Compact uses.
 func TestCompactLeavesOtherStores(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, openTemp(t))
@@ -225,7 +224,7 @@ func TestCompactLeavesOtherStores(t *testing.T) {
 	next := dir + ".compact"
 	leaves := func(when string, is error, says string) {
 		t.Helper()
-		_, err := Compact(context.Background(), compacting(dir, nil), "", graphs)
+		_, err := Compact(context.Background(), compactOptions(dir, nil), "", graphs)
 		if is != nil && !errors.Is(err, is) || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
 			t.Errorf("%s: %v", when, err)
 		}
@@ -233,7 +232,7 @@ func TestCompactLeavesOtherStores(t *testing.T) {
 			t.Fatalf("%s: it is gone: %v", when, err)
 		}
 	}
-	// One that a call made and the caller has gone on with.
+	// An aborted call has made this directory, and a store was opened in it since.
 	if err := besideSwap(dir, graphs, func() error { return nil }); err != nil {
 		t.Fatal(err)
 	}
@@ -245,12 +244,12 @@ func TestCompactLeavesOtherStores(t *testing.T) {
 		t.Fatal(err)
 	}
 	leaves("newer", nil, "is not empty")
-	// It was compacted itself, and broken off.
-	if err := compact.Mark(next); err != nil {
+	// The directory was compacted itself, and this compaction was aborted.
+	if err := datadir.MarkCompaction(next); err != nil {
 		t.Fatal(err)
 	}
 	leaves("newer, and marked", nil, "is newer than")
-	s, err := Open(compacting(next, nil))
+	s, err := Open(compactOptions(next, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,12 +259,12 @@ func TestCompactLeavesOtherStores(t *testing.T) {
 	if err := errors.Join(s.Close(), os.RemoveAll(next), os.CopyFS(next, os.DirFS(dir))); err != nil {
 		t.Fatal(err)
 	}
-	// A copy that somebody made.
+	// The directory is a copy that a user made.
 	if err := os.Remove(filepath.Join(next, datadir.CompactName)); err != nil {
 		t.Fatal(err)
 	}
 	leaves("a copy", nil, "is not empty")
-	// A link to one.
+	// The path is a link to a copy.
 	other := filepath.Join(t.TempDir(), "other")
 	if err := errors.Join(os.Rename(next, other), os.Symlink(other, next)); err != nil {
 		t.Fatal(err)
@@ -273,7 +272,8 @@ func TestCompactLeavesOtherStores(t *testing.T) {
 	leaves("a link", nil, "is not a directory")
 }
 
-// TestCompactThroughALink: what a link leads to is compacted, and the link stays one.
+// TestCompactThroughALink: if the path is a link, Compact compacts the directory to which it leads, and the
+// link stays a link.
 func TestCompactThroughALink(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, openTemp(t))
@@ -292,7 +292,7 @@ func TestCompactThroughALink(t *testing.T) {
 	if err := os.Symlink(dir, link); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Compact(context.Background(), compacting(link, nil), "", func(*Store) check.Graphs { return w.graphs }); err != nil {
+	if _, err := Compact(context.Background(), compactOptions(link, nil), "", func(*Store) check.Graphs { return w.graphs }); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
@@ -310,8 +310,8 @@ func TestCompactThroughALink(t *testing.T) {
 	w.check()
 }
 
-// TestCompactRefusesWhatWasLost: a store that lost a group that was acknowledged is not made
-// one that looks whole.
+// TestCompactRefusesWhatWasLost: Compact refuses a store that has lost an acknowledged group. Otherwise the
+// new store would look complete.
 func TestCompactRefusesWhatWasLost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, openTemp(t))
@@ -327,7 +327,7 @@ func TestCompactRefusesWhatWasLost(t *testing.T) {
 	if err := os.CopyFS(lost, os.DirFS(dir)); err != nil {
 		t.Fatal(err)
 	}
-	// What follows has no entry, so that only the group's number tells.
+	// The following deletion has no entry. So only the number of its group shows the loss.
 	w.store = openTemp(t, func(o *Options) { o.Dir = dir })
 	w.delete(runID(1))
 	if err := w.store.Close(); err != nil {
@@ -340,11 +340,11 @@ func TestCompactRefusesWhatWasLost(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(lost, datadir.HeadName), head, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err = Compact(context.Background(), compacting(lost, nil), "", func(*Store) check.Graphs { return w.graphs })
+	_, err = Compact(context.Background(), compactOptions(lost, nil), "", func(*Store) check.Graphs { return w.graphs })
 	if !errors.Is(err, layout.ErrDamaged) {
 		t.Errorf("it was compacted: %v", err)
 	}
-	if s, err := Open(compacting(lost, nil)); err == nil {
+	if s, err := Open(compactOptions(lost, nil)); err == nil {
 		t.Error("it opens")
 		_ = s.Close()
 	}

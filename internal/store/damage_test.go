@@ -25,9 +25,9 @@ import (
 	"github.com/pawl-dev/pawl/test/testkit/damage"
 )
 
-// populated is a store of several openings: tables, value logs, blobs, packs, runs
+// populatedStore is a store of several openings: tables, value logs, blobs, packs, runs
 // in the middle of their work, and a write log that was not flushed.
-type populated struct {
+type populatedStore struct {
 	killed, closed string
 	key            []byte
 	// rows is all that was acknowledged, as far as it may not change by itself.
@@ -35,7 +35,7 @@ type populated struct {
 	runs map[string][]machine.Entry
 }
 
-func populate(t *testing.T, change ...func(*Options)) *populated {
+func populate(t *testing.T, change ...func(*Options)) *populatedStore {
 	t.Helper()
 	random := rand.NewChaCha8([32]byte{1})
 	noise := func(n int) string {
@@ -62,7 +62,7 @@ func populate(t *testing.T, change ...func(*Options)) *populated {
 		w.do(run, machine.SetArtifacts{Artifacts: []machine.ArtifactWrite{{Name: "report", Value: fmt.Appendf(nil, "%x", noise(5<<10))}}})
 	}
 	putBlob(t, w.store, "last", testTime, noise(30<<10))
-	p := &populated{key: w.store.opts.EncryptionKey, runs: map[string][]machine.Entry{}}
+	p := &populatedStore{key: w.store.opts.EncryptionKey, runs: map[string][]machine.Entry{}}
 	for _, row := range rows(t, w.store) {
 		if row.Key[0] != layout.KindWatermark && !bytes.Equal(row.Key, layout.GroupKey) {
 			p.rows = append(p.rows, row)
@@ -115,7 +115,7 @@ func TestDamage(t *testing.T) {
 	})
 }
 
-func (p *populated) tryAll(t *testing.T, trials int) {
+func (p *populatedStore) tryAll(t *testing.T, trials int) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(7, uint64(trials)))
 	table := map[string]map[string]int{}
@@ -126,10 +126,10 @@ func (p *populated) tryAll(t *testing.T, trials int) {
 		}
 		dir := copyDir(t, from, fmt.Sprintf("trial-%d", n))
 		h, err := damage.Choose(dir, random, datadir.WrittenBytes)
-		if err := errors.Join(err, h.Do(dir)); err != nil {
+		if err := errors.Join(err, h.Apply(dir)); err != nil {
 			t.Fatalf("%v: %v", h, err)
 		}
-		end := p.judge(t, dir, h)
+		end := p.openAndRead(t, dir, h)
 		if table[h.Kind] == nil {
 			table[h.Kind] = map[string]int{}
 		}
@@ -141,12 +141,12 @@ func (p *populated) tryAll(t *testing.T, trials int) {
 	for _, kind := range slices.Sorted(maps.Keys(table)) {
 		t.Logf("%-12s %v", kind, table[kind])
 	}
-	testkit.Tried(t, trials, "damages")
+	testkit.ReportTried(t, trials, "damages")
 }
 
-// judge opens a damaged directory and reads everything. It returns "refused",
+// openAndRead opens a damaged directory and reads everything. It returns "refused",
 // "named" (by a read) or "harmless".
-func (p *populated) judge(t *testing.T, dir string, h damage.Hurt) string {
+func (p *populatedStore) openAndRead(t *testing.T, dir string, h damage.FileDamage) string {
 	t.Helper()
 	before := digest(t, dir)
 	s, err := Open(Options{Dir: dir, MinFree: 1, MemTableSize: 8 << 20, EncryptionKey: p.key})
@@ -154,7 +154,7 @@ func (p *populated) judge(t *testing.T, dir string, h damage.Hurt) string {
 		_, otherKey := errors.AsType[*datadir.KeyError](err)
 		if named := otherKey && p.key != nil && h.File == datadir.RegistryName; named {
 			// Where the text of the registry is damaged, the key looks like another one.
-			err = layout.Damaged(h.File, "%v", err)
+			err = layout.NewDamage(h.File, "%v", err)
 		}
 		if !errors.Is(err, layout.ErrDamaged) || isRefusal(err) != machine.CodeDataLoss {
 			t.Errorf("%v: not named: %v", h, err)
@@ -183,7 +183,7 @@ func (p *populated) judge(t *testing.T, dir string, h damage.Hurt) string {
 
 // readBack compares all rows and runs with what was acknowledged, and reports
 // whether anything was refused by name.
-func (p *populated) readBack(t *testing.T, s *Store, h damage.Hurt) (named bool) {
+func (p *populatedStore) readBack(t *testing.T, s *Store, h damage.FileDamage) (named bool) {
 	t.Helper()
 	for _, row := range p.rows {
 		err := s.view(func(txn *layout.Txn) error {

@@ -14,11 +14,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// tooMany is more rows than one commit of a test's store takes.
+// tooMany is more rows than one commit of a store in these tests may change.
 const tooMany = 14_000
 
-// fill stores many rows, as many a commit as it takes.
-func fill(t *testing.T, s *Store, n int, row func(i int) layout.Op) {
+// storeRows stores many rows, with as many commits as it needs.
+func storeRows(t *testing.T, s *Store, n int, row func(i int) layout.Op) {
 	t.Helper()
 	if s.bounds.Keys >= tooMany {
 		t.Fatalf("one commit takes %d keys, the tests expect fewer than %d", s.bounds.Keys, tooMany)
@@ -43,8 +43,8 @@ func count(t *testing.T, s *Store, kind byte) int {
 	return len(ops)
 }
 
-// crowded is a subscription with more dead letters than one commit can remove, and
-// one beside it with a single one.
+// crowded makes a subscription with more dead letters than one commit can remove, and a second one with a
+// single dead letter.
 func crowded(t *testing.T, s *Store) (machine.SubscriptionKey, machine.SubscriptionKey) {
 	t.Helper()
 	key := machine.SubscriptionKey{Kind: machine.SubscriptionWebhook, ID: "a"}
@@ -56,13 +56,13 @@ func crowded(t *testing.T, s *Store) (machine.SubscriptionKey, machine.Subscript
 		}
 	}
 	letter := codec.EncodeDeadLetter(&machine.DeadLetter{Event: "e"})
-	fill(t, s, tooMany, func(i int) layout.Op { return layout.Op{Key: layout.DeadLetterKey(key, uint64(i+1)), Value: letter} })
-	fill(t, s, 1, func(int) layout.Op { return layout.Op{Key: layout.DeadLetterKey(beside, 1), Value: letter} })
+	storeRows(t, s, tooMany, func(i int) layout.Op { return layout.Op{Key: layout.DeadLetterKey(key, uint64(i+1)), Value: letter} })
+	storeRows(t, s, 1, func(int) layout.Op { return layout.Op{Key: layout.DeadLetterKey(beside, 1), Value: letter} })
 	return key, beside
 }
 
-// TestDropSubscriptionWithManyLetters: a subscription goes however many letters it
-// has, and nothing else goes with it.
+// TestDropSubscriptionWithManyLetters: a subscription with any number of dead letters can be dropped. Nothing
+// else is removed.
 func TestDropSubscriptionWithManyLetters(t *testing.T) {
 	t.Parallel()
 	s := openTemp(t)
@@ -83,10 +83,37 @@ func TestDropSubscriptionWithManyLetters(t *testing.T) {
 	checked(t, s)
 }
 
+// TestDropWithoutItsCaller: a caller that leaves while the first commit of a removal is stored does not end the
+// removal. All rows are removed, and no mark is left for the next start.
+func TestDropWithoutItsCaller(t *testing.T) {
+	t.Parallel()
+	var leave atomic.Pointer[context.CancelFunc]
+	s := openTemp(t, func(o *Options) {
+		o.Hooks.BeforeCommit = func(Group) error {
+			if cancel := leave.Load(); cancel != nil {
+				(*cancel)()
+			}
+			return nil
+		}
+	})
+	key, _ := crowded(t, s)
+	ctx, cancel := context.WithCancel(context.Background())
+	leave.Store(&cancel)
+	if err := s.DropSubscription(ctx, key); err != nil {
+		t.Fatal(err)
+	}
+	if letters, marks := count(t, s, layout.KindDeadLetter), count(t, s, layout.KindDrop); letters != 1 || marks != 0 {
+		t.Errorf("%d letters and %d marks are left, want 1 and 0", letters, marks)
+	}
+	if err := s.DropSubscription(ctx, key); !errors.Is(err, context.Canceled) {
+		t.Errorf("with a caller that has left before: %v", err)
+	}
+}
+
 var errPower = errors.New("the power went")
 
-// TestDropIsEndedAfterACrash: one that is cut short at any of its commits has not
-// begun, or is ended when the store is opened again; nothing of it ever comes back.
+// TestDropIsEndedAfterACrash: a crash at any commit of a removal leaves the subscription unchanged, or the
+// next start of the store completes the removal. No removed row comes back.
 func TestDropIsEndedAfterACrash(t *testing.T) {
 	t.Parallel()
 	for _, at := range []int64{1, 2, 4} {
@@ -128,8 +155,8 @@ func TestDropIsEndedAfterACrash(t *testing.T) {
 	}
 }
 
-// TestRemovalOnAFullDisk: one that has no room in the middle keeps nobody from opening
-// the store, and is ended once there is room, without a restart; the key is free then.
+// TestRemovalOnAFullDisk: a removal was interrupted, and the disk is full. The store can be opened. When
+// there is space again, the store completes the removal without a restart, and the key can be used again.
 func TestRemovalOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	ctx, dir := context.Background(), filepath.Join(t.TempDir(), "db")
@@ -155,7 +182,7 @@ func TestRemovalOnAFullDisk(t *testing.T) {
 	if marks := count(t, low, layout.KindDrop); marks != 1 {
 		t.Fatalf("%d marks on a full disk, want the one that was left", marks)
 	}
-	// Not yet enough for new work.
+	// This space is too small for new work.
 	free.Store(512 << 20)
 	waitFor(t, "the removal is ended", func() bool { return count(t, low, layout.KindDrop) == 0 })
 	free.Store(2 << 30)
@@ -168,8 +195,8 @@ func TestRemovalOnAFullDisk(t *testing.T) {
 	}
 }
 
-// TestKeyWaitsForItsRemoval: while the letters of one that is gone are being removed
-// no other takes its key, and a change of the one that is gone is refused.
+// TestKeyWaitsForItsRemoval: while the dead letters of a dropped subscription are being removed, no new
+// subscription can take its key, and a change of the dropped subscription is refused.
 func TestKeyWaitsForItsRemoval(t *testing.T) {
 	t.Parallel()
 	s, ctx := openTemp(t), context.Background()
@@ -188,7 +215,7 @@ func TestKeyWaitsForItsRemoval(t *testing.T) {
 			t.Errorf("before %v: %v", before, err)
 		}
 	}
-	if p, err := layout.Dropped(layout.DropKey(letters)); err != nil || string(p) != string(letters) {
+	if p, err := layout.DroppedPrefix(layout.DropKey(letters)); err != nil || string(p) != string(letters) {
 		t.Errorf("the mark names %q, want %q, %v", p, letters, err)
 	}
 	if err := s.dropUnder(ctx, letters); err != nil {
@@ -203,7 +230,8 @@ func TestKeyWaitsForItsRemoval(t *testing.T) {
 	checked(t, s)
 }
 
-// TestDeadLettersAreBounded: in number and bytes, and it is the oldest that go.
+// TestDeadLettersAreBounded: the dead letters of a subscription have a maximum number and a maximum size. The
+// oldest ones are removed.
 func TestDeadLettersAreBounded(t *testing.T) {
 	t.Parallel()
 	s, ctx := openTemp(t), context.Background()
@@ -220,7 +248,7 @@ func TestDeadLettersAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// What an older program left is brought down page by page.
+	// An older program left too many letters. Each new letter removes one page of them.
 	for range 3 {
 		bury()
 	}
@@ -231,24 +259,24 @@ func TestDeadLettersAreBounded(t *testing.T) {
 	if len(left) != maxDeadLetters || left[0].N != n-maxDeadLetters+1 || left[maxDeadLetters-1].N != n {
 		t.Fatalf("%d letters, the first is %d, the newest %d", len(left), left[0].N, n)
 	}
-	old, err := s.deadLetterTrimmer().Oldest(layout.SubscriptionKey(layout.KindDeadLetter, key), maxDeadLetters, 20)
+	old, err := s.deadLetterTrimmer().RemoveOldest(layout.SubscriptionKey(layout.KindDeadLetter, key), maxDeadLetters, 20)
 	if err != nil || len(old) < dropPage {
 		t.Errorf("too many bytes: %d letters go, %v", len(old), err)
 	}
 	checked(t, s)
 }
 
-// manyPieces makes an upload of more pieces than one commit can remove.
+// manyPieces makes an upload with more pieces than one commit can remove.
 func manyPieces(t *testing.T, s *Store, key machine.UploadKey) machine.Upload {
 	t.Helper()
 	up := machine.Upload{Size: tooMany, Chunks: tooMany, At: testTime, Pieces: piecesOf(key, testTime)}
-	fill(t, s, tooMany, func(i int) layout.Op { return layout.Op{Key: layout.PieceKey(0, up.Pieces, i), Value: []byte("x")} })
-	fill(t, s, 1, func(int) layout.Op { return layout.Op{Key: layout.UploadKey(0, key), Value: codec.EncodeUpload(&up)} })
+	storeRows(t, s, tooMany, func(i int) layout.Op { return layout.Op{Key: layout.PieceKey(0, up.Pieces, i), Value: []byte("x")} })
+	storeRows(t, s, 1, func(int) layout.Op { return layout.Op{Key: layout.UploadKey(0, key), Value: codec.EncodeUpload(&up)} })
 	return up
 }
 
-// TestManyPieces: an upload of more pieces than one commit takes can be ended as one
-// that exists already, swept away, and begun anew.
+// TestManyPieces: an upload with more pieces than one commit can remove can be finished as a blob that
+// exists, removed by a sweep, and started again.
 func TestManyPieces(t *testing.T) {
 	t.Parallel()
 	s, ctx := openTemp(t), context.Background()

@@ -11,12 +11,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// businessKey is the n-th key of these tests.
+// businessKey returns the n-th business key of these tests.
 func businessKey(n byte) [32]byte { return [32]byte{0: n, 31: 0xE} }
 
-// acts starts a run with a step for each of the keys, answers the ones that did well, fails
-// the ones that did nothing, and leaves the others out.
-func (w *world) acts(run string, keys, well, nothing []byte) {
+// startEffects starts a run with one step for each of the keys. It answers the steps in well with a success
+// and the steps in nothing with a final error. The other steps stay open.
+func (w *world) startEffects(run string, keys, well, nothing []byte) {
 	w.t.Helper()
 	turn := w.start(run).Turn
 	c := machine.RequestSteps{TurnSeq: turn.Seq, Attempt: turn.Attempt}
@@ -36,15 +36,15 @@ func (w *world) acts(run string, keys, well, nothing []byte) {
 	}
 }
 
-// keysWorld has keys that are held, answered, given back, taken by the next, and of runs that
-// are gone.
+// keysWorld has business keys in all situations: held by an open step, answered, released after a failure,
+// taken by the next step, and of a deleted run.
 func keysWorld(t *testing.T) *world {
 	t.Helper()
 	w := travelWorld(t)
-	w.acts("A", []byte{1, 2, 3}, []byte{1}, []byte{3})
-	w.acts("B", []byte{3, 4}, []byte{3}, nil)
+	w.startEffects("A", []byte{1, 2, 3}, []byte{1}, []byte{3})
+	w.startEffects("B", []byte{3, 4}, []byte{3}, nil)
 	w.end("B")
-	w.acts("gone", []byte{5}, []byte{5}, nil)
+	w.startEffects("gone", []byte{5}, []byte{5}, nil)
 	w.end("gone")
 	w.delete("gone")
 	return w
@@ -61,8 +61,8 @@ func (w *world) keyRows(t *testing.T) []layout.Op {
 	return found
 }
 
-// TestBusinessKeysAreChecked: a row that is missing, nobody's, another's or another record's is
-// found, and made anew; what a deleted run had stays.
+// TestBusinessKeysAreChecked: a check finds a row of a business key that is missing, has no step, or names
+// another run or another record. A repair writes the row again. The rows of a deleted run stay.
 func TestBusinessKeysAreChecked(t *testing.T) {
 	t.Parallel()
 	key := func(n byte) []byte { return layout.EffectKey(nil, 0, businessKey(n)) }
@@ -114,8 +114,8 @@ func sameKeys(t *testing.T, got, want []layout.Op) {
 	}
 }
 
-// TestBusinessKeysTravel: a backup and a compaction keep them; an imported run has
-// none where it comes to.
+// TestBusinessKeysTravel: a backup and a compaction keep the business keys. An imported run has no business
+// keys in the new store.
 func TestBusinessKeysTravel(t *testing.T) {
 	t.Parallel()
 	w := keysWorld(t)
@@ -135,7 +135,7 @@ func TestBusinessKeysTravel(t *testing.T) {
 	if err := back.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Compact(t.Context(), compacting(dir, nil), "", func(*Store) check.Graphs { return w.graphs }); err != nil {
+	if _, err := Compact(t.Context(), compactOptions(dir, nil), "", func(*Store) check.Graphs { return w.graphs }); err != nil {
 		t.Fatal(err)
 	}
 	w.store = openTemp(t, func(o *Options) { o.Dir = dir })

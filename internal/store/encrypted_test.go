@@ -38,8 +38,8 @@ func openWith(dir string, key []byte) error {
 	return err
 }
 
-// finds counts the files of a directory that hold any of the texts.
-func finds(t *testing.T, dir string, texts ...string) (in []string) {
+// filesWithText counts the files of a directory that hold any of the texts.
+func filesWithText(t *testing.T, dir string, texts ...string) (in []string) {
 	t.Helper()
 	files, err := os.ReadDir(dir)
 	if err != nil {
@@ -78,10 +78,10 @@ func TestNothingReadableOnDisk(t *testing.T) {
 			w.live(runID(1))
 			w.do(runID(1), machine.SetArtifacts{Artifacts: []machine.ArtifactWrite{{Name: "report", Value: []byte(large)}}})
 			putBlob(t, s, "one", testTime, large)
-			open := finds(t, s.opts.Dir, texts...)
+			open := filesWithText(t, s.opts.Dir, texts...)
 			w.store = reopen(t, s)
 			w.check()
-			closed := finds(t, s.opts.Dir, texts...)
+			closed := filesWithText(t, s.opts.Dir, texts...)
 			if name == "plain" {
 				if len(open) < len(texts) {
 					t.Fatalf("without a key the look finds only %v", open)

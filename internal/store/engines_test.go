@@ -51,6 +51,7 @@ var onEach = map[string]func(*testing.T){
 	"TestCheckFindsEveryLostRow":               TestCheckFindsEveryLostRow,
 	"TestCheckFindsOrphans":                    TestCheckFindsOrphans,
 	"TestCheckNamesTheFirstBadRecord":          TestCheckNamesTheFirstBadRecord,
+	"TestCheckOfErasedRuns":                    TestCheckOfErasedRuns,
 	"TestCheckWhileARunIsRemoved":              TestCheckWhileARunIsRemoved,
 	"TestCheckpointsBoundTheReplay":            TestCheckpointsBoundTheReplay,
 	"TestCloseStoresWhatWaits":                 TestCloseStoresWhatWaits,
@@ -70,6 +71,7 @@ var onEach = map[string]func(*testing.T){
 	"TestDiskIsProportionalToWhatWasWritten":   TestDiskIsProportionalToWhatWasWritten,
 	"TestDropIsEndedAfterACrash":               TestDropIsEndedAfterACrash,
 	"TestDropSubscriptionWithManyLetters":      TestDropSubscriptionWithManyLetters,
+	"TestDropWithoutItsCaller":                 TestDropWithoutItsCaller,
 	"TestDueTimersInOrder":                     TestDueTimersInOrder,
 	"TestEmptyLogOfALivingProcessIsLeftAlone":  TestEmptyLogOfALivingProcessIsLeftAlone,
 	"TestEntriesFromAnywhere":                  TestEntriesFromAnywhere,
@@ -166,11 +168,11 @@ var onBadger = strings.Fields(`
 	TestDiskLow TestDiskShrinks TestEmptiedLogIsNotTakenForUnborn TestEveryKindIsInTheTable
 	TestForeignDatabaseIsRefused TestFreeSpaceThatNobodyKnows TestFreshIsBounded TestFreshProvesOnlyWhatItSaw
 	TestFullDiskNeverKills TestFullDiskProcess TestGapsOfARow TestHeadFile TestHeaderOfAnEncryptedLog
-	TestKeyAndDirectoryBelongTogether TestKeysSortAsTheirNames TestKilledProcess TestKilledStart
+	TestKeyAndDirectoryBelongTogether TestKeyOfAFailedBeginningIsGivenAgain TestKeysSortAsTheirNames TestKilledProcess TestKilledStart
 	TestLargeKindsAreInTheTable TestNewestTasksAreFew TestNoValueInAnyFile TestNothingReadableOnDisk
 	TestOpenAfterACrashInTheBirthOfAFile TestOpenLeavesAMigrationAlone TestOptionsNameAllFaults
 	TestOtherFormatsAreRefused TestReadsDoNotWaitForASync TestRecentTurnsOver TestRegistryIsMissed
-	TestRemovalOnAFullDisk TestRotate TestRotateRunKeys TestSIGKILL TestScrub TestStoreWithoutHeadFile
+	TestRemovalOnAFullDisk TestRotate TestRotateRunKeys TestSIGKILL TestScrub TestSizes TestStoreWithoutHeadFile
 	TestSwallowedSyncErrorIsAnError TestYardstickIsAlone
 `)
 
@@ -267,7 +269,7 @@ func openPostgres(o Options) (engine.Engine, error) { return openPostgresAt(post
 
 func openPostgresAt(url string, o Options) (engine.Engine, error) {
 	d, err := pgengine.Open(pgengine.Config{
-		URL: dsn.Of(url), Schema: schemaOf(o.Dir), Readers: 4, Logger: o.Logger, RunKeys: o.Hooks.RunKeys,
+		URL: dsn.Parse(url), Schema: schemaOf(o.Dir), Readers: 4, Logger: o.Logger, RunKeys: o.Hooks.RunKeys,
 	})
 	if err != nil {
 		return nil, err

@@ -16,20 +16,21 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/badgerengine"
 	"github.com/pawl-dev/pawl/internal/store/check"
-	"github.com/pawl-dev/pawl/internal/store/erasure"
+	"github.com/pawl-dev/pawl/internal/store/codec"
 	"github.com/pawl-dev/pawl/internal/store/keyring"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
 var wipe = machine.Erased{At: testTime + 1, By: "operator", Why: "asked by the subject"}
 
-// Values that stand nowhere else, of each kind that a run has; compression leaves them whole.
+// Each of these values occurs only once, one for each kind of value that a run has. Compression does not
+// change them.
 var secrets = []string{
 	"HMZFCCO6WAXL7AKQYTGH", "ZFWG2W7I2CFBFZ5VZXA3", "4DXIXNIGQXQF7IHUP3IE", "VNJQUE7ELEKJQK3Z7G36", "Y7C4DVYMLXWEIFVLMFMK", "EOPVT3KV4434O4KHZ5K2",
 	"62RBJ55F7TNAYLHOSZQL", "2NV6MSKCJDXANLAY6OHK", "5W2GKYSCSHSAKPDML2SL", "IVCHW6X32XSUJ56Q6HPQ",
 }
 
-// erasableWorld has one run with all secrets that has ended, and one that goes on.
+// erasableWorld has one run that has ended and one that goes on. Both contain all secrets.
 func erasableWorld(t testing.TB, s *Store) *world {
 	t.Helper()
 	w := newWorld(t, s)
@@ -42,7 +43,7 @@ func erasableWorld(t testing.TB, s *Store) *world {
 
 func text(s string) []machine.Part { return []machine.Part{{Kind: machine.PartText, Text: s}} }
 
-// secret brings a run into the middle of its work, with every secret.
+// secret starts a run and does a part of its work, with every secret in it.
 func (w *world) secret(run string) {
 	w.t.Helper()
 	turn := w.do(run, machine.Start{
@@ -63,7 +64,7 @@ func (w *world) secret(run string) {
 	w.do(run, machine.Resume{Note: "5W2GKYSCSHSAKPDML2SL"})
 }
 
-// filesWith are the files below a directory that have a text.
+// filesWith returns the files below a directory that contain a text.
 func filesWith(t testing.TB, dir, text string) (found []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -92,7 +93,7 @@ func (w *world) erase(run string) *machine.State {
 	return st
 }
 
-// mustBeErased asks for everything that a run had.
+// mustBeErased checks every value that the store had of a run.
 func mustBeErased(t *testing.T, s *Store, run string) {
 	t.Helper()
 	ctx, errs := context.Background(), map[string]error{}
@@ -104,7 +105,7 @@ func mustBeErased(t *testing.T, s *Store, run string) {
 		t.Errorf("what is left of the head: %+v", st)
 	}
 	_, errs["versions"] = s.ArtifactVersions(ctx, 0, run, "plan", 9, false)
-	_, _, errs["id"] = s.Consumed(ctx, 0, machine.Dedupe{Scope: machine.PerRun, Kind: machine.CmdPause, RunID: run, ID: pauseID(t, s, run)})
+	_, _, errs["id"] = s.FindRequestID(ctx, 0, machine.Dedupe{Scope: machine.PerRun, Kind: machine.CmdPause, RunID: run, ID: pauseID(t, s, run)})
 	errs["export"] = s.Export(ctx, 0, run, &bytes.Buffer{})
 	for what, err := range errs {
 		if !machine.IsErased(err) {
@@ -125,7 +126,7 @@ func mustBeErased(t *testing.T, s *Store, run string) {
 	}
 }
 
-// pauseID is an id that the run has used up.
+// pauseID returns an id that the run has used.
 func pauseID(t *testing.T, s *Store, run string) string {
 	t.Helper()
 	entries, err := s.Entries(context.Background(), 0, run, 1, machine.Page{})
@@ -141,15 +142,15 @@ func pauseID(t *testing.T, s *Store, run string) string {
 	return ""
 }
 
-// TestEraseRun: what a run that can be erased holds is in no file, before and after; then
-// nothing tells it, and everything that is left is proven.
+// TestEraseRun: no file contains the values of an erasable run, before or after the erasure. After it, no
+// call returns a value of the run, and the rest of the run has a valid proof.
 func TestEraseRun(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	dir := filepath.Join(t.TempDir(), "db")
 	s := openTemp(t, func(o *Options) { o.Dir = dir })
 	w := erasableWorld(t, s)
-	w.live(runID(3)) // Values of the test's own, which lie open as everybody's.
+	w.live(runID(3)) // These values are of the test itself, and any reader may see them.
 	before := w.check()
 	chain := w.runs[runID(2)].PrevHash
 	if _, _, err := s.EraseRun(ctx, 0, runID(1), wipe); reasonOf(err) != "RUN_NOT_ENDED" {
@@ -175,7 +176,7 @@ func TestEraseRun(t *testing.T) {
 	if journal := journalOf(t, s); len(journal) != int(before.Entries) {
 		t.Errorf("%d of %d entries in the order of everything", len(journal), before.Entries)
 	}
-	// The other one is as it was, and goes on.
+	// The other run is unchanged, and goes on.
 	w.end(runID(1))
 	w.store = openTemp(t, func(o *Options) { o.Dir = copyStore(t, s) })
 	mustBeErased(t, w.store, runID(2))
@@ -185,8 +186,33 @@ func TestEraseRun(t *testing.T) {
 	}
 }
 
-// TestNoValueInAnyFile: neither while the run can be read nor after it was erased, nor in what
-// Badger has not written anew; a run that cannot be erased proves that the test looks.
+// TestCheckOfErasedRuns: a row of an erased run that differs from the state of the run is a fault.
+func TestCheckOfErasedRuns(t *testing.T) {
+	t.Parallel()
+	s := openTemp(t)
+	w := erasableWorld(t, s)
+	erased := *w.erase(runID(2)).Erased
+	row := layout.Op{Key: layout.ErasedKey(0, runID(2)), Value: codec.EncodeErased(&erased)}
+	other := erased
+	other.Key++
+	for name, op := range map[string]layout.Op{
+		"another key":              {Key: row.Key, Value: codec.EncodeErased(&other)},
+		"a run that is not erased": {Key: layout.ErasedKey(0, runID(1)), Value: codec.EncodeErased(&erased)},
+	} {
+		raw(t, s, op)
+		fault := new(check.Fault)
+		if _, err := s.Check(t.Context(), w.graphs); !errors.As(err, &fault) || fault.Row != "erased run" {
+			t.Errorf("%s: %v", name, err)
+		}
+		raw(t, s, layout.Op{Key: op.Key, Delete: true})
+		raw(t, s, row)
+	}
+	w.check()
+}
+
+// TestNoValueInAnyFile: no file contains a value of an erasable run, neither while the run can be read nor
+// after its erasure, nor in files that Badger has not rewritten since. A run that cannot be erased shows that
+// the test would find the values.
 func TestNoValueInAnyFile(t *testing.T) {
 	t.Parallel()
 	for name, erasable := range map[string]bool{"erasable": true, "open": false} {
@@ -209,7 +235,7 @@ func TestNoValueInAnyFile(t *testing.T) {
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
-			// The hash of a short value gives it away to who tries them all.
+			// The hash of a short value would reveal it to a reader who tries all values.
 			sum := sha256.Sum256([]byte(`"` + secrets[4] + `"`))
 			for at, under := range map[string]string{"open": live, "closed": dir} {
 				for _, secret := range append(secrets, string(sum[:])) {
@@ -222,8 +248,8 @@ func TestNoValueInAnyFile(t *testing.T) {
 	}
 }
 
-// TestKeysAndRowsBelongTogether: a directory without its keys, with an older copy of them
-// or with another one's is refused, and an older copy brings no erased run back.
+// TestKeysAndRowsBelongTogether: a directory is refused if its file of keys is missing, is cut, or is of
+// another store. With an older copy of the keys, an erased run stays erased.
 func TestKeysAndRowsBelongTogether(t *testing.T) {
 	t.Parallel()
 	s := openTemp(t)
@@ -287,8 +313,8 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-// TestErasureIsEndedAfterACrash: cut short at any commit, write or sync a run is erased or it
-// is not, and is what it was then.
+// TestErasureIsEndedAfterACrash: a crash at any commit, write or sync of an erasure leaves the run erased or
+// unchanged.
 func TestErasureIsEndedAfterACrash(t *testing.T) {
 	t.Parallel()
 	s := openTemp(t)
@@ -335,8 +361,8 @@ func TestErasureIsEndedAfterACrash(t *testing.T) {
 	}
 }
 
-// TestFirstKeyAfterACrash: cut short wherever its key is made, a run is not there, and the next
-// one has a key of its own.
+// TestFirstKeyAfterACrash: after a crash at any step of the creation of its key, the run does not exist, and
+// the next run gets its own key.
 func TestFirstKeyAfterACrash(t *testing.T) {
 	t.Parallel()
 	seams := 0
@@ -369,7 +395,7 @@ func TestFirstKeyAfterACrash(t *testing.T) {
 	}
 }
 
-// TestDeletedRunIsErased: of a run with a key that is deleted the key is destroyed too.
+// TestDeletedRunIsErased: the deletion of a run with a key destroys the key too.
 func TestDeletedRunIsErased(t *testing.T) {
 	t.Parallel()
 	s := openTemp(t)
@@ -379,18 +405,18 @@ func TestDeletedRunIsErased(t *testing.T) {
 	if s.engine.Keys().DestroyedAt(2) == 0 {
 		t.Error("the key of a deleted run is there")
 	}
-	w.erased(runID(1))
+	w.endAndErase(runID(1))
 	w.delete(runID(1))
 	w.check()
 }
 
-// erased ends and erases a run.
-func (w *world) erased(run string) {
+// endAndErase ends and erases a run.
+func (w *world) endAndErase(run string) {
 	w.end(run)
 	w.erase(run)
 }
 
-// TestUnusedKeyIsGivenAgain: a start that is repeated uses up no key.
+// TestUnusedKeyIsGivenAgain: a repeated start uses no key.
 func TestUnusedKeyIsGivenAgain(t *testing.T) {
 	t.Parallel()
 	s := openTemp(t)
@@ -413,7 +439,7 @@ func TestUnusedKeyIsGivenAgain(t *testing.T) {
 	}
 }
 
-// TestRepairLeavesErasedRuns: nothing makes their rows anew.
+// TestRepairLeavesErasedRuns: a repair writes no rows of erased runs.
 func TestRepairLeavesErasedRuns(t *testing.T) {
 	t.Parallel()
 	s := openTemp(t)
@@ -427,8 +453,8 @@ func TestRepairLeavesErasedRuns(t *testing.T) {
 	w.check()
 }
 
-// TestRestoreOfErasedRuns: with the newest keys a run that was erased is so in whatever is
-// restored, from before or after; without keys nothing is.
+// TestRestoreOfErasedRuns: with the newest keys, an erased run is erased in the restored store, from a backup
+// before or after the erasure. Without keys, no restore succeeds.
 func TestRestoreOfErasedRuns(t *testing.T) {
 	t.Parallel()
 	s := openTemp(t)
@@ -447,7 +473,7 @@ func TestRestoreOfErasedRuns(t *testing.T) {
 	}{
 		"of before": {keys, [][]byte{before}, true}, "of after": {keys, [][]byte{before, after}, true},
 		"of after, older keys": {older, [][]byte{before, after}, true},
-		// Who kept the keys of then has the values of then.
+		// The owner of an older copy of the keys can read the values of that time.
 		"of before, older keys": {older, [][]byte{before}, false},
 	} {
 		dir := filepath.Join(t.TempDir(), "db")
@@ -473,7 +499,7 @@ func TestRestoreOfErasedRuns(t *testing.T) {
 		w.check()
 	}
 	none := Options{Dir: filepath.Join(t.TempDir(), "db"), MemTableSize: 8 << 20, MinFree: 1}
-	if err := restore(t, none, [][]byte{before}); !errors.Is(err, erasure.ErrNoRunKeys) {
+	if err := restore(t, none, [][]byte{before}); !errors.Is(err, ErrNoRunKeys) {
 		t.Errorf("without keys: %v", err)
 	}
 }
@@ -485,7 +511,8 @@ func restore(t *testing.T, opts Options, chain [][]byte) error {
 	})
 }
 
-// TestCopyOfKeys: a copy is written over in its place, and never by those of another store.
+// TestCopyOfKeys: keyring.Copy overwrites an earlier copy of the same store. It refuses to overwrite the keys
+// of another store.
 func TestCopyOfKeys(t *testing.T) {
 	t.Parallel()
 	s := openTemp(t)
@@ -514,8 +541,8 @@ func TestCopyOfKeys(t *testing.T) {
 	}
 }
 
-// TestRotateRunKeys: the keys of runs are under the new master key alone, and until the
-// directory is, under both.
+// TestRotateRunKeys: until the directory has the new master key, both master keys open the keys of runs.
+// Afterwards only the new one does.
 func TestRotateRunKeys(t *testing.T) {
 	t.Parallel()
 	s := openTemp(t, encrypted)
@@ -546,8 +573,8 @@ func TestRotateRunKeys(t *testing.T) {
 	w.check()
 }
 
-// TestCompactedKeys: a store that is written anew has its keys, those that were destroyed
-// stay so, and what the old directory had of them is written over.
+// TestCompactedKeys: a compacted store has the keys of its runs. Destroyed keys stay destroyed. The file of
+// keys in the old directory is overwritten.
 func TestCompactedKeys(t *testing.T) {
 	t.Parallel()
 	s := openTemp(t)
@@ -573,5 +600,5 @@ func TestCompactedKeys(t *testing.T) {
 	w.store = openTemp(t, func(o *Options) { *o = opts })
 	mustBeErased(t, w.store, runID(2))
 	w.check()
-	w.erased(runID(1))
+	w.endAndErase(runID(1))
 }

@@ -10,10 +10,9 @@ import (
 // ErrFormat is [datadir.ErrFormat].
 var ErrFormat = datadir.ErrFormat
 
-// FormatError means that a directory has a format other than this program's format. It wraps
-// [ErrFormat].
+// FormatError means that a store has another storage format than this program. It wraps [ErrFormat].
 type FormatError struct {
-	// Found is the format of the directory, Want the format of this program.
+	// Found is the format of the store, Want the format of this program.
 	Found, Want uint32
 }
 

@@ -14,9 +14,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/runfile"
 )
 
-// exportRun writes the portable file of a run in its current state. The file contains the pack of the
-// run, the entries as they are stored, and the existing blobs that the run refers to. Errors:
-// machine.ErrNoRun, and the errors of the writer.
+// exportRun writes a file with a run in its current state: the pack of the run, the journal entries as they are
+// stored, and the existing blobs that the run refers to. Errors: machine.ErrNoRun, *machine.Error RUN_ERASABLE
+// or the error of an erased run, and the errors of out.
 func exportRun(ctx context.Context, s *Store, ns uint32, run string, out io.Writer) error {
 	x := &runExporter{Store: s, ns: ns, run: run}
 	if err := x.export(ctx, out); err != nil {
@@ -77,14 +77,14 @@ func (x *runExporter) export(ctx context.Context, out io.Writer) error {
 	return w.Close()
 }
 
-// entries writes the journal. It returns the hashes of the blobs that the journal refers to, in the
-// order of their first occurrence.
+// entries writes the journal entries up to the record last. It returns the hashes of the blobs that the
+// entries refer to, in the order of their first occurrence.
 func (x *runExporter) entries(ctx context.Context, last uint64, w *runfile.Writer) ([][32]byte, error) {
 	var refs [][32]byte
 	seen := make(map[[32]byte]bool)
 	for next := uint64(1); next <= last; {
-		// Each page is read completely before it is written, so that a slow receiver does not keep
-		// a read of the store open.
+		// A page is read completely before it is written, so that a slow receiver of the export does
+		// not keep a read of the store open.
 		values, after, err := x.raw(ctx, next, last)
 		if err != nil {
 			return nil, err
@@ -105,8 +105,8 @@ func (x *runExporter) entries(ctx context.Context, last uint64, w *runfile.Write
 	return refs, nil
 }
 
-// raw reads one page of stored entries, beginning with the entry of the record next. It also returns
-// the number of the first record after that page.
+// raw reads one page of stored journal entries, beginning with the record next. It also returns the
+// number of the first record after this page.
 func (x *runExporter) raw(ctx context.Context, next, last uint64) ([][]byte, uint64, error) {
 	var values [][]byte
 	err := x.View(func(txn *layout.Txn) error {
@@ -116,7 +116,7 @@ func (x *runExporter) raw(ctx context.Context, next, last uint64) ([][]byte, uin
 				return err
 			}
 			if value == nil {
-				return fmt.Errorf("record %d: %w", next, layout.Gone(txn, x.ns, x.run, machine.ErrNoRecord))
+				return fmt.Errorf("record %d: %w", next, layout.MissingRunError(txn, x.ns, x.run, machine.ErrNoRecord))
 			}
 			e, err := txn.Entry(x.run, bytes.Clone(value))
 			if err != nil {
@@ -129,7 +129,7 @@ func (x *runExporter) raw(ctx context.Context, next, last uint64) ([][]byte, uin
 	return values, next, err
 }
 
-// blob writes a blob. It omits a blob that no longer exists.
+// blob writes a blob into the export file, in pieces. If the blob no longer exists, it writes nothing.
 func (x *runExporter) blob(ctx context.Context, sum [32]byte, w *runfile.Writer) error {
 	blob, err := x.Blob(ctx, x.ns, sum)
 	if errors.Is(err, machine.ErrNoBlob) {

@@ -15,14 +15,13 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/store/diskspace"
+	"github.com/pawl-dev/pawl/internal/store/datadir"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// TestCommitErrorIsIndeterminate: after any error of the commit itself nobody
-// knows what was stored. The callers of the group and those who wait are told
-// so, store damaged, commits stopped, reads go on, and the journal decides at the
-// next start.
+// TestCommitErrorIsIndeterminate: after an error of the commit itself, the outcome is unknown. The store is
+// damaged and accepts no commits. The callers of the group and all waiting callers receive this error. Reads
+// continue. The journal decides the outcome at the next start.
 func TestCommitErrorIsIndeterminate(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("disk on fire")
@@ -81,8 +80,8 @@ func ifSet(fail *atomic.Bool, err error) error {
 	return nil
 }
 
-// TestSwallowedSyncErrorIsAnError: Badger only logs a failed sync of the value
-// log; the store does not answer such a commit.
+// TestSwallowedSyncErrorIsAnError: Badger only logs a failed sync of the value log. The store returns an
+// error for such a commit.
 func TestSwallowedSyncErrorIsAnError(t *testing.T) {
 	t.Parallel()
 	s := openTemp(t)
@@ -93,9 +92,8 @@ func TestSwallowedSyncErrorIsAnError(t *testing.T) {
 	}
 }
 
-// TestAnswerFollowsTheSync records the order of what happens to each group: it is
-// handed to Badger once the one before is synced, then synced, then answered; and no
-// caller returns before that.
+// TestAnswerFollowsTheSync: the store hands a group to Badger only after the sync of the group before it. A
+// caller receives its answer only after the sync of its group.
 func TestAnswerFollowsTheSync(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -142,8 +140,8 @@ func TestAnswerFollowsTheSync(t *testing.T) {
 	}
 }
 
-// TestDiskLow: below the bound new work is refused with both figures, reads go
-// on, and work goes on when there is room again.
+// TestDiskLow: below the minimum of free space, new work is refused with both figures, and reads continue.
+// When there is enough space again, new work is accepted.
 func TestDiskLow(t *testing.T) {
 	t.Parallel()
 	var free atomic.Int64
@@ -174,7 +172,7 @@ func TestFreeSpaceThatNobodyKnows(t *testing.T) {
 	if _, err := Open(Options{Dir: t.TempDir(), FreeSpace: func(string) (int64, error) { return 0, errors.New("no answer") }}); err == nil || !strings.Contains(err.Error(), "no answer") {
 		t.Fatal(err)
 	}
-	if _, err := diskspace.FreeSpace(filepath.Join(t.TempDir(), "absent")); err == nil {
+	if _, err := datadir.FreeSpace(filepath.Join(t.TempDir(), "absent")); err == nil {
 		t.Fatal("free space of a directory that is not there")
 	}
 	var refusal *machine.Error
@@ -183,11 +181,11 @@ func TestFreeSpaceThatNobodyKnows(t *testing.T) {
 	}
 }
 
-// TestCloseWhileNothingCanBeFlushed: writers for whom there is no room, because no memtable
-// can be flushed, do not keep a store from closing; they hear that nobody knows.
+// TestCloseWhileNothingCanBeFlushed: no memtable can be flushed, so there is no space for writers. The
+// waiting writers do not block the close of the store. They receive an unknown outcome.
 func TestCloseWhileNothingCanBeFlushed(t *testing.T) {
 	t.Parallel()
-	// Not TempDir: what Badger could not end goes on trying to make tables while it is removed.
+	// The test does not use TempDir, because Badger continues to make tables while the directory is removed.
 	dir, err := os.MkdirTemp("", "unflushed-*")
 	if err != nil {
 		t.Fatal(err)
@@ -197,7 +195,7 @@ func TestCloseWhileNothingCanBeFlushed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Where tables would be made stand directories.
+	// Directories have the names of the tables, so that Badger cannot make them.
 	for id := range 2000 {
 		if err := os.MkdirAll(filepath.Join(dir, fmt.Sprintf("%06d.sst", id+1)), 0o700); err != nil {
 			t.Fatal(err)
@@ -233,7 +231,7 @@ func TestCloseWhileNothingCanBeFlushed(t *testing.T) {
 	}
 }
 
-// smallDisk mounts a file system of 192 MiB, where the environment lets us.
+// smallDisk mounts a file system of 192 MiB, if the environment allows it.
 func smallDisk(t *testing.T) (dir string, ok bool) {
 	t.Helper()
 	dir = t.TempDir()
@@ -248,8 +246,8 @@ func smallDisk(t *testing.T) (dir string, ok bool) {
 	return dir, true
 }
 
-// TestFullDiskProcess is the process that TestFullDiskNeverKills watches: it
-// writes until it is refused, fills the rest of the disk, and goes on reading.
+// TestFullDiskProcess is the process that TestFullDiskNeverKills watches. It writes until the store refuses a
+// write, fills the rest of the disk, and continues to read.
 func TestFullDiskProcess(t *testing.T) {
 	dir := os.Getenv("PAWL_STORE_FULL_DIR")
 	if dir == "" {
@@ -265,7 +263,7 @@ func TestFullDiskProcess(t *testing.T) {
 	mustCommit(t, s, start)
 	st, acked := start.State, uint64(1)
 	for !errors.As(err, &refusal) {
-		// Some lie in the value log and some in the tree.
+		// Some of the values are in the value log, the others in the tree.
 		rand.Read(value)
 		b := eventBatch(st, value[:len(value)>>(2*(acked%2))])
 		if _, err = s.Commit(context.Background(), b); err == nil {
@@ -274,7 +272,7 @@ func TestFullDiskProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// A memtable that is being flushed needs the room that there still is.
+	// A memtable that is being flushed needs the space that is left.
 	waitFor(t, "the memtables are flushed", func() bool {
 		logs, err := filepath.Glob(filepath.Join(dir, "db", "*.mem"))
 		return err == nil && len(logs) == 1
@@ -297,8 +295,8 @@ func TestFullDiskProcess(t *testing.T) {
 	fmt.Printf("acked %d, closing: %v\n", acked, s.Close())
 }
 
-// TestFullDiskNeverKills: a file system that is filled to the last byte ends no
-// process, and everything that was acknowledged is there afterwards.
+// TestFullDiskNeverKills: a process survives a file system without a free byte. All acknowledged writes can
+// be read afterwards.
 func TestFullDiskNeverKills(t *testing.T) {
 	t.Parallel()
 	dir, ok := smallDisk(t)

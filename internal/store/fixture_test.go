@@ -16,8 +16,8 @@ import (
 
 const testTime = 1_800_000_000_000_000_000
 
-// openTemp opens a store that is closed at the end of the test. Its guard
-// against a full disk is off, whatever the machine has free.
+// openTemp opens a store and closes it at the end of the test. The store does not check the free space of the
+// disk.
 func openTemp(t testing.TB, change ...func(*Options)) *Store {
 	t.Helper()
 	opts := Options{Dir: filepath.Join(t.TempDir(), "db"), MemTableSize: 8 << 20, MinFree: 1}
@@ -27,7 +27,7 @@ func openTemp(t testing.TB, change ...func(*Options)) *Store {
 	onEngineOf(t, &opts)
 	var s *Store
 	var err error
-	// A process that another test is just starting holds our lock until its exec.
+	// A process that another test is starting holds our lock until its exec.
 	waitFor(t, "the directory is free", func() bool {
 		s, err = Open(opts)
 		return !errors.Is(err, datadir.ErrLocked)
@@ -44,10 +44,10 @@ func openTemp(t testing.TB, change ...func(*Options)) *Store {
 	return s
 }
 
-// dirOf is the directory of a store on Badger.
+// dirOf returns the directory of a store on Badger.
 func dirOf(s *Store) *badgerengine.Directory { return s.engine.(*badgerengine.Directory) }
 
-// replayTest makes states of runs that a world or eventBatch drives.
+// replayTest computes the states of runs that a world or eventBatch drives.
 func replayTest(_ context.Context, head *machine.State, tail []machine.Entry) (*machine.State, error) {
 	if head.Execution == machine.Workers {
 		g := loopGraph()
@@ -64,7 +64,7 @@ func replayTest(_ context.Context, head *machine.State, tail []machine.Entry) (*
 
 func runID(n int) string { return fmt.Sprintf("01J%023d", n) }
 
-// startBatch begins a run in state "plan".
+// startBatch starts a run in the state "plan".
 func startBatch(run, request string) *machine.Batch {
 	b := &machine.Batch{
 		Input: machine.Input{
@@ -92,7 +92,7 @@ func startBatch(run, request string) *machine.Batch {
 	return b
 }
 
-// eventBatch is one transition of a run with one artifact and an event id.
+// eventBatch returns a transition of a run with one artifact and the id of an event.
 func eventBatch(st *machine.State, value []byte) *machine.Batch {
 	next := *st
 	next.Seq++
@@ -131,7 +131,7 @@ func mustCommit(t testing.TB, s *Store, b *machine.Batch) machine.Committed {
 	return done
 }
 
-// waitFor looks until the condition holds, and leaves the processor to those that make it.
+// waitFor waits until the condition holds. It sleeps between its checks.
 func waitFor(t testing.TB, what string, cond func() bool) {
 	t.Helper()
 	late, look := time.After(2*time.Minute), time.NewTicker(time.Millisecond)

@@ -22,12 +22,12 @@ const (
 	importKeys  = 4096
 )
 
-// Import stores the run of an unpacked file: its journal, its checkpoints, its artifact and message
-// rows, and a head that is marked as imported. The run gets no cursors, ids, timers, outbox rows or
-// ready turn, so that it is never executed. Import checks the whole run before it stores any row, and
-// stores the head last, so that a visible run is complete. row describes the pack, which is stored only
-// under its digest. at is the current time in Unix nanoseconds. duplicate reports whether the same run
-// was imported before.
+// Import stores the run of an unpacked export file: its journal, its checkpoints, its artifact and message
+// rows, its blobs with their references, its list rows, and a head (current state) that is marked as imported.
+// The run gets no cursors, ids, timers, outbox rows or ready turn, so that it is never executed. Import checks
+// the whole run before it stores any row, and stores the head last, so that a visible run is complete. row
+// describes the pack, which is stored only under its digest. at is the current time in Unix nanoseconds.
+// duplicate reports whether the same run was imported before.
 //
 // Errors: *machine.Error EXPORT_INVALID with the first bad seq, RUN_EXISTS.
 func (s *Store) Import(ctx context.Context, ns uint32, x machine.Export, row machine.PackRow, g *machine.Graph, at int64) (*machine.State, bool, error) {
@@ -47,7 +47,7 @@ func (s *Store) Import(ctx context.Context, ns uint32, x machine.Export, row mac
 		}
 	}
 	mark := layout.RunKey(nil, layout.KindImport, ns, x.RunID)
-	if err := errors.Join(s.dropUnfinishedOf(mark), s.remover.Unfinished(ctx, ns, x.RunID)); err != nil {
+	if err := errors.Join(s.dropUnfinishedOf(mark), s.remover.FinishInterrupted(ctx, ns, x.RunID)); err != nil {
 		return nil, false, fmt.Errorf("import run %q: %w", x.RunID, err)
 	}
 	st, err := s.store(ctx, ns, x, row, g, at)
@@ -58,8 +58,9 @@ func (s *Store) Import(ctx context.Context, ns uint32, x machine.Export, row mac
 	return st, false, nil
 }
 
-// imported returns the state of the run if the same run was imported before, and nil if no run has
-// this id. If a different run has this id, the error is RUN_EXISTS.
+// imported returns the state of the run in the file x if the same run was imported before. If the
+// namespace has no run with this id, it returns nil. If it has a different run with this id, the error
+// is RUN_EXISTS.
 func (s *Store) imported(ctx context.Context, ns uint32, x machine.Export) (*machine.State, error) {
 	st, err := s.Head(ctx, ns, x.RunID)
 	switch {
@@ -76,7 +77,7 @@ func (s *Store) imported(ctx context.Context, ns uint32, x machine.Export) (*mac
 	}
 }
 
-// importer collects the rows of an import.
+// importer collects the rows of an import until they are stored.
 type importer struct {
 	s *Store
 	check.Prover
@@ -87,8 +88,9 @@ type importer struct {
 	upload *blobUpload
 }
 
-// store writes the rows of the run. The first commit sets a mark. The last commit stores the head and
-// removes the mark.
+// store writes the rows of the run. The first commit of the run's own rows also stores a row which marks the
+// import as unfinished. Blobs are stored by commits of their own, which may come before. The last commit stores
+// the head (current state) of the run and removes this row.
 func (s *Store) store(ctx context.Context, ns uint32, x machine.Export, row machine.PackRow, g *machine.Graph, at int64) (*machine.State, error) {
 	i := &importer{s: s, at: at, Prover: check.Prover{Ns: ns, Run: x.RunID, Graph: g}}
 	mark := layout.RunKey(nil, layout.KindImport, ns, x.RunID)
@@ -114,7 +116,7 @@ func (s *Store) store(ctx context.Context, ns uint32, x machine.Export, row mach
 	return i.finish(ctx, mark)
 }
 
-// pack adds the pack under its digest if the namespace does not have it.
+// pack adds the rows of the pack, under its digest only, if the namespace does not have the pack.
 func (i *importer) pack(row machine.PackRow) error {
 	_, ref, _ := layout.PackKeys(i.Ns, row.ID, row.Version, row.Digest)
 	return i.s.view(func(txn *layout.Txn) error {
@@ -132,7 +134,7 @@ func (i *importer) add(op layout.Op) {
 	i.bytes += len(op.Key) + len(op.Value)
 }
 
-// entry adds those rows of an entry that an imported run has: the entry, checkpoints, artifacts,
+// entry adds those rows of a journal entry that an imported run has: the entry, checkpoints, artifacts,
 // messages and blob references.
 func (i *importer) entry(ctx context.Context, value []byte) error {
 	codec.SetCursor(value, 0)
@@ -161,7 +163,8 @@ func (i *importer) flush(ctx context.Context) error {
 	return i.s.write(ctx, &Writes{ns: i.Ns, entry: -1, ops: ops})
 }
 
-// finish stores the head, which makes the run visible. It removes the mark in the same commit.
+// finish stores the head (current state), which makes the run visible, with the artifact rows and list rows
+// that no entry has stored. In the same commit, it removes the row mark, which marks the import as unfinished.
 func (i *importer) finish(ctx context.Context, mark []byte) (*machine.State, error) {
 	st := *i.Progress
 	st.Imported = true
@@ -181,7 +184,7 @@ type blobUpload struct {
 	blob machine.Blob
 }
 
-// blob stores a blob of the file in the same way as a client's upload: piece by piece.
+// blob stores a blob of the export file in the same way as a client's upload: piece by piece.
 func (i *importer) blob(ctx context.Context, kind runfile.Kind, body []byte) error {
 	switch kind {
 	case runfile.KindBlob:
@@ -202,7 +205,8 @@ func (i *importer) blob(ctx context.Context, kind runfile.Kind, body []byte) err
 		}
 		i.upload.up, err = i.s.Upload(ctx, i.Ns, i.upload.key)
 		if err == nil && i.upload.up.Chunks > 0 {
-			// An interrupted import left these pieces.
+			// These pieces were left by an interrupted import, so they are removed before the new
+			// upload.
 			w := &Writes{ns: i.Ns, entry: -1, reclaimsSpace: true, ops: []layout.Op{{Key: layout.UploadKey(i.Ns, i.upload.key), Delete: true}}}
 			w.dropPieces(i.upload.up.Pieces, i.upload.up.Chunks)
 			err = i.s.write(ctx, w)
@@ -220,8 +224,8 @@ func (i *importer) blob(ctx context.Context, kind runfile.Kind, body []byte) err
 	return nil
 }
 
-// importPrincipal is the principal of the uploads that an import makes. It is empty, and no real
-// principal is empty.
+// importPrincipal is the principal under which an import uploads blobs. It is empty, so that these
+// uploads never conflict with those of a real principal.
 const importPrincipal = ""
 
 func (i *importer) endBlob(ctx context.Context) error {
@@ -235,7 +239,8 @@ func (i *importer) endBlob(ctx context.Context) error {
 	return err
 }
 
-// dropUnfinished removes the rows of imports that were interrupted before they stored their head.
+// dropUnfinished removes the rows of imports that were interrupted before they stored their head
+// (current state).
 func (s *Store) dropUnfinished() error {
 	marks, err := s.marked()
 	if err != nil {
@@ -249,8 +254,8 @@ func (s *Store) dropUnfinished() error {
 	return nil
 }
 
-// dropUnfinishedOf removes the rows of an earlier, unfinished import of the same run. There are such
-// rows if the disk was too full to remove them earlier.
+// dropUnfinishedOf removes the rows that an earlier, unfinished import of the same run has left. These
+// rows still exist if the disk was too full to remove them when the store was opened.
 func (s *Store) dropUnfinishedOf(mark []byte) error {
 	var value []byte
 	err := s.view(func(txn *layout.Txn) (err error) {
@@ -267,7 +272,7 @@ func (s *Store) marked() (marks [][]byte, err error) {
 	err = s.view(func(txn *layout.Txn) error {
 		it := txn.Scan(kv.Range{Prefix: []byte{layout.KindImport}})
 		defer it.Close()
-		for it.Rewind(); layout.Has(it, []byte{layout.KindImport}); it.Next() {
+		for it.Rewind(); layout.AtPrefix(it, []byte{layout.KindImport}); it.Next() {
 			marks = append(marks, it.KeyCopy())
 		}
 		return nil
@@ -287,11 +292,11 @@ func (s *Store) dropImport(mark []byte) error {
 		}
 		for _, kind := range check.PerRun {
 			p := layout.RunKey(nil, kind, ns, run)
-			it := txn.Scan(kv.Range{Prefix: p})
-			for it.Rewind(); layout.Has(it, p); it.Next() {
-				ops = append(ops, layout.Op{Key: it.KeyCopy(), Delete: true})
+			iterator := txn.Scan(kv.Range{Prefix: p})
+			for iterator.Rewind(); layout.AtPrefix(iterator, p); iterator.Next() {
+				ops = append(ops, layout.Op{Key: iterator.KeyCopy(), Delete: true})
 			}
-			it.Close()
+			iterator.Close()
 		}
 		return nil
 	})

@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// keyConstants reads the kinds of keys out of the source: name and letter.
+// keyConstants reads the kinds of keys from the source. It returns the letter of each name.
 func keyConstants(t *testing.T) map[string]byte {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "layout/keys.go", nil, 0)
@@ -25,6 +25,9 @@ func keyConstants(t *testing.T) map[string]byte {
 	}
 	out := make(map[string]byte)
 	ast.Inspect(file, func(n ast.Node) bool {
+		if group, ok := n.(*ast.GenDecl); ok && group.Tok != token.CONST {
+			return false
+		}
 		spec, ok := n.(*ast.ValueSpec)
 		if !ok || !strings.HasPrefix(spec.Names[0].Name, "Kind") {
 			return true
@@ -39,10 +42,11 @@ func keyConstants(t *testing.T) map[string]byte {
 	return out
 }
 
-// tabled are the kinds that the table names; a composite literal has them by name.
-func tabled(t *testing.T) map[string]bool {
+// tableKinds returns the kinds in the table. The table in the source is a composite literal with the names of
+// the kinds.
+func tableKinds(t *testing.T) map[string]bool {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "layout/kinds.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "layout/keys.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,11 +62,11 @@ func tabled(t *testing.T) map[string]bool {
 	return out
 }
 
-// TestEveryKindIsInTheTable: whoever adds a kind of key says whether preconditions
-// may ask for it, and no two have one letter.
+// TestEveryKindIsInTheTable: each kind of key is in the table, which says whether preconditions may use it.
+// No two kinds have the same letter.
 func TestEveryKindIsInTheTable(t *testing.T) {
 	t.Parallel()
-	named, have, letters := keyConstants(t), tabled(t), make(map[byte]string)
+	named, have, letters := keyConstants(t), tableKinds(t), make(map[byte]string)
 	if len(named) < 25 {
 		t.Fatalf("only %d kinds found in layout/keys.go", len(named))
 	}
@@ -77,8 +81,8 @@ func TestEveryKindIsInTheTable(t *testing.T) {
 	}
 }
 
-// TestLargeKindsAreInTheTable: whoever adds a kind of key says whether its values may be
-// large, since who removes one must not meet a value log that is being rewritten.
+// TestLargeKindsAreInTheTable: the table says for each kind of key whether its values may be large. A commit
+// that removes a large value must not run while a value log is being rewritten.
 func TestLargeKindsAreInTheTable(t *testing.T) {
 	t.Parallel()
 	small := strings.Fields(`KindFormat KindWatermark KindReady KindIndex KindCursor KindTimer KindOutbox KindRunID KindCallerID
@@ -96,12 +100,12 @@ func TestLargeKindsAreInTheTable(t *testing.T) {
 	}
 }
 
-// guardedKeys makes a key of each guarded kind.
+// guardedKeys returns one key of each guarded kind.
 func guardedKeys() map[string][]byte {
 	out := make(map[string][]byte)
 	for kind := range layout.Kinds {
 		if layout.Kinds[kind].Guarded {
-			// Long enough for a queue's key.
+			// The key is long enough for a key of a queue.
 			out[fmt.Sprintf("%c", kind)] = append(layout.Prefix(nil, byte(kind), 0), "\x01\x80\x00\x00\x00\x00\x00\x00\x01key"...)
 		}
 	}
@@ -110,17 +114,17 @@ func guardedKeys() map[string][]byte {
 
 var errMiss = errors.New("the precondition does not hold")
 
-// putIf sets a key if it has a value; nil: if it is absent.
+// putIf sets a key if it has the given value. nil means that the key must be absent.
 func putIf(key, is, value []byte) *Writes {
 	return &Writes{entry: -1, ops: []layout.Op{{Key: key, Value: value, Delete: value == nil}}, expects: []expect{{key: key, value: is, err: errMiss}}}
 }
 
-// TestGuardsHoldAtEveryDistance: for each guarded kind a precondition is judged by
-// what its own group, the group in flight and the synced ones set, and a batch that
-// comes after a group of which all were refused by what is synced then.
+// TestGuardsHoldAtEveryDistance: for each guarded kind, a precondition is checked against the changes of its
+// own group, of the group in flight and of the synced groups. After a group of which all batches were
+// refused, it is checked against the synced groups.
 func TestGuardsHoldAtEveryDistance(t *testing.T) {
 	t.Parallel()
-	s, st := stalled(t)
+	s, st := newStalledStore(t)
 	ctx := context.Background()
 	start := func(w *Writes) chan error {
 		done := make(chan error, 1)
@@ -134,8 +138,8 @@ func TestGuardsHoldAtEveryDistance(t *testing.T) {
 		one, two := []byte("1"), []byte("2")
 		first := make(chan error, 1)
 		st.hold(func() { first <- s.write(ctx, putIf(key, nil, one)) })
-		// In flight is one; the first of these is refused by it, which is all of its
-		// group so far, and the last by its own group.
+		// One batch is in flight and refuses the first of these batches, which is the only one of its group
+		// so far. The last batch is refused by its own group.
 		stale, next, late := start(putIf(key, nil, two)), start(putIf(key, one, two)), start(putIf(key, one, one))
 		st.release()
 		for i, c := range []struct {
@@ -146,7 +150,7 @@ func TestGuardsHoldAtEveryDistance(t *testing.T) {
 				t.Errorf("kind %s, batch %d: %v, want %v", kind, i, err, c.want)
 			}
 		}
-		// A refused batch of its own group, while nothing else is written.
+		// A refused batch is alone in its group, while nothing else is written.
 		for range 3 {
 			if err := s.write(ctx, putIf(key, one, one)); !errors.Is(err, errMiss) {
 				t.Errorf("kind %s, a stale value: %v", kind, err)
@@ -161,8 +165,8 @@ func TestGuardsHoldAtEveryDistance(t *testing.T) {
 	}
 }
 
-// TestGuardsSeeTheGroupInFlight: for each guarded kind the group that is being synced
-// counts as stored, and one of which all batches were refused keeps no read point.
+// TestGuardsSeeTheGroupInFlight: for each guarded kind, the changes of the group that is being synced count
+// as stored. A group of which all batches were refused keeps no view open.
 func TestGuardsSeeTheGroupInFlight(t *testing.T) {
 	t.Parallel()
 	s := openTemp(t)
@@ -176,28 +180,28 @@ func TestGuardsSeeTheGroupInFlight(t *testing.T) {
 		if err := c.checkPreconditions(sent, &request{w: putIf(key, nil, one)}); err != nil {
 			t.Fatal(err)
 		}
-		c.shut(sent)
+		c.closeView(sent)
 		c.flight, c.sentGuarded = sent, sent.guarded
 		next, held := &group{}, (*request)(nil)
 		c.enqueue(next, &request{w: putIf(key, nil, two)}, &held)
-		if len(sent.refused) != 1 || next.txn != nil {
+		if len(sent.refusals) != 1 || next.txn != nil {
 			t.Errorf("kind %s: stale writes were admitted, or leave a read point", kind)
 		}
 		c.enqueue(next, &request{w: putIf(key, one, two)}, &held)
 		c.enqueue(next, &request{w: putIf(key, one, nil)}, &held)
-		if len(next.requests) != 1 || len(next.refused) != 1 {
-			t.Errorf("kind %s: %d admitted and %d refused, want 1 and 1", kind, len(next.requests), len(next.refused))
+		if len(next.requests) != 1 || len(next.refusals) != 1 {
+			t.Errorf("kind %s: %d admitted and %d refused, want 1 and 1", kind, len(next.requests), len(next.refusals))
 		}
-		c.shut(next)
+		c.closeView(next)
 	}
 }
 
-// TestRefusedGroupReadsAnew: a batch that is refused while a group is in flight, and
-// is all of its group, leaves nothing behind by which a later one is judged.
+// TestRefusedGroupReadsAnew: a batch is refused while a group is in flight, and is the only batch of its
+// group. It has no influence on the check of a later batch.
 func TestRefusedGroupReadsAnew(t *testing.T) {
 	t.Parallel()
 	for kind, key := range guardedKeys() {
-		s, st := stalled(t)
+		s, st := newStalledStore(t)
 		ctx := context.Background()
 		first, stale := make(chan error, 1), make(chan error, 1)
 		st.hold(func() { first <- s.write(ctx, putIf(key, nil, []byte("1"))) })
@@ -219,8 +223,7 @@ func TestRefusedGroupReadsAnew(t *testing.T) {
 	}
 }
 
-// TestPreconditionsNeedAGuard: one on a kind that nobody guards is refused, whatever
-// is stored.
+// TestPreconditionsNeedAGuard: a precondition on a kind without a guard is refused, for any stored value.
 func TestPreconditionsNeedAGuard(t *testing.T) {
 	t.Parallel()
 	s := openTemp(t)

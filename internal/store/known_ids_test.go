@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// again is a batch that follows st and uses the id of first.
-func again(st *machine.State, first *machine.Batch) *machine.Batch {
+// repeatedBatch is a batch that follows st and uses the id of first.
+func repeatedBatch(st *machine.State, first *machine.Batch) *machine.Batch {
 	b := eventBatch(st, []byte("again"))
 	b.Consumed[0].ID = first.Consumed[0].ID
 	return b
@@ -27,12 +27,12 @@ func TestTakenIDIsRefusedWhateverIsRemembered(t *testing.T) {
 		}
 		event.State.PrevHash = b.State.PrevHash
 	}
-	if _, err := s.Commit(t.Context(), again(event.State, event)); !errors.Is(err, machine.ErrConsumed) {
+	if _, err := s.Commit(t.Context(), repeatedBatch(event.State, event)); !errors.Is(err, machine.ErrConsumed) {
 		t.Errorf("remembered: %v", err)
 	}
 	other := newKnownIDs()
 	s.committer.knownIDs.runs = other.runs
-	if _, err := s.Commit(t.Context(), again(event.State, event)); !errors.Is(err, machine.ErrConsumed) {
+	if _, err := s.Commit(t.Context(), repeatedBatch(event.State, event)); !errors.Is(err, machine.ErrConsumed) {
 		t.Errorf("forgotten: %v", err)
 	}
 	if _, err := s.Commit(t.Context(), eventBatch(event.State, []byte("new"))); err != nil {
@@ -44,19 +44,19 @@ func TestFreshProvesOnlyWhatItSaw(t *testing.T) {
 	t.Parallel()
 	f := newKnownIDs()
 	run, id := []byte("h-run"), []byte{layout.KindRunID, 'a'}
-	if f.absent(run, id) {
+	if f.isUnused(run, id) {
 		t.Error("an unknown run's id is said to be absent")
 	}
-	f.note(&Writes{run: run, prev: 7, expects: []expect{{key: id}}})
-	if f.absent(run, id) || f.held != 0 {
+	f.addIDs(&Writes{run: run, prev: 7, expects: []expect{{key: id}}})
+	if f.isUnused(run, id) || f.size != 0 {
 		t.Error("a run that began earlier is remembered")
 	}
-	f.note(&Writes{run: run})
-	if !f.absent(run, id) {
+	f.addIDs(&Writes{run: run})
+	if !f.isUnused(run, id) {
 		t.Error("a new run's first id is not proven to be absent")
 	}
-	f.note(&Writes{run: run, prev: 1, expects: []expect{{key: id}}})
-	if f.absent(run, id) {
+	f.addIDs(&Writes{run: run, prev: 1, expects: []expect{{key: id}}})
+	if f.isUnused(run, id) {
 		t.Error("a taken id is said to be absent")
 	}
 }
@@ -65,16 +65,16 @@ func TestFreshIsBounded(t *testing.T) {
 	t.Parallel()
 	f := newKnownIDs()
 	for n := range 3 * maxKnownIDs / 2 {
-		f.note(&Writes{run: fmt.Append(nil, n), expects: []expect{{key: fmt.Append([]byte{layout.KindRunID}, n)}}})
-		if f.held > maxKnownIDs {
-			t.Fatalf("%d held after %d runs, at most %d", f.held, n, maxKnownIDs)
+		f.addIDs(&Writes{run: fmt.Append(nil, n), expects: []expect{{key: fmt.Append([]byte{layout.KindRunID}, n)}}})
+		if f.size > maxKnownIDs {
+			t.Fatalf("%d held after %d runs, at most %d", f.size, n, maxKnownIDs)
 		}
 	}
 	sum := 0
 	for _, ids := range f.runs {
 		sum += 1 + len(ids)
 	}
-	if sum != f.held {
-		t.Errorf("counts %d, holds %d", f.held, sum)
+	if sum != f.size {
+		t.Errorf("counts %d, holds %d", f.size, sum)
 	}
 }

@@ -12,19 +12,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// These constants limit one page of a list: the default and the maximum number of returned heads, and
-// the number of examined heads.
+// These constants limit one page of a list of runs: the default and the maximum number of returned
+// runs, and the number of examined runs.
 const (
 	listDefault = 100
 	listMost    = 1000
 	listLook    = 4096
 )
 
-// ListRuns returns the heads of runs that match a filter. They are in the order of their ids, which is
-// the order of creation. The newest run comes first unless filter.Oldest is set. The page begins after
-// the run id after; "" means the start. The second result is the position of the next page; it is "" if
-// no more runs follow. ListRuns uses the shortest index that the filter allows and examines at most
-// 4096 heads. Therefore a page may be empty although more runs follow.
+// ListRuns returns the states of runs that match a filter, in the order of their ids, which is the
+// order of creation. The newest run comes first unless filter.Oldest is set. The page begins after the
+// run id after; "" means the start. The second result is the position of the next page; it is "" if no
+// more runs follow. ListRuns uses the shortest index that the filter allows and examines at most 4096
+// runs. Therefore a page may be empty although more runs follow.
 func (s *Store) ListRuns(ctx context.Context, ns uint32, filter machine.RunFilter, after string, limit int) ([]*machine.State, string, error) {
 	if limit <= 0 {
 		limit = listDefault
@@ -61,11 +61,10 @@ func (s *Store) ListRuns(ctx context.Context, ns uint32, filter machine.RunFilte
 	return out, position, nil
 }
 
-// matching returns the state of a run if the run matches the filter, otherwise nil. To save work, it
-// replays only the runs that it returns. The stored head is enough to decide about everything except
-// the current workflow state (see layout.Encode). The records after the head decide about the current
-// workflow state. A head that is certainly in another state is not even decoded. value is the stored
-// head. If value is nil, matching reads the head.
+// matching returns the state of a run if the run matches the filter, otherwise nil. Most conditions are
+// checked with the stored head, which is the state after an earlier record, see layout.Encode. Only the
+// current workflow state is read from the records after the head. matching replays only the runs that
+// it returns. value is the stored head. If it is nil, matching reads the head.
 func (s *Store) matching(ctx context.Context, txn *layout.Txn, ns uint32, run string, value []byte, f *machine.RunFilter) (*machine.State, error) {
 	key := layout.HeadKey(ns, run)
 	if value == nil {
@@ -92,11 +91,12 @@ func (s *Store) matching(ctx context.Context, txn *layout.Txn, ns uint32, run st
 	if err != nil || f.State != "" && f.State != visited(head, tail) {
 		return nil, err
 	}
-	return s.replayed(ctx, txn, head, tail)
+	return s.replayTail(ctx, txn, head, tail)
 }
 
-// standsElsewhere reports whether it is certain that the run is not in the workflow state. This is the
-// case if its stored head names another state and no entries follow the head.
+// standsElsewhere reports whether it is certain that a run is not in the given workflow state, without
+// decoding the run. This is the case if its stored head names another state and no entries follow the
+// head.
 func standsElsewhere(txn *layout.Txn, key, head []byte, state string) (bool, error) {
 	current, err := codec.HeadCurrent(head)
 	if err != nil || string(current) == state {
@@ -110,7 +110,8 @@ func standsElsewhere(txn *layout.Txn, key, head []byte, state string) (bool, err
 	return err == nil && !more, err
 }
 
-// visited returns the name of the state that a run visits after its last entry.
+// visited returns the name of the run's workflow state after its last entry. head is the stored state
+// of the run, and tail are the entries after it.
 func visited(head *machine.State, tail []machine.Entry) string {
 	for i := range slices.Backward(tail) {
 		for j := range slices.Backward(tail[i].Records) {
@@ -156,9 +157,9 @@ func matches(st *machine.State, f *machine.RunFilter) bool {
 // indexLook limits the number of rows that are counted to compare two indexes.
 const indexLook = 512
 
-// shortest returns the prefixes of the rows that ListRuns reads for a filter. These are the rows of the
-// index with the fewest rows, or the heads themselves. If an index has several prefixes, one for each
-// status, the caller merges them.
+// shortest returns the key prefixes of the rows that ListRuns reads for a filter. They are those of the list
+// index with the fewest matching rows, of which it counts at most indexLook, or of the stored states of all
+// runs. If an index has several prefixes, one for each status, the caller merges their rows.
 func shortest(txn *layout.Txn, ns uint32, f machine.RunFilter) [][]byte {
 	choices := indexChoices(ns, f)
 	if len(choices) == 0 {
@@ -180,8 +181,8 @@ func shortest(txn *layout.Txn, ns uint32, f machine.RunFilter) [][]byte {
 	return best
 }
 
-// indexChoices returns, for each part of the filter that has an index, the prefixes of the rows to
-// merge.
+// indexChoices returns, for each part of the filter that has a list index, the key prefixes of the
+// index rows to merge.
 func indexChoices(ns uint32, f machine.RunFilter) [][][]byte {
 	var choices [][][]byte
 	add := func(index string, values ...string) {
@@ -216,7 +217,7 @@ func countRows(txn *layout.Txn, p []byte, most int) int {
 	it := txn.Scan(kv.Range{Prefix: p, KeysOnly: true})
 	defer it.Close()
 	n := 0
-	for it.Rewind(); layout.Has(it, p) && n < most; it.Next() {
+	for it.Rewind(); layout.AtPrefix(it, p) && n < most; it.Next() {
 		n++
 	}
 	return n

@@ -8,17 +8,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// maintenance does background work that no caller waits for and that writes no row. It drops superseded
-// values and runs the engine's own maintenance. The engine reclaims disk space at the same time, until
-// the same context ends.
+// maintenance does background work: it releases superseded values, runs the storage engine's own maintenance,
+// and completes interrupted removals of rows. The engine also reclaims disk space until the same context ends.
 type maintenance struct {
 	store  *Store
 	cancel context.CancelFunc
 	done   chan struct{}
 }
 
-// discardInterval is the interval at which superseded versions are released, so that compactions
-// can drop them.
+// discardInterval is the interval at which superseded versions are released, so that compactions can
+// drop them.
 const discardInterval = time.Second
 
 func startMaintenance(s *Store) (*maintenance, error) {
@@ -47,7 +46,7 @@ func (k *maintenance) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-discard.C:
-			k.store.engine.Release(k.store.readTimestamps.oldest())
+			k.store.engine.Release(k.store.readTimestamps.oldestNeeded())
 			k.failIfDamaged(k.store.engine.Check())
 		case <-mark.C:
 			k.failIfDamaged(k.store.engine.Sync())
@@ -58,10 +57,10 @@ func (k *maintenance) run(ctx context.Context) {
 	}
 }
 
-// finishRemovals completes removals that stopped because the disk was full. Until a removal is
-// complete, the removed thing cannot be created again.
+// finishRemovals completes removals of rows that were interrupted because the disk was full. While a
+// removal is incomplete, its object, for example a run, cannot be created again.
 func (k *maintenance) finishRemovals(ctx context.Context) {
-	if k.store.Removes() != nil {
+	if k.store.CheckRemovalSpace() != nil {
 		return
 	}
 	if err := k.store.dropMarked(ctx); err != nil && ctx.Err() == nil {
@@ -69,8 +68,8 @@ func (k *maintenance) finishRemovals(ctx context.Context) {
 	}
 }
 
-// failIfDamaged stops all writes if err is not nil. Such an error means that the store has lost data.
-// Without this, the store would return less than it acknowledged, or accept writes that it will lose.
+// failIfDamaged stops all writes if err is not nil, because err means that the store has lost data, cannot
+// sync, or belongs to another process. Otherwise the store would accept writes that it may lose.
 func (k *maintenance) failIfDamaged(err error) {
 	if err != nil {
 		k.store.opts.Logger.Error("store damaged, commits stopped", "error", err)

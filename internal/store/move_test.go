@@ -96,7 +96,7 @@ func TestMoveThroughADatabase(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return to.(*pgengine.Database).Load(ctx, from, func(keys *pg.LoadedKeys) error { return from.Keys().Into(keys, nil) })
+		return to.(*pgengine.Database).Load(ctx, from, func(keys *pg.LoadedKeys) error { return from.Keys().CopyToMedium(keys, nil) })
 	})
 	if err != nil {
 		t.Fatal(err)

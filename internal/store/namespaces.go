@@ -10,14 +10,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// errNumbered means that another caller numbered the namespace at the same time. This does not happen
-// in normal operation, because a store has one owner, which numbers namespaces once.
+// errNumbered means that another caller numbered the namespace at the same time. Normally this does not
+// happen, because only the owner of a store numbers namespaces, once.
 var errNumbered = errors.New("the namespace was numbered at the same time")
 
 // NumberNamespaces assigns the next number to each namespace that has none, and waits until this is
-// synced. It returns the numbers of all namespaces that ever had one. A name keeps its number
-// permanently, because the number is part of the keys of every row in the namespace. The caller must
-// not pass "default". The number of this namespace is 0.
+// synced. It returns the numbers of all namespaces that ever had one. A namespace keeps its number
+// permanently, because the keys of all its rows contain the number. The caller must not pass "default",
+// whose number is 0.
 func (s *Store) NumberNamespaces(ctx context.Context, names []string) (map[string]uint32, error) {
 	numbers, last, err := s.namespaces(ctx)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// TestNamespacesKeepTheirNumbers: a number is its name's for ever, whatever the order
-// and whichever names are asked for.
+// TestNamespacesKeepTheirNumbers: a namespace keeps its number for ever, for any order and any selection of
+// the requested names.
 func TestNamespacesKeepTheirNumbers(t *testing.T) {
 	t.Parallel()
 	ctx, dir := context.Background(), t.TempDir()
@@ -36,7 +36,7 @@ func TestNamespacesKeepTheirNumbers(t *testing.T) {
 	}
 }
 
-// TestNamespacesShareNoNumber: check finds two names with one number.
+// TestNamespacesShareNoNumber: a check finds two namespaces with the same number.
 func TestNamespacesShareNoNumber(t *testing.T) {
 	t.Parallel()
 	s, err := openOn(t, Options{Dir: t.TempDir()})

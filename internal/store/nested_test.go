@@ -21,7 +21,7 @@ type counted struct {
 
 func (c counted) View(group uint64) kv.Snapshot { return c.counts(c.Engine.View(group)) }
 
-func (c counted) Hold(group uint64) (kv.Held, error) {
+func (c counted) Hold(group uint64) (kv.HeldGroup, error) {
 	held, err := c.Engine.Hold(group)
 	return countedHeld{held, c}, err
 }
@@ -34,11 +34,11 @@ func (c counted) counts(view kv.Snapshot) kv.Snapshot {
 }
 
 type countedHeld struct {
-	kv.Held
+	kv.HeldGroup
 	c counted
 }
 
-func (h countedHeld) View() kv.Snapshot { return h.c.counts(h.Held.View()) }
+func (h countedHeld) View() kv.Snapshot { return h.c.counts(h.HeldGroup.View()) }
 
 type countedView struct {
 	kv.Snapshot
@@ -65,7 +65,7 @@ func TestReadsTakeOneView(t *testing.T) {
 	s.ReplayWith(replayTest)
 	w, blob := fullWorld(t, s)
 	w.do(runID(1), machine.SetArtifacts{Artifacts: []machine.ArtifactWrite{{Name: "report", Value: []byte("x")}}})
-	if w.behind(runID(1)) == 0 {
+	if w.recordsAfterHead(runID(1)) == 0 {
 		t.Fatal("no record is behind the stored head: the test shows nothing")
 	}
 	replays := 0

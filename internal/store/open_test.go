@@ -19,8 +19,8 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/store/badgerengine"
 	"github.com/pawl-dev/pawl/internal/store/datadir"
-	"github.com/pawl-dev/pawl/internal/store/diskspace"
 	"github.com/pawl-dev/pawl/internal/store/engine"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 	"github.com/pawl-dev/pawl/internal/store/memkv"
@@ -61,7 +61,7 @@ func TestReopenKeepsEverything(t *testing.T) {
 	if w.store.Epoch() != epoch || again != tail || epoch == [16]byte{} {
 		t.Fatalf("epoch %x, tail %d; it was %x, %d", w.store.Epoch(), again, epoch, tail)
 	}
-	// The last seq comes from the disk now, and cursors go on.
+	// The last record is read from the disk now, and the cursors continue.
 	if _, err := w.store.Commit(context.Background(), startBatch(runID(1), "")); !errors.Is(err, machine.ErrSeqConflict) {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestReopenKeepsEverything(t *testing.T) {
 	w.check()
 }
 
-// copyStore copies a directory while its store is open: what a crash leaves.
+// copyStore copies the directory of an open store. The copy is what a crash would leave.
 func copyStore(t *testing.T, s *Store) string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "crashed")
@@ -85,10 +85,10 @@ func copyStore(t *testing.T, s *Store) string {
 	return to
 }
 
-// copyCalm copies a directory in which, while that lasts, no file comes or goes: Badger moves
-// what it has in memory to a table at times of its own, and a copy that has half of each is
-// left by no crash. Of the acknowledgements it has those before the copy: the store writes its log
-// first, and one that is newer than the copied log is left by no crash either.
+// copyCalm copies a directory and repeats the copy until no file was added or removed in the meantime. Badger
+// moves its memory to tables at any time, and no crash leaves a mixture of both. The file of acknowledgements
+// is read before the copy: the store writes its log first, and no crash leaves an acknowledgement that is
+// newer than the log.
 func copyCalm(t *testing.T, from, to string) {
 	t.Helper()
 	for {
@@ -124,8 +124,7 @@ func namesIn(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// TestACopyOfTheOpenStoreHoldsEveryCommit: what was answered is on disk before
-// the store is closed.
+// TestACopyOfTheOpenStoreHoldsEveryCommit: every answered commit is on the disk before the store is closed.
 func TestACopyOfTheOpenStoreHoldsEveryCommit(t *testing.T) {
 	t.Parallel()
 	w := busyWorld(t)
@@ -138,7 +137,8 @@ func TestACopyOfTheOpenStoreHoldsEveryCommit(t *testing.T) {
 	w.check()
 }
 
-// TestSecondOpenFailsLoudly in this process, and the error says who holds it.
+// TestSecondOpenFailsLoudly: a second Open in the same process fails. The error names the directory and the
+// process that holds it.
 func TestSecondOpenFailsLoudly(t *testing.T) {
 	t.Parallel()
 	s := openTemp(t)
@@ -233,11 +233,10 @@ func TestAfterClose(t *testing.T) {
 	}
 }
 
-// TestCloseStoresWhatWaits: batches that were handed over before the close are
-// stored and answered, whatever the order.
+// TestCloseStoresWhatWaits: Close stores and answers all batches that were submitted before it, in any order.
 func TestCloseStoresWhatWaits(t *testing.T) {
 	t.Parallel()
-	s, st := stalled(t)
+	s, st := newStalledStore(t)
 	st.hold(func() { mustCommit(t, s, startBatch(runID(0), "")) })
 	errs := make(chan error)
 	for i := range 20 {
@@ -260,10 +259,10 @@ func TestCloseStoresWhatWaits(t *testing.T) {
 	}
 }
 
-// TestContextLimitsOnlyTheWaiting: the caller leaves, its batch is stored.
+// TestContextLimitsOnlyTheWaiting: a caller that stops waiting does not stop its batch. The batch is stored.
 func TestContextLimitsOnlyTheWaiting(t *testing.T) {
 	t.Parallel()
-	s, st := stalled(t)
+	s, st := newStalledStore(t)
 	start := startBatch(runID(1), "")
 	mustCommit(t, s, start)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -285,8 +284,8 @@ func TestContextLimitsOnlyTheWaiting(t *testing.T) {
 	})
 }
 
-// TestKilledProcess is the process that TestSIGKILL kills: it commits for ever
-// and prints each run and seq that was acknowledged.
+// TestKilledProcess is the process that TestSIGKILL kills. It commits for ever and prints the run and number
+// of each acknowledged record.
 func TestKilledProcess(t *testing.T) {
 	dir := os.Getenv("PAWL_STORE_KILL_DIR")
 	if dir == "" {
@@ -322,8 +321,8 @@ func TestKilledProcess(t *testing.T) {
 	}
 }
 
-// TestSIGKILL kills a process under load, several times over one store: no
-// acknowledged commit is lost and every invariant holds.
+// TestSIGKILL kills a process under load, several times over one store. No acknowledged commit is lost, and
+// the store passes a check.
 func TestSIGKILL(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "db")
@@ -372,7 +371,7 @@ func TestSIGKILL(t *testing.T) {
 func TestBadgersMessagesReachTheLogger(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	l := &diskspace.Logger{Log: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	l := &badgerengine.Logger{Log: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	l.Infof("info %d\n", 1)
 	l.Warningf("warning %d", 2)
 	l.Errorf("error %d", 3)
@@ -387,8 +386,8 @@ func TestBadgersMessagesReachTheLogger(t *testing.T) {
 	}
 }
 
-// TestKeeperWorksInTheBackground: watermarks are stored and the value log is
-// collected without anybody asking, and both stop with the store.
+// TestKeeperWorksInTheBackground: the store stores watermarks and collects the value log without a call, and
+// stops both when it is closed.
 func TestKeeperWorksInTheBackground(t *testing.T) {
 	t.Parallel()
 	s := openTemp(t, func(o *Options) { o.MarkInterval, o.GCInterval = time.Millisecond, time.Millisecond })
@@ -415,8 +414,8 @@ func TestKeeperWorksInTheBackground(t *testing.T) {
 	w.check()
 }
 
-// TestOpenLeavesAMigrationAlone: between the two renames of a migration there is no
-// directory, and none is made in its place.
+// TestOpenLeavesAMigrationAlone: between the two renames of a migration, the directory does not exist. Open
+// does not create it.
 func TestOpenLeavesAMigrationAlone(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -431,13 +430,13 @@ func TestOpenLeavesAMigrationAlone(t *testing.T) {
 	}
 }
 
-// later is an engine of a program after this one.
-type later struct{ engine.Engine }
+// laterEngine is an engine of a newer program.
+type laterEngine struct{ engine.Engine }
 
-func (later) Format() uint32 { return FormatVersion + 1 }
+func (laterEngine) Format() uint32 { return FormatVersion + 1 }
 
-// TestFormatIsRaised when the engine keeps the store in a newer one, once, and the program before
-// that refuses it from then on.
+// TestFormatIsRaised: an engine with a newer format raises the format of the store once. Afterwards the older
+// program refuses the store.
 func TestFormatIsRaised(t *testing.T) {
 	t.Parallel()
 	db, dir := memkv.New(), t.TempDir()
@@ -447,7 +446,7 @@ func TestFormatIsRaised(t *testing.T) {
 			if err != nil || !newer {
 				return e, err
 			}
-			return later{e}, nil
+			return laterEngine{e}, nil
 		}})
 	}
 	var epoch [16]byte
@@ -461,10 +460,10 @@ func TestFormatIsRaised(t *testing.T) {
 			mustCommit(t, s, startBatch(runID(1), ""))
 			epoch = s.Epoch()
 		}
-		if got := s.engine.Last(); s.Epoch() != epoch || i == 2 && got != last {
+		if got := s.engine.LastKey(); s.Epoch() != epoch || i == 2 && got != last {
 			t.Errorf("opening %d: epoch %x after %x, group %d after %d", i, s.Epoch(), epoch, got, last)
 		}
-		last = s.engine.Last()
+		last = s.engine.LastKey()
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/store/badgerengine"
-	"github.com/pawl-dev/pawl/internal/store/diskspace"
+	"github.com/pawl-dev/pawl/internal/store/datadir"
 	"github.com/pawl-dev/pawl/internal/store/engine"
 )
 
@@ -16,82 +16,85 @@ import (
 type Options struct {
 	// Dir is the directory of the database. Open creates it if it does not exist.
 	Dir string
-	// Logger receives Badger's messages. Default: discarded.
+	// Logger receives the messages of the store and of Badger. Default: discarded.
 	Logger *slog.Logger
 
-	// EncryptionKey has 16, 24 or 32 bytes. It encrypts all data in the directory that came from
-	// callers. If it is nil, nothing is encrypted. This is decided when a directory is created and
-	// cannot be changed later.
+	// EncryptionKey is the master key of the directory, of 16, 24 or 32 bytes. It encrypts all data
+	// that came from callers. If it is nil, nothing is encrypted. This is decided when the directory is
+	// created and cannot be changed later.
 	EncryptionKey []byte
-	// DataKeyAge is how long new files are encrypted with the same data key. The data key is stored in
-	// the directory, encrypted with EncryptionKey. Default 10 days.
+	// DataKeyAge is the time after which a new data key is created. Each new file is encrypted with the
+	// newest data key. Data keys are stored in the directory, encrypted with EncryptionKey. Default 10
+	// days.
 	DataKeyAge time.Duration
 
 	// MemTableSize is the size of Badger's memtable in bytes, from 8 MiB to 64 MiB. Default 32 MiB.
-	// Badger accepts 15 % of it in one transaction. This limits the size of a group.
+	// Badger accepts 15 % of it in one transaction, which limits the size of a commit group.
 	MemTableSize int64
 	// BlockCache and IndexCache are the sizes of Badger's caches in bytes. Defaults 32 MiB and 16
 	// MiB.
 	BlockCache, IndexCache int64
 
-	// MinFree is the free space in bytes below which new work is refused with
-	// DISK_LOW. Default max(256 MiB, 2 x MemTableSize).
+	// MinFree is the free disk space in bytes below which new work is refused with DISK_LOW. Default
+	// 256 MiB.
 	MinFree int64
 	// FreeSpace returns the free space of a directory's file system in bytes. Default: the result of
 	// statfs.
 	FreeSpace func(dir string) (int64, error)
 
-	// GCInterval is the interval at which space is reclaimed from the value log. Default 10 min.
+	// GCInterval is the interval at which disk space is reclaimed from Badger's tables and value logs. Default 10
+	// min.
 	GCInterval time.Duration
-	// ScrubInterval is the interval at which the tables are verified while the store is open.
+	// ScrubInterval is the interval at which the table files are verified while the store is open.
 	// Default 1 h.
 	ScrubInterval time.Duration
-	// MarkInterval is the interval at which the watermarks of the queues are stored. Default 10 s.
+	// MarkInterval is the interval at which the watermarks (where scans of queues begin) are stored, HEAD is
+	// synced, and interrupted removals are continued. Default 10 s.
 	MarkInterval time.Duration
 
-	// Repair must be set before [Store.Repair] is called. With it, the store opens even if its rows of
-	// cursors are damaged, and Open does not check that the last acknowledged commit exists.
+	// Repair must be set if [Store.Repair] will be called. The store then opens although cursor rows
+	// are damaged or the last acknowledged commit is missing.
 	Repair bool
-	// migrating is true while a migration or a move creates the store. In this case epoch is the epoch
-	// of the old store.
+	// migrating is true while a migration, a move or a compaction creates the store. epoch is the id of the old
+	// store, which the new store keeps. If it is nil, the new store gets an id of its own.
 	migrating bool
 	epoch     *[16]byte
 
-	// Engine opens the engine that keeps the pairs. Default: Badger in Dir.
+	// Engine opens the storage engine that keeps the key-value pairs. Default: Badger in Dir.
 	Engine func(Options) (engine.Engine, error)
 
-	// Hooks are called at the steps of the committer. Benchmarks use them to measure times, and tests
-	// use them to make steps fail.
+	// Hooks are called at certain steps of the store. Benchmarks use them to measure times, and tests
+	// to make steps fail.
 	Hooks Hooks
 }
 
-// Hooks are functions that the committer calls around each group, and that Open and Migrate call after
-// their steps. Each may be nil.
+// Hooks are functions that the committer calls around each commit group, and that Open and Migrate call
+// after their steps. Each may be nil.
 type Hooks struct {
-	// BeforeCommit runs before the group is passed to the engine. If it returns an error, this is
-	// treated as an error of the commit, and the outcome of the commit is unknown.
+	// BeforeCommit runs before a commit group is passed to the storage engine. Its error is treated as
+	// an error of the commit, whose outcome is then unknown.
 	BeforeCommit func(Group) error
-	// AfterCommit runs after the engine has synced the group and before any caller is answered. If it
-	// returns an error, this is treated as an error of the commit.
+	// AfterCommit runs after the storage engine has synced a commit group and before any caller is
+	// answered. Its error is treated as an error of the commit.
 	AfterCommit func(Group) error
-	// Answered runs after the group's callers were answered.
+	// Answered runs after the callers of a commit group were answered.
 	Answered func(Group)
 	// Opening runs after each step of Open. The steps are "locked", "inspected", "cleared", "opened",
 	// "marked" and "confirmed".
 	Opening func(step string)
 	// RunKeys runs before each write and each sync of the file of run keys. If it returns an error, the
-	// step fails with this error.
+	// write fails with this error.
 	RunKeys func(step string) error
-	// Migrating runs after each step of [Migrate]. The steps are "cleared", "copied", "repaired",
-	// "proven", "complete", "moved" and "placed".
+	// Migrating runs after each step of [Migrate]. [MoveIn] calls it after its own steps, which have the same
+	// names. The steps are "cleared", "copied", "repaired", "proven", "complete", "moved" and "placed".
 	Migrating func(step string)
 }
 
-// Group describes one transaction of the committer.
+// Group describes one transaction of the committer, which contains the batches of several callers.
 type Group struct {
-	// Number is the number of the group, counted from 1 since the store was opened.
+	// Number is the number of the commit group, counted from 1 since the store was opened.
 	Number uint64
-	// Batches, Keys and Bytes count the contents of the group.
+	// Batches, Keys and Bytes count the contents of the commit group.
 	Batches, Keys int
 	Bytes         int64
 }
@@ -105,12 +108,12 @@ func (o Options) withDefaults() Options {
 	def(&o.MemTableSize, 32<<20)
 	def(&o.BlockCache, 32<<20)
 	def(&o.IndexCache, 16<<20)
-	def(&o.MinFree, max(256<<20, 2*o.MemTableSize))
+	def(&o.MinFree, 256<<20)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.FreeSpace == nil {
-		o.FreeSpace = diskspace.FreeSpace
+		o.FreeSpace = datadir.FreeSpace
 	}
 	if o.GCInterval == 0 {
 		o.GCInterval = 10 * time.Minute

@@ -14,16 +14,17 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// errStale means that a row was changed after it was read and before the commit.
+// errStale means that another registration changed a row of the pack between the read and the commit.
 var errStale = errors.New("a pack was registered at the same time")
 
-// packRetries is the number of attempts of a registration if other registrations change the same rows
-// at the same time.
+// packRetries is the number of attempts to register a pack. An attempt fails if another registration
+// changes the same rows in the meantime.
 const packRetries = 16
 
-// PutPack stores a pack under its digest and gives it the name id@version. If the same bytes are
-// registered again, it returns the same row. If the name already belongs to other bytes, the error is a
-// *machine.Error PACK_VERSION_TAKEN, unless put.Move is set.
+// PutPack stores a pack under its digest and gives it the name id@version. If the same bytes are registered
+// again, it returns the same row. If the name already belongs to other bytes, the error is a *machine.Error
+// PACK_VERSION_TAKEN, unless put.Move is set. If other registrations change the same rows packRetries times in
+// a row, it is PACK_CONTENDED.
 func (s *Store) PutPack(ctx context.Context, ns uint32, put machine.PackPut) (machine.PackRow, error) {
 	if err := layout.CheckPack(&put.Row); err != nil {
 		return machine.PackRow{}, err
@@ -50,8 +51,8 @@ func (s *Store) PutPack(ctx context.Context, ns uint32, put machine.PackPut) (ma
 	}
 }
 
-// encodePack computes the row and the writes of a registration from the stored rows. The commit fails
-// if the stored rows have changed in the meantime.
+// encodePack computes the row of a pack and the writes that register it. The writes have the
+// precondition that the pack's stored rows are still those that encodePack has read.
 func (s *Store) encodePack(ns uint32, put machine.PackPut) (machine.PackRow, *Writes, error) {
 	row, w := put.Row, &Writes{ns: ns, entry: -1}
 	nameKey, refKey, bareKey := layout.PackKeys(ns, row.ID, row.Version, row.Digest)
@@ -78,7 +79,8 @@ func (s *Store) encodePack(ns uint32, put machine.PackPut) (machine.PackRow, *Wr
 	return row, w, err
 }
 
-// pack adds ops for the rows that are missing or that differ from the registration.
+// pack adds the ops that register a pack. named, known and bare are the values of its stored rows. A
+// row that already has the right value gets no op.
 func (w *Writes) pack(row *machine.PackRow, put *machine.PackPut, named, known, bare []byte) error {
 	nameKey, refKey, bareKey := w.expects[0].key, w.expects[1].key, w.expects[2].key
 	if named != nil {
@@ -89,7 +91,7 @@ func (w *Writes) pack(row *machine.PackRow, put *machine.PackPut, named, known, 
 		if old.Digest != row.Digest && !put.Move {
 			return &machine.Error{
 				Code: machine.CodeAlreadyExists, Reason: "PACK_VERSION_TAKEN", Field: "pack",
-				Message: fmt.Sprintf("%s@%s is registered with digest %s", row.ID, row.Version, old.Digest),
+				Message: fmt.Sprintf("%s@%s is registered with another content, digest %s: give the changed pack a new version", row.ID, row.Version, old.Digest),
 			}
 		}
 		if old.Digest == row.Digest {
@@ -112,9 +114,9 @@ func (w *Writes) pack(row *machine.PackRow, put *machine.PackPut, named, known, 
 	return nil
 }
 
-// Pack finds a pack by a reference. The forms are "id" (the version that was last registered with
-// MakeDefault), "id@version" and "sha256:<hex>". If no pack matches, the error is machine.ErrNoPack.
-// Pack also finds a digest that no name refers to any more, because runs still use it.
+// Pack finds a pack by a reference: "id" (the version that was last registered with MakeDefault),
+// "id@version" or "sha256:<hex>". If no pack matches, the error is machine.ErrNoPack. A digest is found
+// even if no name refers to it any more, because runs may still use it.
 func (s *Store) Pack(ctx context.Context, ns uint32, ref string) (machine.PackRow, error) {
 	var row machine.PackRow
 	err := s.viewIn(ctx, func(txn *layout.Txn) error {
@@ -166,9 +168,9 @@ func (s *Store) PackBytes(ctx context.Context, digest string) ([]byte, error) {
 	return row.Canonical, ctx.Err()
 }
 
-// findPack returns the value of the name row that a reference means. It returns nil if there is no such
-// row. An id may contain "@". Therefore findPack tries every "@" as the end of the id, beginning with
-// the last one.
+// findPack returns the value of the row that a pack reference means, or nil if there is none. The
+// reference is a digest, an id, or id@version. An id may contain "@", so findPack tries every "@" as
+// the end of the id, beginning with the last one.
 func findPack(txn *layout.Txn, ns uint32, ref string) ([]byte, error) {
 	if value, err := layout.Get(txn, layout.PackRefKey(ns, ref)); err != nil || value != nil {
 		return value, err
@@ -187,7 +189,7 @@ func findPack(txn *layout.Txn, ns uint32, ref string) ([]byte, error) {
 	return nil, nil
 }
 
-// isDefault reports whether the id without a version refers to exactly this row.
+// isDefault reports whether the pack of this row is the one that the pack id without a version means.
 func isDefault(txn *layout.Txn, ns uint32, row *machine.PackRow) (bool, error) {
 	version, err := layout.Get(txn, layout.PackBareKey(ns, row.ID))
 	if err != nil || !bytes.Equal(version, layout.BareValue(row.Version)) {
@@ -219,14 +221,14 @@ func (s *Store) ListPacks(ctx context.Context, ns uint32, after string, limit in
 	next := ""
 	p := layout.Prefix(nil, layout.KindPackName, ns)
 	err = s.view(func(txn *layout.Txn) error {
-		it := txn.Scan(kv.Range{Prefix: p})
-		defer it.Close()
-		for it.Seek(append(bytes.Clone(p), position...)); layout.Has(it, p) && ctx.Err() == nil; it.Next() {
+		iterator := txn.Scan(kv.Range{Prefix: p})
+		defer iterator.Close()
+		for iterator.Seek(append(bytes.Clone(p), position...)); layout.AtPrefix(iterator, p) && ctx.Err() == nil; iterator.Next() {
 			if len(out) == limit {
-				next = base64.RawURLEncoding.EncodeToString(it.Key()[len(p):])
+				next = base64.RawURLEncoding.EncodeToString(iterator.Key()[len(p):])
 				return nil
 			}
-			value, err := layout.CopyOf(it)
+			value, err := layout.CopyOf(iterator)
 			if err != nil {
 				return err
 			}

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// putOf registers a pack whose bytes follow from its name.
+// putOf returns the registration of a pack whose content depends on its name and version only.
 func putOf(id, version string, makeDefault bool) machine.PackPut {
 	return putBytes(id, version, fmt.Sprintf(`{"id":%q,"version":%q}`, id, version), makeDefault)
 }
@@ -93,8 +93,8 @@ func TestPutPackAgain(t *testing.T) {
 	}
 }
 
-// TestPutPackRaces: of many registrations of one name with different bytes one
-// wins and the others are told so.
+// TestPutPackRaces: of many registrations of one name with different content, one succeeds and the others
+// receive PACK_VERSION_TAKEN.
 func TestPutPackRaces(t *testing.T) {
 	t.Parallel()
 	s, ctx := openTemp(t), context.Background()

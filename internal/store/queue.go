@@ -13,9 +13,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// DueTimers returns at most limit timers of all namespaces that are due at the time now or earlier. The
-// earliest comes first. The second result is the due time of the first timer that was not returned. It
-// is 0 if there are no more timers.
+// DueTimers returns at most limit timers of all namespaces that are due at the time now or earlier, the
+// earliest first. The second result is the due time of the first timer that was not returned, or 0 if
+// there are no more.
 func (s *Store) DueTimers(ctx context.Context, now int64, limit int) ([]machine.Timer, int64, error) {
 	var out []machine.Timer
 	next := int64(math.MaxInt64)
@@ -44,8 +44,8 @@ func (s *Store) DueTimers(ctx context.Context, now int64, limit int) ([]machine.
 	return out, next, nil
 }
 
-// Outbox returns at most limit outbox rows of a kind, of all namespaces, that are due at the time now
-// or earlier. The earliest comes first.
+// Outbox returns outbox rows (outgoing work) of a kind, of all namespaces, at most limit. The rows are
+// due at the time now or earlier, and the earliest comes first.
 func (s *Store) Outbox(ctx context.Context, kind machine.OutboxKind, now int64, limit int) ([]machine.OutboxRow, error) {
 	var out []machine.OutboxRow
 	for _, ns := range s.readTimestamps.namespaces() {
@@ -63,24 +63,26 @@ func (s *Store) Outbox(ctx context.Context, kind machine.OutboxKind, now int64, 
 }
 
 // scanQueue calls visit for at most limit rows of a queue that are due at the time now or earlier. It
-// begins at the queue's watermark. It returns the due time of the first row that it did not visit. It
-// returns MaxInt64 if there are no more rows. Afterwards scanQueue raises the watermark to the first
-// remaining row, but not above now. Otherwise rows that are added later would often be below it. It
-// also does not raise it above the latest row that the queue ever had.
+// begins at the queue's watermark, before which no row is due. It returns the due time of the first row
+// that it did not visit, or MaxInt64 if there are no more rows.
+//
+// Afterwards scanQueue raises the watermark to the first remaining row, but not above now, because rows
+// that are added later would often be before it. It also does not raise it above the latest row that
+// the queue ever had.
 func (s *Store) scanQueue(ctx context.Context, q layout.QueueID, now int64, limit int, visit func(key, value []byte) error) (int64, error) {
 	k, low := s.watermarks.begin(q)
 	first, next, met := int64(math.MinInt64), int64(math.MaxInt64), int64(math.MinInt64)
 	defer func() { s.watermarks.finish(k, first, met) }()
 	p := layout.QueuePrefix(q)
 	err := s.view(func(txn *layout.Txn) error {
-		it := txn.Scan(kv.Range{Prefix: p})
-		defer it.Close()
+		iterator := txn.Scan(kv.Range{Prefix: p})
+		defer iterator.Close()
 		n := 0
-		for it.Seek(layout.Instant(slices.Clone(p), low)); layout.Has(it, p); it.Next() {
+		for iterator.Seek(layout.Instant(slices.Clone(p), low)); layout.AtPrefix(iterator, p); iterator.Next() {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			key := it.Key()
+			key := iterator.Key()
 			if len(key) < len(p)+8 {
 				return fmt.Errorf("malformed queue key %x", key)
 			}
@@ -89,7 +91,7 @@ func (s *Store) scanQueue(ctx context.Context, q layout.QueueID, now int64, limi
 			if next > now || n == limit {
 				return nil
 			}
-			err := layout.ValueOf(it, func(value []byte) error { return visit(key, value) })
+			err := layout.ValueOf(iterator, func(value []byte) error { return visit(key, value) })
 			if err != nil {
 				return err
 			}
@@ -110,8 +112,8 @@ func (s *Store) scanQueue(ctx context.Context, q layout.QueueID, now int64, limi
 	return next, nil
 }
 
-// ReadyRuns returns at most limit runs of the ready index, in the order of their ids. The result begins
-// after the run id after. "" means the start.
+// ReadyRuns returns at most limit runs that have a turn to execute, in the order of their ids,
+// beginning after the run id after. "" means the start.
 func (s *Store) ReadyRuns(ctx context.Context, ns uint32, after string, limit int) ([]string, error) {
 	var out []string
 	p := layout.Prefix(nil, layout.KindReady, ns)
@@ -122,7 +124,7 @@ func (s *Store) ReadyRuns(ctx context.Context, ns uint32, after string, limit in
 		if after != "" {
 			start = layout.AppendName(slices.Clone(p), after)
 		}
-		for it.Seek(start); layout.Has(it, p) && len(out) < limit && ctx.Err() == nil; it.Next() {
+		for it.Seek(start); layout.AtPrefix(it, p) && len(out) < limit && ctx.Err() == nil; it.Next() {
 			run, rest, ok := layout.CutName(it.Key()[len(p):])
 			if !ok || len(rest) != 0 {
 				return fmt.Errorf("malformed ready key %x", it.Key())

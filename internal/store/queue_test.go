@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// timerBatch is a batch that only moves timers of a run.
+// timerBatch returns a batch that only sets and clears timers of a run.
 func timerBatch(st *machine.State, set, cleared []machine.Timer) *machine.Batch {
 	next := *st
 	next.Seq++
@@ -69,9 +69,9 @@ func TestDueTimersInOrder(t *testing.T) {
 	} {
 		due, next := dueTimers(t, s, c.now, c.limit)
 		if c.next == 0 && c.now < 0 {
-			c.next = 0 // the first of all
+			c.next = 0 // the first of all timers
 		}
-		if !slices.Equal(due, c.due) || c.now >= 0 && next != c.next {
+		if !slices.Equal(due, c.due) || next != c.next {
 			t.Errorf("at %d, %d at most: %v, next %d; want %v, %d", c.now, c.limit, due, next, c.due, c.next)
 		}
 	}
@@ -82,7 +82,7 @@ func TestDueTimersInOrder(t *testing.T) {
 	}
 }
 
-// TestMovedTimerStays: a timer in both lists, even unmoved, is there afterwards.
+// TestMovedTimerStays: a timer that a batch clears and sets exists afterwards, even if its time is unchanged.
 func TestMovedTimerStays(t *testing.T) {
 	t.Parallel()
 	s := openTemp(t)
@@ -100,8 +100,8 @@ func TestMovedTimerStays(t *testing.T) {
 	}
 }
 
-// TestWatermarkNeverHidesATimer: whatever is set and cleared around scans and
-// restarts, a scan finds exactly the live timers that are due.
+// TestWatermarkNeverHidesATimer: a scan finds exactly the live timers that are due, for any order of sets,
+// clears, scans and restarts.
 func TestWatermarkNeverHidesATimer(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(8) {
@@ -112,8 +112,8 @@ func TestWatermarkNeverHidesATimer(t *testing.T) {
 		for range 60 {
 			w.step()
 		}
-		// The heads know of no timers here, so the check ends at the first; that it
-		// must not be for the watermark.
+		// The heads of runs do not contain these timers, so the check fails at the first one. It must not
+		// fail because of the watermark.
 		if _, err := w.s.Check(t.Context(), nil); err != nil {
 			if fault, ok := errors.AsType[*check.Fault](err); !ok || strings.HasPrefix(fault.Detail, "due at") {
 				t.Fatal(err)
@@ -122,7 +122,7 @@ func TestWatermarkNeverHidesATimer(t *testing.T) {
 	}
 }
 
-// timerWalk sets, clears and scans timers at random, and knows which are live.
+// timerWalk sets, clears and scans timers at random, and knows the live timers.
 type timerWalk struct {
 	t    *testing.T
 	rnd  *rand.Rand
@@ -157,7 +157,7 @@ func (w *timerWalk) commit(set, cleared []machine.Timer) {
 	w.st = b.State
 }
 
-// scan wants exactly the live timers that are due, and clears the first.
+// scan checks that a scan returns exactly the live timers that are due, and clears the first of them.
 func (w *timerWalk) scan() {
 	w.t.Helper()
 	var want []int64
@@ -177,7 +177,7 @@ func (w *timerWalk) scan() {
 	}
 }
 
-// raiseMarks stores the watermarks as they are, as the committer does now and then.
+// raiseMarks stores the present watermarks, as the committer does from time to time.
 func raiseMarks(t testing.TB, s *Store) {
 	t.Helper()
 	if err := s.write(context.Background(), &Writes{entry: -1, flushWatermarks: true}); err != nil {
@@ -185,8 +185,8 @@ func raiseMarks(t testing.TB, s *Store) {
 	}
 }
 
-// TestTimerBelowTheStoredMark: a timer that is set below the stored watermark is
-// found after a crash, because its commit lowers the mark.
+// TestTimerBelowTheStoredMark: a timer below the stored watermark is found after a crash, because its commit
+// lowers the watermark.
 func TestTimerBelowTheStoredMark(t *testing.T) {
 	t.Parallel()
 	s := openTemp(t)
@@ -208,8 +208,8 @@ func TestTimerBelowTheStoredMark(t *testing.T) {
 	}
 }
 
-// TestTimersSetDuringScans: timers that are committed while others scan are all
-// found in the end, and cleared ones never come back.
+// TestTimersSetDuringScans: all timers that are set during scans are found at the end, and cleared timers
+// never come back.
 func TestTimersSetDuringScans(t *testing.T) {
 	t.Parallel()
 	s := openTemp(t)
@@ -312,7 +312,7 @@ func TestOutboxAndReady(t *testing.T) {
 	w.check()
 }
 
-// BenchmarkDueTimers scans for the first due timer above many dead ones.
+// BenchmarkDueTimers scans for due timers after many cleared ones.
 func BenchmarkDueTimers(b *testing.B) {
 	s := openTemp(b)
 	batch := startBatch(runID(1), "")

@@ -2,6 +2,6 @@
 
 package store
 
-// raced: the race detector looks. Badger 4.9.6 reads its newest version without a lock when it
-// begins to rewrite a value log (db.go: MaxVersion), beside whoever writes.
+// raced means that the race detector is enabled. Badger 4.9.6 reads its newest version without a lock when it
+// begins to rewrite a value log (db.go: MaxVersion), while another goroutine may write it.
 const raced = true

@@ -238,7 +238,7 @@ func TestCheckpointsBoundTheReplay(t *testing.T) {
 // from the one before.
 func TestReadsDoNotWaitForASync(t *testing.T) {
 	t.Parallel()
-	s, st := stalled(t)
+	s, st := newStalledStore(t)
 	b := startBatch(runID(1), "")
 	mustCommit(t, s, b)
 	done := make(chan struct{})
@@ -267,12 +267,12 @@ func TestDiscardNeverPassesARead(t *testing.T) {
 		t.Fatal(ts, err)
 	}
 	r.publish(9, nil)
-	if r.oldest() != 5 || r.durable() != 9 {
-		t.Fatalf("oldest %d, durable %d", r.oldest(), r.durable())
+	if r.oldestNeeded() != 5 || r.durable() != 9 {
+		t.Fatalf("oldest %d, durable %d", r.oldestNeeded(), r.durable())
 	}
 	r.end(ts)
-	if r.oldest() != 9 {
-		t.Fatalf("oldest %d", r.oldest())
+	if r.oldestNeeded() != 9 {
+		t.Fatalf("oldest %d", r.oldestNeeded())
 	}
 }
 
@@ -289,7 +289,7 @@ func TestReadsEndWithTheirContext(t *testing.T) {
 	_, errs["entry"] = s.Entry(ctx, 0, run, 1)
 	_, _, errs["journal"] = s.Journal(ctx, 0, 0, machine.Page{})
 	_, errs["tail"] = s.Tail(ctx, 0)
-	_, _, errs["consumed"] = s.Consumed(ctx, 0, machine.Dedupe{})
+	_, _, errs["consumed"] = s.FindRequestID(ctx, 0, machine.Dedupe{})
 	_, errs["versions"] = s.ArtifactVersions(ctx, 0, run, "plan", 99, false)
 	_, errs["messages"] = s.MessageRows(ctx, 0, run, "plan", 0, 9)
 	_, _, errs["timers"] = s.DueTimers(ctx, 1<<62, 9)

@@ -28,7 +28,7 @@ func BenchmarkReads(b *testing.B) {
 		{"Entries", func() error { _, err := s.Entries(ctx, 0, run, 4, machine.Page{}); return err }},
 		{"Journal", func() error { _, _, err := s.Journal(ctx, 0, 0, machine.Page{}); return err }},
 		{"Consumed", func() error {
-			_, _, err := s.Consumed(ctx, 0, machine.Dedupe{Scope: machine.PerRun, Kind: machine.CmdCompleteTurn, RunID: run, ID: "id-9"})
+			_, _, err := s.FindRequestID(ctx, 0, machine.Dedupe{Scope: machine.PerRun, Kind: machine.CmdCompleteTurn, RunID: run, ID: "id-9"})
 			return err
 		}},
 		{"ArtifactVersions", func() error { _, err := s.ArtifactVersions(ctx, 0, run, "report", 1<<60, true); return err }},

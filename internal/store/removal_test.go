@@ -31,7 +31,7 @@ func (w *world) delete(run string) machine.Deleted {
 	return d
 }
 
-// mustBeGone asks for everything that a run had.
+// mustBeGone checks that no call and no row shows anything of a deleted run.
 func mustBeGone(t *testing.T, s *Store, run string) {
 	t.Helper()
 	ctx, errs := context.Background(), map[string]error{}
@@ -56,7 +56,7 @@ func mustBeGone(t *testing.T, s *Store, run string) {
 	}
 }
 
-// journalOf reads the order of everything: runs by cursor.
+// journalOf reads the journal of all runs. It returns the run of each cursor.
 func journalOf(t *testing.T, s *Store) map[uint64]string {
 	t.Helper()
 	out := map[uint64]string{}
@@ -80,8 +80,7 @@ func journalOf(t *testing.T, s *Store) map[uint64]string {
 	}
 }
 
-// TestDeleteRun: nothing is left of a run but that it was deleted, and nothing is gone of
-// any other.
+// TestDeleteRun: the store keeps of a deleted run only the fact of its deletion. Other runs are unchanged.
 func TestDeleteRun(t *testing.T) {
 	t.Parallel()
 	w, ctx := travelWorld(t), context.Background()
@@ -122,8 +121,8 @@ func TestDeleteRun(t *testing.T) {
 	if n, err := w.store.CountRuns(ctx, 0, []machine.Status{machine.Cancelled}); n != 0 || err != nil {
 		t.Errorf("%d cancelled runs, %v", n, err)
 	}
-	// The id that began it stays used up, and a repeat is told the first deletion.
-	id, found, err := w.store.Consumed(ctx, 0, machine.Dedupe{Scope: machine.PerPrincipal, Kind: d.StartKind, Principal: d.Starter, ID: d.StartID})
+	// The id of the start stays used. A repeated deletion returns the first one.
+	id, found, err := w.store.FindRequestID(ctx, 0, machine.Dedupe{Scope: machine.PerPrincipal, Kind: d.StartKind, Principal: d.Starter, ID: d.StartID})
 	if err != nil || !found || id.RunID != gone {
 		t.Errorf("its id: %+v, %v, %v", id, found, err)
 	}
@@ -143,7 +142,7 @@ func reasonOf(err error) string {
 	return ""
 }
 
-// TestDeletedLast: a store whose last acknowledged entry was deleted opens, and goes on.
+// TestDeletedLast: a store whose last acknowledged entry was deleted can be opened and accepts new work.
 func TestDeletedLast(t *testing.T) {
 	t.Parallel()
 	w := travelWorld(t)
@@ -163,7 +162,7 @@ func TestDeletedLast(t *testing.T) {
 	w.check()
 }
 
-// long makes a run that takes several commits to remove, and ends it.
+// long makes a run whose removal takes several commits, and ends it.
 func (w *world) long(run string) {
 	w.t.Helper()
 	w.live(run)
@@ -173,8 +172,8 @@ func (w *world) long(run string) {
 	w.end(run)
 }
 
-// TestDeleteRunIsEndedAfterACrash: a removal that is cut short at any of its commits has
-// not begun, or is ended when the store is opened again.
+// TestDeleteRunIsEndedAfterACrash: a crash at any commit of a removal leaves the run unchanged, or the next
+// start of the store completes the removal.
 func TestDeleteRunIsEndedAfterACrash(t *testing.T) {
 	t.Parallel()
 	var left atomic.Int64
@@ -218,8 +217,8 @@ func TestDeleteRunIsEndedAfterACrash(t *testing.T) {
 	}
 }
 
-// TestCheckWhileARunIsRemoved: between the commits of a removal everything is in order,
-// and the run is gone.
+// TestCheckWhileARunIsRemoved: between the commits of a removal, the store passes a check, and the run is
+// deleted for all readers.
 func TestCheckWhileARunIsRemoved(t *testing.T) {
 	t.Parallel()
 	pause, held := make(chan struct{}), make(chan struct{})
@@ -264,8 +263,8 @@ func TestCheckWhileARunIsRemoved(t *testing.T) {
 	}
 }
 
-// TestImportAfterDelete: what was exported before can be brought back, and deleted again;
-// the id that began it stays used up.
+// TestImportAfterDelete: a deleted run can be imported from an earlier export, and deleted again. The id of
+// its start stays used.
 func TestImportAfterDelete(t *testing.T) {
 	t.Parallel()
 	w, ctx, run := travelWorld(t), context.Background(), runID(2)
@@ -297,7 +296,8 @@ func TestImportAfterDelete(t *testing.T) {
 	w.check()
 }
 
-// TestForgetDeleted: after its time nothing is kept of a deleted run, and its id is free.
+// TestForgetDeleted: after the retention time, the store keeps nothing of a deleted run, and its id can be
+// used again.
 func TestForgetDeleted(t *testing.T) {
 	t.Parallel()
 	w, ctx := travelWorld(t), context.Background()
@@ -309,7 +309,7 @@ func TestForgetDeleted(t *testing.T) {
 		t.Fatalf("%d, %v", n, err)
 	}
 	start, _ := d.Start()
-	if _, found, err := w.store.Consumed(ctx, 0, start); found || err != nil {
+	if _, found, err := w.store.FindRequestID(ctx, 0, start); found || err != nil {
 		t.Errorf("its id: %v, %v", found, err)
 	}
 	if _, err := w.store.Head(ctx, 0, runID(2)); !errors.Is(err, machine.ErrNoRun) || machine.IsDeleted(err) {
@@ -318,8 +318,8 @@ func TestForgetDeleted(t *testing.T) {
 	w.check()
 }
 
-// TestRepairKnowsDeletedRuns: rows of cursors that are lost are made anew, those of
-// deleted runs as gaps, and ids that were used up stay.
+// TestRepairKnowsDeletedRuns: a repair writes lost rows of cursors again, with gaps for the deleted runs.
+// Used ids stay used.
 func TestRepairKnowsDeletedRuns(t *testing.T) {
 	t.Parallel()
 	w := repairWorld(t)
@@ -344,8 +344,8 @@ func TestRepairKnowsDeletedRuns(t *testing.T) {
 	mustBeGone(t, w.store, runID(5))
 }
 
-// TestRepairOfARunThatIsBeingRemoved: a lost row of cursors does not keep the store from being
-// repaired; the start that follows ends the removal.
+// TestRepairOfARunThatIsBeingRemoved: a run is being removed, and a row of cursors is lost. The store can be
+// repaired, and the next start completes the removal.
 func TestRepairOfARunThatIsBeingRemoved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, openTemp(t))
@@ -371,8 +371,8 @@ func TestRepairOfARunThatIsBeingRemoved(t *testing.T) {
 	w.check()
 }
 
-// TestDeletesAtRandom deletes runs in any order, between commits of others, with restarts:
-// the order of everything has what is there, its rows are few, and all is in order.
+// TestDeletesAtRandom deletes runs in any order, between commits of other runs and with restarts. The journal
+// contains exactly the entries that exist, in few rows, and the store passes a check.
 func TestDeletesAtRandom(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(8) {
@@ -413,7 +413,7 @@ func TestDeletesAtRandom(t *testing.T) {
 	}
 }
 
-// TestGapsOfARow: gaps in a row take the room of one, and a row with too many is refused.
+// TestGapsOfARow: consecutive gaps in a row need the space of one. A row with too many gaps is refused.
 func TestGapsOfARow(t *testing.T) {
 	t.Parallel()
 	places := make([]codec.EntryRef, codec.MostGaps)
@@ -428,26 +428,26 @@ func TestGapsOfARow(t *testing.T) {
 	}
 }
 
-// TestUntold: a cancellation that was not sent is seen by its run alone, and while it is there.
+// TestUntold: a cancellation that was not sent is found for its own run only, and only while its row exists.
 func TestUntold(t *testing.T) {
 	t.Parallel()
 	w, ctx := travelWorld(t), context.Background()
 	row := machine.OutboxRow{Kind: machine.OutboxCancel, Due: testTime, RunID: runID(2), Step: 1, Attempt: 1}
 	raw(t, w.store, layout.Op{Key: layout.OutboxKey(nil, 0, &row), Value: codec.Mark})
 	for run, want := range map[string]bool{runID(1): false, runID(2): true} {
-		if got, err := w.store.Untold(ctx, 0, run); got != want || err != nil {
+		if got, err := w.store.HasUnconfirmedCancel(ctx, 0, run); got != want || err != nil {
 			t.Errorf("%s: %v, %v", run, got, err)
 		}
 	}
 	if err := w.store.DropOutbox(ctx, row); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := w.store.Untold(ctx, 0, runID(2)); got || err != nil {
+	if got, err := w.store.HasUnconfirmedCancel(ctx, 0, runID(2)); got || err != nil {
 		t.Errorf("told: %v, %v", got, err)
 	}
 }
 
-// TestRunBytes: what a run takes is at least its values, and nothing once it is deleted.
+// TestRunBytes: the size of a run is at least the size of its values. The size of a deleted run is zero.
 func TestRunBytes(t *testing.T) {
 	t.Parallel()
 	w, ctx := newWorld(t, openTemp(t)), context.Background()
@@ -462,8 +462,9 @@ func TestRunBytes(t *testing.T) {
 	}
 }
 
-// TestDeleteWhoseCallerGoes: a caller that gives up while its removal is being stored leaves
-// neither rows of the run nor gaps that the next removal undoes.
+// TestDeleteWhoseCallerGoes: the caller stops waiting while its removal is being stored. The removal is
+// completed: no rows of the run are left, and the next removal keeps the gaps of this one in the rows of
+// cursors. If the caller stops before the removal begins, the run stays.
 func TestDeleteWhoseCallerGoes(t *testing.T) {
 	t.Parallel()
 	var cancel atomic.Pointer[context.CancelFunc]
@@ -501,8 +502,8 @@ func TestDeleteWhoseCallerGoes(t *testing.T) {
 	}
 }
 
-// TestDeleteOnALowDisk: where new work is refused for want of room, deleting gives room back,
-// as long as tables can be written.
+// TestDeleteOnALowDisk: when new work is refused because space is low, removals are accepted as long as
+// tables can be written, and make space.
 func TestDeleteOnALowDisk(t *testing.T) {
 	t.Parallel()
 	var free atomic.Int64
@@ -535,11 +536,11 @@ func TestDeleteOnALowDisk(t *testing.T) {
 	if n, err := w.store.ForgetDeleted(ctx, 0, math.MaxInt64); n != 1 || err != nil {
 		t.Errorf("what was deleted: %d, %v", n, err)
 	}
-	if err := w.store.Removes(); err != nil {
+	if err := w.store.CheckRemovalSpace(); err != nil {
 		t.Errorf("removals are taken: %v", err)
 	}
 	free.Store(dirOf(w.store).MinTableSpace())
-	if err := w.store.Removes(); reasonOf(err) != "DISK_LOW" {
+	if err := w.store.CheckRemovalSpace(); reasonOf(err) != "DISK_LOW" {
 		t.Errorf("removals without room for tables: %v", err)
 	}
 	if _, _, err := w.store.DeleteRun(context.Background(), 0, runID(2), asked); reasonOf(err) != "DISK_LOW" {

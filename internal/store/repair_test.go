@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// repairWorld has every kind of row that entries make.
+// repairWorld has rows of every kind that follows from entries.
 func repairWorld(t *testing.T) *world {
 	t.Helper()
 	w := busyWorld(t)
@@ -27,7 +27,7 @@ func repairWorld(t *testing.T) *world {
 	return w
 }
 
-// repair opens the store anew, repairs and checks it.
+// repair opens the store again and repairs it.
 func (w *world) repair() check.Repair {
 	w.t.Helper()
 	dir := w.store.opts.Dir
@@ -42,7 +42,7 @@ func (w *world) repair() check.Repair {
 	return done
 }
 
-// mustEqual compares the store with what it was, byte for byte.
+// mustEqual checks that the rows of the store are as before, byte for byte.
 func mustEqual(t *testing.T, s *Store, want []layout.Op) {
 	t.Helper()
 	of := func(ops []layout.Op) []layout.Op {
@@ -61,13 +61,13 @@ func mustEqual(t *testing.T, s *Store, want []layout.Op) {
 	}
 }
 
-// TestRepairOfEachKindOfRow loses, changes and adds rows of each kind that entries make:
-// what is repaired is the same, byte for byte, and in order.
+// TestRepairOfEachKindOfRow removes, changes and adds rows of each kind that follows from entries. After a
+// repair, the rows are as before, byte for byte, and the store passes a check.
 func TestRepairOfEachKindOfRow(t *testing.T) {
 	t.Parallel()
 	w := repairWorld(t)
 	all := rows(t, w.store)
-	for _, kind := range append(slices.Clone(check.Repaired), layout.KindCursor) {
+	for _, kind := range append(slices.Clone(check.RepairedKinds), layout.KindCursor) {
 		of := slices.DeleteFunc(slices.Clone(all), func(op layout.Op) bool { return op.Key[0] != kind })
 		if len(of) == 0 {
 			t.Fatalf("no %s row in the world", layout.Kinds[kind].Row)
@@ -92,15 +92,15 @@ func TestRepairOfEachKindOfRow(t *testing.T) {
 	}
 }
 
-// TestRepairOfEverything: nothing but entries, packs and who holds what is left, and one
-// head for the pack's name.
+// TestRepairOfEverything: all rows that follow from entries are lost, except heads and cursors. A repair
+// writes all of them again.
 func TestRepairOfEverything(t *testing.T) {
 	t.Parallel()
 	w := repairWorld(t)
 	all := rows(t, w.store)
 	var ops []layout.Op
 	for _, row := range all {
-		if kind := row.Key[0]; kind != layout.KindHead && kind != layout.KindCursor && slices.Contains(check.Repaired, kind) {
+		if kind := row.Key[0]; kind != layout.KindHead && kind != layout.KindCursor && slices.Contains(check.RepairedKinds, kind) {
 			ops = append(ops, layout.Op{Key: row.Key, Delete: true})
 		}
 	}
@@ -116,8 +116,8 @@ func TestRepairOfEverything(t *testing.T) {
 	}
 }
 
-// TestRepairLeavesBrokenRuns: where an entry itself is damaged nothing of the run is
-// touched, and the others are repaired.
+// TestRepairLeavesBrokenRuns: a repair changes nothing of a run that has a damaged entry, and repairs the
+// other runs.
 func TestRepairLeavesBrokenRuns(t *testing.T) {
 	t.Parallel()
 	w := repairWorld(t)
@@ -139,8 +139,8 @@ func TestRepairLeavesBrokenRuns(t *testing.T) {
 	w.t.Logf("%v", done.Broken[0])
 }
 
-// TestRepairRollsNothingBack: where the last entries of a run are gone, or all of them, the
-// head and the used-up ids that tell of them stay, and the run is named.
+// TestRepairRollsNothingBack: the last entries of a run are lost, or all of them. A repair keeps the head and
+// the used ids, which show the loss, and reports the run.
 func TestRepairRollsNothingBack(t *testing.T) {
 	t.Parallel()
 	for name, keep := range map[string]int{"the last": -1, "all": 0} {
@@ -175,7 +175,8 @@ func TestRepairRollsNothingBack(t *testing.T) {
 	}
 }
 
-// TestRepairOfWatermarks: one above a row of its queue goes, others stay.
+// TestRepairOfWatermarks: a repair removes a watermark that is above a row of its queue, and keeps other
+// watermarks.
 func TestRepairOfWatermarks(t *testing.T) {
 	t.Parallel()
 	w := repairWorld(t)

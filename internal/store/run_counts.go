@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"iter"
 	"sync"
 
@@ -12,12 +13,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// viewFunc reads the last synced group of the store.
+// viewFunc calls read with a view of the last synced commit of the store.
 type viewFunc func(read func(txn *layout.Txn) error) error
 
-// runCounts counts the runs of each namespace by status. The first request counts the rows of the
-// status index. After that, every synced group adds its changes to the counts, so that a count reads no
-// rows. The counts are only in memory. The zero value is ready for use.
+// runCounts counts the runs of each namespace by status. The first request for a namespace counts its rows of
+// the status index. After that, every synced commit group adds its changes to the counts, so that later
+// requests read no rows. The counts are only in memory. The zero value is ready for use.
 type runCounts struct {
 	mu         sync.Mutex
 	namespaces map[uint32]*namespaceCount
@@ -25,22 +26,23 @@ type runCounts struct {
 
 // namespaceCount is the count of one namespace.
 type namespaceCount struct {
-	// counted is closed when runs or err is set.
+	// counted is closed when the rows were counted, so that runs or err is set.
 	counted chan struct{}
 	runs    map[string]int
-	// ts is the group at which the rows were counted. runs includes all changes up to that group.
+	// ts is the number of the commit group at which the rows were counted. runs includes all changes up
+	// to this group.
 	ts  uint64
 	err error
-	// missed are the changes of groups that were synced while the rows were counted.
+	// missed are the changes of commit groups that were synced while the rows were being counted.
 	missed []statusChange
 }
 
-// statusChange describes how one group changes the number of runs that have one status.
+// statusChange describes how one commit group changes the number of runs that have one status.
 type statusChange struct {
 	ns     uint32
 	status string
-	by     int
-	// ts is the number of the group. A count at this group or a later one already includes the
+	delta  int
+	// ts is the number of the commit group. A count at this group or a later one already includes the
 	// change.
 	ts uint64
 }
@@ -48,8 +50,8 @@ type statusChange struct {
 // statusIndex is the name of the index that is counted.
 const statusIndex = "status"
 
-// Synced adds the changes of a synced group to the counts. It must be called after the group was
-// published to reads.
+// Synced adds the changes of a synced commit group to the counts. It must be called after readers can
+// see the group.
 func (c *runCounts) Synced(ts uint64, ops iter.Seq[*layout.Op]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,23 +70,25 @@ func (c *runCounts) apply(change statusChange) {
 	t := c.namespaces[change.ns]
 	switch {
 	case t == nil:
+		// The rows of this namespace were not counted yet.
 	case t.runs == nil:
 		t.missed = append(t.missed, change)
 	case change.ts <= t.ts:
+		// The count already includes the change.
 	default:
-		t.runs[change.status] += change.by
+		t.runs[change.status] += change.delta
 	}
 }
 
-// statusChangeOf returns the change that an op makes to the status index. It returns false for an
-// op on any other key.
+// statusChangeOf returns the change that an op makes to the status index. It returns false for an op on
+// any other key.
 func statusChangeOf(op *layout.Op) (change statusChange, ok bool) {
 	if change.status, ok = statusOf(op.Key); !ok {
 		return change, false
 	}
-	change.ns, change.by = binary.BigEndian.Uint32(op.Key[1:]), 1
+	change.ns, change.delta = binary.BigEndian.Uint32(op.Key[1:]), 1
 	if op.Delete {
-		change.by = -1
+		change.delta = -1
 	}
 	return change, ok
 }
@@ -107,7 +111,7 @@ const indexNameAt = 1 + 4
 
 var statusName = layout.AppendName(nil, statusIndex)
 
-// Count returns how many runs of a namespace have one of the statuses, at the last synced group or a
+// Count returns how many runs of a namespace have one of the statuses, at the last synced commit or a
 // later one. The first caller counts the rows. Other callers wait until this is done or ctx ends.
 func (c *runCounts) Count(ctx context.Context, view viewFunc, ns uint32, statuses []string) (int, error) {
 	for {
@@ -126,8 +130,8 @@ func (c *runCounts) Count(ctx context.Context, view viewFunc, ns uint32, statuse
 		if mine {
 			return 0, t.err
 		}
-		// The caller that was counting failed, perhaps because its own context ended. So this caller
-		// tries again.
+		// The caller that was counting has failed, perhaps because its own context ended. So this
+		// caller counts the rows itself.
 	}
 }
 
@@ -141,7 +145,8 @@ func (c *runCounts) sum(t *namespaceCount, statuses []string) int {
 	return n
 }
 
-// countOf returns the count of a namespace. If mine is true, the caller must count the rows.
+// countOf returns the count of a namespace. If mine is true, the count is new, and the caller must
+// count the rows with fill.
 func (c *runCounts) countOf(ns uint32) (t *namespaceCount, mine bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -156,8 +161,8 @@ func (c *runCounts) countOf(ns uint32) (t *namespaceCount, mine bool) {
 	return t, true
 }
 
-// fill counts the rows. Synced already records the changes of this namespace, so the missed changes
-// include every group that the snapshot does not include.
+// fill counts the rows of the status index of a namespace. Synced already adds the changes of this
+// namespace to t.missed, so t.missed includes every commit group that fill does not see.
 func (c *runCounts) fill(ctx context.Context, view viewFunc, ns uint32, t *namespaceCount) {
 	runs, ts := make(map[string]int), uint64(0)
 	err := view(func(txn *layout.Txn) error {
@@ -179,7 +184,7 @@ func (c *runCounts) fill(ctx context.Context, view viewFunc, ns uint32, t *names
 }
 
 // rowsBetweenChecks is the number of rows that are read between two checks of the context.
-// countedAtOnce is the number of rows that an engine counts in one call.
+// countedAtOnce is the maximum number of rows that a storage engine counts in one call.
 const (
 	rowsBetweenChecks = 4096
 	countedAtOnce     = 1 << 16
@@ -201,10 +206,10 @@ func countStatuses(ctx context.Context, txn *layout.Txn, ns uint32, runs map[str
 	it := txn.Scan(kv.Range{Prefix: p, KeysOnly: true})
 	defer it.Close()
 	n := 0
-	// All rows of one status are adjacent, so each name is decoded only once.
+	// All rows of one status are adjacent, so the status is decoded only at the first of them.
 	var at []byte
 	status, counted := "", 0
-	for it.Rewind(); layout.Has(it, p); it.Next() {
+	for it.Rewind(); layout.AtPrefix(it, p); it.Next() {
 		if n++; n%rowsBetweenChecks == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -219,7 +224,8 @@ func countStatuses(ctx context.Context, txn *layout.Txn, ns uint32, runs map[str
 	return ctx.Err()
 }
 
-// engineCounts lets the engine count the rows of each status.
+// engineCounts lets the storage engine count the index rows of each status, which is faster than
+// reading them.
 func engineCounts(ctx context.Context, txn *layout.Txn, p []byte, runs map[string]int) error {
 	for _, status := range runStatuses {
 		of := layout.AppendName(bytes.Clone(p), status)
@@ -236,4 +242,25 @@ func engineCounts(ctx context.Context, txn *layout.Txn, p []byte, runs map[strin
 		}
 	}
 	return nil
+}
+
+// CountRuns counts the runs of a namespace that have one of the statuses. It does not read the states of runs.
+// It reads the status index of a namespace only once in a process, see [runCounts].
+func (s *Store) CountRuns(ctx context.Context, ns uint32, statuses []machine.Status) (int, error) {
+	names := make([]string, 0, len(statuses))
+	seen := make(map[machine.Status]bool, len(statuses))
+	for _, status := range statuses {
+		if !seen[status] {
+			names = append(names, status.String())
+		}
+		seen[status] = true
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, fmt.Errorf("count runs: %w", err)
+	}
+	n, err := s.runCounts.Count(ctx, s.view, ns, names)
+	if err != nil {
+		return 0, fmt.Errorf("count runs: %w", err)
+	}
+	return n, nil
 }

@@ -16,8 +16,8 @@ func statusRow(run string) []byte {
 	return layout.IndexKey(nil, 0, run, &machine.IndexChange{Index: statusIndex, Value: machine.Running.String()})
 }
 
-// TestTakesMissedChanges: what is synced while the rows are counted is added once,
-// whether or not the count has seen it.
+// TestTakesMissedChanges: a change that is synced while the rows are counted counts once, whether or not the
+// count has seen it.
 func TestTakesMissedChanges(t *testing.T) {
 	t.Parallel()
 	db := memkv.New()
@@ -45,14 +45,14 @@ func TestTakesMissedChanges(t *testing.T) {
 	synced(now, false)  // in the snapshot
 	synced(now+1, true) // not in it
 	c.fill(t.Context(), view, 0, tally)
-	synced(now, false) // in the snapshot, told after the count
+	synced(now, false) // in the snapshot, reported after the count
 	synced(now+2, true)
 	if got := c.sum(tally, []string{machine.Running.String()}); got != 1 {
 		t.Errorf("%d runs, want 3 - 2", got)
 	}
 }
 
-// countingSnapshot is an engine that counts, two keys at once.
+// countingSnapshot is a snapshot of an engine that counts keys itself, at most two in one call.
 type countingSnapshot struct{ kv.Snapshot }
 
 func (c countingSnapshot) Count(prefix, behind []byte, _ int) (n int, last []byte, err error) {
@@ -69,7 +69,8 @@ func (c countingSnapshot) Count(prefix, behind []byte, _ int) (n int, last []byt
 	return n, nil, err
 }
 
-// TestAnEngineThatCounts is asked for as many counts as it takes, of each status of the namespace.
+// TestAnEngineThatCounts: the counts of all statuses of a namespace are right, with an engine that counts
+// keys itself and with one that does not.
 func TestAnEngineThatCounts(t *testing.T) {
 	t.Parallel()
 	db := memkv.New()

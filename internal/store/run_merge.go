@@ -8,24 +8,24 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// runMerge merges the rows under several prefixes into one ordered sequence of runs. The rows under
-// each prefix are sorted by run.
+// runMerge merges several scans of index rows into one ordered sequence of runs. The rows of each scan
+// are sorted by run.
 type runMerge struct {
 	newest  bool
 	sources []*runSource
-	// Head is the head of the run that Next returned, if the rows are heads. Otherwise it is nil. It is
-	// valid until the next call.
+	// Head is the value of the row of the run that Next returned, if the scans read stored states.
+	// Otherwise it is nil. It is valid until the next call of Next.
 	Head []byte
 }
 
-// runSource is the scan of one prefix. run is the run of its current row. base is the number of bytes
-// in the key before the name of the run.
+// runSource is the scan of one key prefix. run is the run of its current row. base is the number of
+// bytes in the key before the run's id.
 type runSource struct {
-	it   kv.Iterator
-	p    []byte
-	base int
-	run  string
-	ok   bool
+	iterator kv.Iterator
+	p        []byte
+	base     int
+	run      string
+	ok       bool
 }
 
 // newRunMerge returns a runMerge that begins after the run after, and includes only runs whose ids
@@ -34,21 +34,22 @@ func newRunMerge(txn *layout.Txn, prefixes [][]byte, id string, newest bool, aft
 	w := &runMerge{newest: newest}
 	for _, base := range prefixes {
 		p := append(slices.Clone(base), id...)
-		src := &runSource{p: p, base: len(base), it: *txn.Scan(kv.Range{Prefix: p, Reverse: newest})}
+		src := &runSource{p: p, base: len(base), iterator: *txn.Scan(kv.Range{Prefix: p, Reverse: newest})}
 		start := slices.Clone(p)
 		switch {
 		case after != "":
 			start = layout.AppendName(slices.Clone(base), after)
 		case newest:
+			// A reverse scan begins after the last key with the prefix.
 			start = append(start, 0xFF, 0xFF)
 		}
-		src.it.Seek(start)
+		src.iterator.Seek(start)
 		w.sources = append(w.sources, src)
 	}
 	for _, src := range w.sources {
 		src.read()
 		if src.ok && after != "" && src.run == after {
-			src.it.Next()
+			src.iterator.Next()
 			src.read()
 		}
 	}
@@ -57,9 +58,9 @@ func newRunMerge(txn *layout.Txn, prefixes [][]byte, id string, newest bool, aft
 
 // read decodes the run in the current row's key.
 func (src *runSource) read() {
-	src.run, src.ok = "", layout.Has(&src.it, src.p)
+	src.run, src.ok = "", layout.AtPrefix(&src.iterator, src.p)
 	if src.ok {
-		src.run, _, _ = layout.CutName(src.it.Key()[src.base:])
+		src.run, _, _ = layout.CutName(src.iterator.Key()[src.base:])
 	}
 }
 
@@ -71,7 +72,7 @@ func (w *runMerge) Next() (string, bool, error) {
 			continue
 		}
 		if src.run == "" {
-			return "", false, fmt.Errorf("malformed index key %x", src.it.Key())
+			return "", false, fmt.Errorf("malformed index key %x", src.iterator.Key())
 		}
 		if best == nil || src.run != best.run && (src.run > best.run) == w.newest {
 			best = src
@@ -82,7 +83,7 @@ func (w *runMerge) Next() (string, bool, error) {
 	}
 	run := best.run
 	if best.p[0] == layout.KindHead {
-		err := layout.ValueOf(&best.it, func(value []byte) error {
+		err := layout.ValueOf(&best.iterator, func(value []byte) error {
 			w.Head = append(w.Head[:0], value...)
 			return nil
 		})
@@ -92,7 +93,7 @@ func (w *runMerge) Next() (string, bool, error) {
 	}
 	for _, src := range w.sources {
 		if src.ok && src.run == run {
-			src.it.Next()
+			src.iterator.Next()
 			src.read()
 		}
 	}
@@ -102,6 +103,6 @@ func (w *runMerge) Next() (string, bool, error) {
 // Close ends the scans.
 func (w *runMerge) Close() {
 	for _, src := range w.sources {
-		src.it.Close()
+		src.iterator.Close()
 	}
 }

@@ -11,12 +11,13 @@ import (
 
 // ScheduleStore stores the progress of each schedule. Safe for concurrent use.
 type ScheduleStore struct {
-	// View reads the store. Write commits rows and waits until they are synced.
+	// View reads the last synced commit of the store. Write commits rows and waits until they are
+	// synced.
 	View  func(read func(txn *layout.Txn) error) error
 	Write func(ctx context.Context, ns uint32, ops []layout.Op) error
 }
 
-// Marks returns the marks of all schedules in all namespaces.
+// Marks returns the stored progress of all schedules in all namespaces.
 func (a *ScheduleStore) Marks(ctx context.Context) (marks []machine.ScheduleMark, err error) {
 	err = layout.EachRow(ctx, a.View, []byte{layout.KindSchedule}, func(key, value []byte) error {
 		m, err := codec.DecodeSchedule(value)
@@ -37,8 +38,8 @@ func (a *ScheduleStore) Put(ctx context.Context, m machine.ScheduleMark) error {
 	return a.set(ctx, &m, layout.Op{Value: codec.EncodeSchedule(&m)})
 }
 
-// Drop removes the mark of a schedule and waits until the removal is synced. If the mark does not
-// exist, this is no error.
+// Drop removes the progress of a schedule and waits until the removal is synced. If there is none, this
+// is no error.
 func (a *ScheduleStore) Drop(ctx context.Context, m machine.ScheduleMark) error {
 	return a.set(ctx, &m, layout.Op{Delete: true})
 }

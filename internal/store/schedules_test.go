@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// TestAgenda: marks come back after a restart, namespaces are kept apart, and one that cannot be
-// read is told by check.
+// TestAgenda: the marks of schedules are the same after a restart, and each namespace has its own. A check
+// reports a mark that cannot be read.
 func TestAgenda(t *testing.T) {
 	t.Parallel()
 	ctx, dir := t.Context(), t.TempDir()

@@ -22,7 +22,8 @@ type ContentStats struct {
 // NamespaceStats counts the contents of one namespace.
 type NamespaceStats struct {
 	Number uint32
-	// Name is "" for the default namespace, and for a number that has rows but no name.
+	// Name is the name of the namespace. It is "" for the default namespace, and for a namespace number
+	// that has no name.
 	Name string
 	// Runs maps the name of a status to the number of runs.
 	Runs                                     map[string]int64
@@ -37,20 +38,21 @@ type NamespaceStats struct {
 // RowStats counts the rows of one kind.
 type RowStats struct {
 	Kind string
-	// Rows is the number of rows. Keys and Values are the bytes of their keys and values.
+	// Rows is the number of rows. Keys and Values are the total sizes of their keys and values in
+	// bytes.
 	Rows, Keys, Values int64
 }
 
-// statsPage is the number of rows in one read.
+// statsPage is the number of rows that one read of measure counts.
 const statsPage = 4096
 
-// sharedKinds are the kinds whose rows do not belong to a namespace, although their keys look like keys
-// of a namespace.
+// sharedKinds are the kinds whose rows do not belong to a namespace, although some of their keys look like
+// those of a namespace.
 var sharedKinds = []byte{layout.KindFormat, layout.KindPack, layout.KindNamespace, layout.KindBackup}
 
-// measure reads the whole store page by page, at one moment. It does not decode entries, and its memory
-// does not depend on the size of the store. step is called for each row. If it returns an error, the
-// measurement ends.
+// measure counts all rows of the store page by page, at one moment. It does not decode entries, and its
+// memory does not depend on the size of the store. step is called for each row. If it returns an error,
+// the measurement ends.
 func measure(view viewFunc, step func() error) (ContentStats, error) {
 	m := &meter{step: step, namespaces: map[uint32]*NamespaceStats{}}
 	m.namespace(0)
@@ -87,13 +89,13 @@ func (m *meter) namespace(number uint32) *NamespaceStats {
 }
 
 // page counts one page of rows, beginning at the key from. next is the key at which the following page
-// begins. It is nil if no rows follow.
+// begins, or nil if no rows follow.
 func (m *meter) page(txn *layout.Txn, from []byte) (next []byte, err error) {
 	kind := from[:1]
 	it := txn.Scan(kv.Range{Prefix: kind})
 	defer it.Close()
 	rows := 0
-	for it.Seek(from); layout.Has(it, kind); it.Next() {
+	for it.Seek(from); layout.AtPrefix(it, kind); it.Next() {
 		if rows++; rows > statsPage {
 			return it.KeyCopy(), nil
 		}
@@ -112,12 +114,12 @@ func (m *meter) row(txn *layout.Txn, item *kv.Iterator) error {
 	if slices.Contains(sharedKinds, key[0]) {
 		m.shared = addRow(m.shared, item)
 		if key[0] == layout.KindNamespace {
-			return m.named(item)
+			return m.readName(item)
 		}
 		return nil
 	}
 	if len(key) < 5 {
-		return layout.Damaged("", "malformed key %x", key)
+		return layout.NewDamage("", "malformed key %x", key)
 	}
 	s := m.namespace(binary.BigEndian.Uint32(key[1:]))
 	s.Rows = addRow(s.Rows, item)
@@ -137,7 +139,7 @@ func addRow(all []*RowStats, item *kv.Iterator) []*RowStats {
 	return all
 }
 
-func (m *meter) named(item *kv.Iterator) error {
+func (m *meter) readName(item *kv.Iterator) error {
 	return layout.ValueOf(item, func(value []byte) error {
 		name, number, err := layout.ReadNamespace(item.Key(), value)
 		if err == nil {
@@ -147,8 +149,8 @@ func (m *meter) named(item *kv.Iterator) error {
 	})
 }
 
-// count adds the data about the namespace that a key contains. The size of the key is counted
-// elsewhere.
+// count adds a row to the counts of its namespace, by the kind of its key. For example, a row may be an
+// entry, a deleted run, a blob or a subscription. addRow counts the size of the row.
 func (s *NamespaceStats) count(txn *layout.Txn, key []byte) error {
 	switch key[0] {
 	case layout.KindEntry:
@@ -205,7 +207,7 @@ func (s *NamespaceStats) subscription(key []byte) error {
 	return err
 }
 
-// stats returns the counts in their order.
+// stats returns the counts, sorted by namespace and by kind.
 func (m *meter) stats() ContentStats {
 	out := ContentStats{Shared: m.shared}
 	for _, s := range m.namespaces {
@@ -218,3 +220,14 @@ func (m *meter) stats() ContentStats {
 }
 
 func byRowKind(a, b *RowStats) int { return cmp.Compare(a.Kind, b.Kind) }
+
+// Sizes returns the disk space in bytes: lsm for the key-value pairs, and log for large values that the
+// storage engine stores separately. On PostgreSQL, all of it is lsm.
+func (s *Store) Sizes() (lsm, log int64) { return s.engine.Sizes() }
+
+// Space returns the free space of the directory's file system, and the free space below which new work
+// is refused with DISK_LOW, both in bytes. The store must be in a directory.
+func (s *Store) Space() (free, least int64, err error) {
+	free, err = s.opts.FreeSpace(s.opts.Dir)
+	return free, s.opts.MinFree, err
+}

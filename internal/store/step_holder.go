@@ -9,10 +9,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// HoldStep stores which worker an attempt of a step was assigned to, and waits until this is synced.
-// The holder is stored in the row of the step's outgoing work. This row is removed with the attempt, so
+// HoldStep stores which worker an attempt of a step was assigned to (its holder), and waits until this
+// is synced. The holder is stored in the outbox row of the step, which is removed with the attempt, so
 // the holder does not have to be cleared. If the row does not exist, the error is [machine.ErrNoStep].
-// Other errors are the errors of a commit.
+// Other errors are those of a commit.
 func (s *Store) HoldStep(ctx context.Context, row machine.OutboxRow, holder machine.StepHolder) error {
 	return s.write(ctx, holdWrites(row, holder))
 }
@@ -22,11 +22,11 @@ func holdWrites(row machine.OutboxRow, holder machine.StepHolder) *Writes {
 	return &Writes{
 		ns: row.Namespace, entry: -1,
 		ops:     []layout.Op{{Key: key, Value: codec.EncodeHolder(holder)}},
-		expects: []expect{{key: key, predicate: present, err: machine.ErrNoStep}},
+		expects: []expect{{key: key, predicate: anyValue, err: machine.ErrNoStep}},
 	}
 }
 
-// DropOutbox removes a row of outgoing work that is done, and waits until the removal is synced. If the
+// DropOutbox removes an outbox row whose work is done, and waits until the removal is synced. If the
 // row no longer exists, this is no error.
 func (s *Store) DropOutbox(ctx context.Context, row machine.OutboxRow) error {
 	return s.write(ctx, &Writes{
@@ -34,8 +34,8 @@ func (s *Store) DropOutbox(ctx context.Context, row machine.OutboxRow) error {
 	})
 }
 
-// StepHolder returns the holder that [Store.HoldStep] last stored. If the row does not exist, the error
-// is [machine.ErrNoStep].
+// StepHolder returns the worker that [Store.HoldStep] last stored for a step. If the outbox row does
+// not exist, the error is [machine.ErrNoStep].
 func (s *Store) StepHolder(ctx context.Context, row machine.OutboxRow) (machine.StepHolder, error) {
 	var holder machine.StepHolder
 	err := s.view(func(txn *layout.Txn) error {

@@ -48,7 +48,7 @@ func TestHoldStep(t *testing.T) {
 // come back with a holder.
 func TestHoldStepInAGroup(t *testing.T) {
 	t.Parallel()
-	s, st := stalled(t)
+	s, st := newStalledStore(t)
 	w := newWorld(t, s)
 	w.live(runID(1))
 	rows, err := s.Outbox(context.Background(), machine.OutboxStep, math.MaxInt64, 10)

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/badgerengine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
-	"github.com/pawl-dev/pawl/internal/store/diskspace"
+	"github.com/pawl-dev/pawl/internal/store/datadir"
 	"github.com/pawl-dev/pawl/internal/store/engine"
 	"github.com/pawl-dev/pawl/internal/store/erasure"
 	"github.com/pawl-dev/pawl/internal/store/kv"
@@ -21,36 +21,36 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/removal"
 )
 
-// FormatVersion is the newest format of the whole store. If a store has a format that this program does
-// not support, opening it returns a *[FormatError].
+// FormatVersion is the newest storage format of the whole store. If a store has a format that this
+// program does not support, opening it returns a *[FormatError].
 const FormatVersion = layout.Format
 
-// Store keeps runs in one engine. Safe for concurrent use.
+// Store keeps runs in one storage engine. Safe for concurrent use.
 type Store struct {
 	opts   Options
 	engine engine.Engine
 	bounds kv.Bounds
 	epoch  [16]byte
-	// needsUpgrade reports whether the store's marker contains an older format than the engine's
-	// format.
+	// needsUpgrade reports whether the format row of the store still contains an older format than the
+	// one that the storage engine has.
 	needsUpgrade   bool
 	readTimestamps *readTimestamps
 	watermarks     *watermarks
 	stats          stats
-	// runCounts is updated by the committer.
+	// runCounts counts the runs of each namespace. The committer updates it.
 	runCounts runCounts
 
 	committer   *committer
 	maintenance *maintenance
 	remover     *removal.Remover
-	runKeys     *erasure.RunKeys
+	runKeys     *runKeys
 	eraser      *erasure.Eraser
 
 	failOnce sync.Once
 	failed   chan struct{}
 	cause    error
 
-	// replay computes the state of runs; see ReplayWith.
+	// replay computes the states of runs from their journals; see ReplayWith.
 	replay atomic.Pointer[Replay]
 
 	// importing is held during an import, so that only one import runs at a time.
@@ -60,11 +60,11 @@ type Store struct {
 	closeErr  error
 }
 
-// Open opens or creates the store in opts.Dir. Errors: [ErrLocked] if another process has it open,
-// [ErrFormat] if a newer version wrote it, *[layout.Damage] if acknowledged data is missing or
-// stored data has changed, *[datadir.KeyError] if it is encrypted differently from
-// opts.EncryptionKey (the directory stays unchanged in both cases), *machine.Error DISK_LOW if the
-// disk space is too low for a start.
+// Open opens or creates the store in opts.Dir. Errors: [datadir.ErrLocked] if another process has it open,
+// [ErrFormat] if it has a format that this program does not support, *[layout.Damage] if acknowledged data is
+// missing or stored data has changed, *[datadir.KeyError] if it is encrypted differently from
+// opts.EncryptionKey, *machine.Error DISK_LOW if the disk space is too low for a start. After damage and a
+// *KeyError the data of the directory is unchanged.
 func Open(opts Options) (*Store, error) {
 	opts = opts.withDefaults()
 	if err := opts.validate(); err != nil {
@@ -82,7 +82,8 @@ func Open(opts Options) (*Store, error) {
 	}
 	s.wireErasure()
 	if err := s.start(); err != nil {
-		// Badger has already converted its logs to tables, as in every start.
+		// At this point Badger has only converted its logs to tables, as every start does. The data is
+		// unchanged, and the error says so.
 		return nil, openError(opts.Dir, "nothing that it holds was changed", errors.Join(err, s.closeFailed()))
 	}
 	return s, nil
@@ -96,16 +97,17 @@ func (s *Store) closeFailed() error {
 	return s.engine.Close()
 }
 
-// step reports the progress of an opening to tests.
+// step calls the test hook Opening, if there is one, with the name of a finished part of the opening.
 func (s *Store) step(name string) {
 	if opening := s.opts.Hooks.Opening; opening != nil {
 		opening(name)
 	}
 }
 
-// step reports to tests how far an opening has come.
+// openError adds the directory to an error of Open. For damage it also adds the state of the data and
+// the next step for the operator.
 func openError(dir, left string, err error) error {
-	if errors.Is(err, layout.ErrDamaged) && dsn.Is(dir) {
+	if errors.Is(err, layout.ErrDamaged) && dsn.IsURL(dir) {
 		return fmt.Errorf("open store %s: %w; %s: keep a dump of its schema and restore a backup of the database ('pawl check --store URL' names the damage; docs/operations/postgresql-cluster.md)", dir, err, left)
 	}
 	if errors.Is(err, layout.ErrDamaged) {
@@ -114,18 +116,18 @@ func openError(dir, left string, err error) error {
 	return fmt.Errorf("open store %s: %w", dir, err)
 }
 
-// openError adds the directory to an error. For damage it also adds the state of the data and the next
-// step for the operator.
+// start checks the opened storage engine, loads the watermarks and cursors into memory, and starts the
+// committer and the maintenance. Then it completes interrupted work.
 func (s *Store) start() error {
 	s.bounds = boundsOf(s.engine)
 	if err := s.checkFormat(); err != nil {
 		return err
 	}
 	s.step("marked")
-	group := s.engine.Last()
+	group := s.engine.LastKey()
 	var cursors map[uint32]uint64
 	err := s.viewAt(group, func(txn *layout.Txn) (err error) {
-		if err = s.runKeys.Open(txn); err != nil {
+		if err = s.runKeys.open(txn); err != nil {
 			return err
 		}
 		if cursors, err = loadCursors(txn); err != nil {
@@ -153,13 +155,15 @@ func (s *Store) start() error {
 	return s.finishInterrupted(context.Background())
 }
 
-// finishInterrupted completes the work that was interrupted when the store last stopped.
+// finishInterrupted completes the removals and erasures that were interrupted when the store was last open, and
+// removes the rows of interrupted imports. It also stores the format of the engine and the number of run keys
+// if the rows are older.
 func (s *Store) finishInterrupted(ctx context.Context) error {
-	return errors.Join(s.upgradeFormat(ctx), s.ignoreDiskLow(s.dropMarked(ctx)), s.ignoreDiskLow(s.dropUnfinished()), s.ignoreDiskLow(s.runKeys.Name(ctx)), s.ignoreDiskLow(s.eraser.Unfinished(ctx)))
+	return errors.Join(s.upgradeFormat(ctx), s.ignoreDiskLow(s.dropMarked(ctx)), s.ignoreDiskLow(s.dropUnfinished()), s.ignoreDiskLow(s.runKeys.record(ctx)), s.ignoreDiskLow(s.eraser.FinishInterrupted(ctx)))
 }
 
 // ignoreDamageInRepair ignores damage while the store is open for a repair, because the repair may
-// remove the damage. The next start then completes the interrupted work.
+// correct the damage. The next start then completes the interrupted work.
 func (s *Store) ignoreDamageInRepair(err error) error {
 	if s.opts.Repair && errors.Is(err, layout.ErrDamaged) {
 		s.opts.Logger.Warn("interrupted removal deferred until after the repair", "error", err)
@@ -168,20 +172,21 @@ func (s *Store) ignoreDamageInRepair(err error) error {
 	return err
 }
 
-// ignoreDiskLow ignores the error that the disk is nearly full. The store can still serve its data. The
-// removal is done when there is enough space.
+// ignoreDiskLow ignores the error that the disk is nearly full, because the store can still serve its data. The
+// maintenance or a later start then completes the interrupted work.
 func (s *Store) ignoreDiskLow(err error) error {
-	if refusal, ok := errors.AsType[*machine.Error](err); ok && refusal.Reason == diskspace.DiskLow {
+	if refusal, ok := errors.AsType[*machine.Error](err); ok && refusal.Reason == datadir.DiskLow {
 		s.opts.Logger.Warn("interrupted removal deferred, disk almost full", "error", err)
 		return nil
 	}
 	return err
 }
 
-// checkFormat reads the format marker, or writes it if the store is new.
+// checkFormat reads the row with the storage format and the store's id, or writes it if the store is
+// new.
 func (s *Store) checkFormat() error {
 	var marker []byte
-	last := s.engine.Last()
+	last := s.engine.LastKey()
 	err := s.viewAt(last, func(txn *layout.Txn) (err error) {
 		marker, err = layout.Get(txn, layout.FormatKey)
 		return err
@@ -207,7 +212,7 @@ func (s *Store) checkFormat() error {
 	return nil
 }
 
-// upgradeFormat changes the store's format marker to the engine's format.
+// upgradeFormat changes the format in the store's format row to the storage engine's format.
 func (s *Store) upgradeFormat(ctx context.Context) error {
 	if !s.needsUpgrade {
 		return nil
@@ -220,7 +225,8 @@ func (s *Store) marker() []byte {
 	return append(binary.BigEndian.AppendUint32(nil, s.engine.Format()), s.epoch[:]...)
 }
 
-// create chooses the epoch of a new store and writes the format marker as group 1.
+// create chooses the random id (epoch) of a new store, or takes that of the migrated store, and writes the
+// format row as commit group 1.
 func (s *Store) create() error {
 	if s.opts.epoch != nil {
 		s.epoch = *s.opts.epoch
@@ -231,10 +237,11 @@ func (s *Store) create() error {
 	batch.Set(layout.FormatKey, s.marker())
 	done := make(chan kv.Result, 1)
 	batch.Commit(1, func(r kv.Result) { done <- r })
-	return unstored(<-done)
+	return resultError(<-done)
 }
 
-// loadCursors finds the newest cursor of every namespace.
+// loadCursors finds the newest cursor of every namespace. It scans backwards, so the first row of a namespace
+// has its newest cursor, and a seek skips the other rows.
 func loadCursors(txn *layout.Txn) (map[uint32]uint64, error) {
 	it := txn.Scan(kv.Range{Reverse: true, KeysOnly: true})
 	defer it.Close()
@@ -274,50 +281,62 @@ func (s *Store) loadWatermarks(txn *layout.Txn) error {
 	return nil
 }
 
-// Commit stores a batch in one synced transaction. Then it sets batch.State.PrevHash to the run's new
-// hash, and sets batch.State.Unlisted. The context limits only the wait. A batch that the committer has
-// received is still committed.
+// Commit stores a batch in one synced transaction. Then it sets batch.State.PrevHash to the run's new hash, and
+// sets batch.State.Unlisted. ctx limits only the wait. A batch that is already in the committer's queue is
+// processed even if ctx ends.
 //
-// Errors: machine.ErrSeqConflict, machine.ErrConsumed (no row was stored), *machine.Error with
-// DISK_LOW, BATCH_TOO_LARGE or NAME_TOO_LONG (no row was stored), machine.ErrIndeterminate (afterwards
-// the store is read-only), [ErrClosed].
+// Errors: machine.ErrSeqConflict, machine.ErrConsumed, machine.ErrEffectTaken (no row was stored),
+// *machine.Error with DISK_LOW, BATCH_TOO_LARGE or NAME_TOO_LONG (no row was stored), machine.ErrIndeterminate
+// (afterwards the store is read-only), [ErrClosed].
 func (s *Store) Commit(ctx context.Context, batch *machine.Batch) (machine.Committed, error) {
 	w, err := s.writesOf(ctx, batch)
 	if err != nil {
 		return machine.Committed{}, err
 	}
 	if err := s.write(ctx, w); err != nil {
-		s.runKeys.Unused(batch, err)
+		s.runKeys.unused(batch, err)
 		return machine.Committed{}, err
 	}
 	batch.State.PrevHash, batch.State.Unlisted = w.hash, w.unlisted
 	return machine.Committed{Cursor: w.cursor, PrevHash: w.prevHash, Hash: w.hash}, nil
 }
 
-// write passes writes to the committer, which checks their preconditions, and waits until they are
-// synced. All changes of the store use it. If the writes drop the rows under a prefix, write then
-// removes those rows, even if the caller has stopped waiting.
+// write passes writes to the committer, which checks their preconditions, and waits until they are synced.
+// After the start of the store, all its changes use it. Writes that remove large values, or that request the
+// removal of further rows (dropped), have work to do after their commit. write then waits for the commit and
+// does this work, even if the caller has stopped waiting.
 func (s *Store) write(ctx context.Context, w *Writes) error {
 	if err := s.checkSize(w); err != nil {
 		return err
 	}
+	large := w.removesLargeValues()
+	if !large && w.dropped == nil {
+		return s.committer.submit(ctx, w)
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("commit not begun: %w", err)
+	}
+	ctx = context.WithoutCancel(ctx)
 	release := func() {}
-	if w.removesLargeValues() {
+	if large {
 		release = s.engine.BeginLargeDelete()
 	}
 	err := s.committer.submit(ctx, w)
-	release()
+	release() // dropUnder calls write, which must not hold two of them
 	if err != nil || w.dropped == nil {
 		return err
 	}
-	return s.dropUnder(context.WithoutCancel(ctx), w.dropped)
+	return s.dropUnder(ctx, w.dropped)
 }
 
 // Dir returns the directory or the URL with which the store was opened.
 func (s *Store) Dir() string { return s.opts.Dir }
 
-// Epoch returns the identity of this store. It never changes. A cursor is valid only in the store with
-// the same epoch.
+// Format returns the number of the format in which the store is written.
+func (s *Store) Format() uint32 { return s.engine.Format() }
+
+// Epoch returns the random id of this store, which never changes. A cursor is valid only in the store
+// with the same epoch.
 func (s *Store) Epoch() [16]byte { return s.epoch }
 
 // Stats returns the counts of commits since the store was opened.
@@ -328,8 +347,9 @@ func (s *Store) Stats() Stats {
 	}
 }
 
-// Failed returns a channel that is closed after an error that makes it unknown what was stored. After
-// that, reads still work, and every write fails with machine.ErrIndeterminate.
+// Failed returns a channel that is closed after damage, or after an error that makes it unknown what was
+// stored. Afterwards reads still work, and every write fails with this error. The second one wraps
+// machine.ErrIndeterminate.
 func (s *Store) Failed() <-chan struct{} { return s.failed }
 
 func (s *Store) fail(cause error) {
@@ -339,10 +359,11 @@ func (s *Store) fail(cause error) {
 	})
 }
 
-// failure returns the reason why the store failed. It may be called only after failed was closed.
+// failure returns the reason why the store failed. It may be called only after the channel failed was
+// closed.
 func (s *Store) failure() error { return s.cause }
 
-// Close stops accepting work, stores the batches that wait, waits for running reads and closes the
+// Close stops accepting work, stores the waiting batches, waits for running reads and closes the
 // database. It may be called more than once.
 func (s *Store) Close() error {
 	s.closeOnce.Do(func() { s.closeErr = s.close() })
@@ -350,7 +371,7 @@ func (s *Store) Close() error {
 }
 
 func (s *Store) close() error {
-	// Removals that failed earlier were retried in the meantime and are retried as needed.
+	// An earlier error of a flush is only logged, because the storage engine retries the flush.
 	select {
 	case err := <-s.engine.Fatal():
 		s.opts.Logger.Debug("flush before close failed", "error", err)
@@ -368,6 +389,118 @@ func (s *Store) close() error {
 			return err
 		}
 	}
-	s.readTimestamps.shut()
+	s.readTimestamps.close()
 	return s.engine.Close()
+}
+
+// expect is a precondition of a commit on one key. The key must have this value. If value is nil, the
+// key must be absent.
+type expect struct {
+	key, value []byte
+	// predicate decides whether the stored value is acceptable. If it is nil, the stored value must be
+	// equal to value.
+	predicate func(value []byte) bool
+	// err is the error of the commit if the precondition does not hold.
+	err error
+}
+
+// anyValue is a predicate for expect that accepts every value of an existing key.
+func anyValue(value []byte) bool { return value != nil }
+
+// Writes is an encoded batch: the rows that one commit sets, and the preconditions of the commit.
+type Writes struct {
+	ns  uint32
+	ops []layout.Op
+
+	// entry is the index of the journal entry in ops, into which the committer writes the cursor. It is
+	// negative if the writes have no journal entry.
+	entry int
+	// run is the key of the run's head (current state). The seq of the run's last record must be prev
+	// before the commit, and is last afterwards. runID is the id of the run for the cursor row.
+	run        []byte
+	runID      string
+	prev, last uint64
+	expects    []expect
+	// requireNoRefs is the key prefix of the references to a blob that the writes remove. No key may
+	// begin with it. If it is nil, nothing is checked.
+	requireNoRefs []byte
+	// dropped is the key prefix of rows that are removed by later commits, after this one. It is nil if
+	// there are none.
+	dropped []byte
+	// reclaimsSpace means that the writes free disk space. They are then accepted even if the disk is
+	// nearly full.
+	reclaimsSpace bool
+	// flushWatermarks means that the commit also stores the watermarks (where scans of queues begin)
+	// that have risen.
+	flushWatermarks bool
+
+	size           size
+	prevHash, hash [32]byte
+	// unlisted are artifact versions of the run that still have no artifact row after this batch.
+	unlisted []machine.ArtifactVersion
+	cursor   uint64
+}
+
+// removesLargeValues reports whether the writes remove values that may be large.
+func (w *Writes) removesLargeValues() bool {
+	for i := range w.ops {
+		if w.ops[i].RemovesLargeValue() {
+			return true
+		}
+	}
+	return false
+}
+
+// Ops returns the keys and values that the commit sets. The cursor in the entry is still 0.
+func (w *Writes) Ops() []layout.Op { return w.ops }
+
+// Bytes returns the total size of the keys and values.
+func (w *Writes) Bytes() int64 {
+	var n int64
+	for i := range w.ops {
+		n += int64(len(w.ops[i].Key) + len(w.ops[i].Value))
+	}
+	return n
+}
+
+// Encode computes the bytes of a batch and stores none of them. For a batch that begins an erasable run, it
+// takes a run key, see runKeys.keyOf. It runs in the caller's goroutine, so that the committer only has to
+// check, number and sync the batch. batch.State.PrevHash must be the hash of the run's last entry.
+func (s *Store) Encode(batch *machine.Batch) (*Writes, error) {
+	w, err := s.writesOf(context.Background(), batch)
+	if err != nil {
+		return nil, err
+	}
+	return w, s.checkSize(w)
+}
+
+// writesOf returns the writes of a batch with the preconditions of its commit.
+func (s *Store) writesOf(ctx context.Context, batch *machine.Batch) (*Writes, error) {
+	key, err := s.runKeys.keyOf(ctx, batch)
+	if err != nil {
+		return nil, err
+	}
+	m, err := layout.Encode(batch, key)
+	if err != nil {
+		return nil, err
+	}
+	w := &Writes{
+		ns: m.Ns, ops: m.Ops, entry: m.Entry, run: m.Run, runID: m.RunID, prev: m.Prev, last: m.Last,
+		prevHash: m.PrevHash, hash: m.Hash, unlisted: m.Unlisted,
+	}
+	if len(m.Fresh) > 0 {
+		w.expects = make([]expect, len(m.Fresh))
+		for i, key := range m.Fresh {
+			w.expects[i] = expect{key: key, err: machine.ErrConsumed}
+		}
+	}
+	for _, key := range m.Untaken {
+		w.expects = append(w.expects, expect{key: key, err: machine.ErrEffectTaken})
+	}
+	return w, nil
+}
+
+// checkSpace returns an error if the disk has too little space for the writes.
+func (s *Store) checkSpace(w *Writes) error {
+	return s.engine.CheckSpace(w.size.bytes, w.reclaimsSpace)
 }

@@ -14,18 +14,20 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// These are the names of the indexes of tasks. rules.taskIndexes defines the values in these indexes.
+// These are the names of the indexes of A2A tasks. rules.taskIndexes defines the values in these
+// indexes.
 const (
 	taskIndex    = "task"
 	contextIndex = "context"
 )
 
-// Tasks calls visit with the heads of an owner's tasks. It stops when visit returns false, or after
-// most calls. The task whose status is newest comes first. Tasks with equal times are in the order of
-// their runs. An empty owner means all owners. A context id restricts the tasks to that context.
+// Tasks calls visit with the states of the runs of an owner's A2A tasks, at most most times, until
+// visit returns false. The task whose status is newest comes first. Tasks with equal times are in the
+// order of their runs. An empty owner means all owners. A context id restricts the tasks to this
+// context.
 func (s *Store) Tasks(ctx context.Context, ns uint32, owner, contextID string, most int, visit func(*machine.State) bool) error {
-	// An owner or a context id may contain the separator of an index value, so every head is
-	// checked.
+	// The index may also find tasks of other owners, because an owner or a context id may contain the
+	// separator of an index value. So the state of every task is checked.
 	own := func(st *machine.State) bool {
 		return st.Task != nil && (owner == "" || st.Task.Owner == owner) && (contextID == "" || st.Task.ContextID == contextID)
 	}
@@ -52,18 +54,19 @@ func (s *Store) Tasks(ctx context.Context, ns uint32, owner, contextID string, m
 	return nil
 }
 
-// taskPrefix returns the prefix of the index rows of one owner. Any text may follow the owner in the
-// value.
+// taskPrefix returns the prefix of the index rows of an owner's tasks. If owner is "", it returns the
+// prefix of the rows of all owners.
 func taskPrefix(ns uint32, index, owner string) []byte {
 	p := layout.AppendName(layout.Prefix(nil, layout.KindIndex, ns), index)
 	if owner == "" {
 		return p
 	}
-	// The prefix must end with the owner, so the bytes that mark the end of a name are removed.
+	// In these keys, the owner is only the beginning of a name. So the bytes that mark the end of a
+	// name are replaced.
 	return append(layout.AppendName(p, owner)[:len(layout.AppendName(p, owner))-1], 0xFF)
 }
 
-// showTasks calls visit for tasks. The index rows of the tasks must already be in the wanted order.
+// showTasks calls visit with the state of each task in an index, in the order of the index rows.
 func (s *Store) showTasks(ctx context.Context, txn *layout.Txn, ns uint32, p []byte, visit func(*machine.State) bool) error {
 	return eachTask(ctx, txn, ns, p, func(_, run string) (bool, error) {
 		st, err := s.headOf(ctx, txn, ns, run)
@@ -71,9 +74,10 @@ func (s *Store) showTasks(ctx context.Context, txn *layout.Txn, ns uint32, p []b
 	})
 }
 
-// showEverybodys shows the tasks of all owners. It reads the order from the keys.
+// showEverybodys calls visit for the tasks of all owners, the newest first. It finds the order from the
+// index keys and reads only the states that it shows.
 func (s *Store) showEverybodys(ctx context.Context, txn *layout.Txn, ns uint32, most int, visit func(*machine.State) bool) error {
-	newest := newestTasks{most: most}
+	newest := newestTasks{limit: most}
 	err := eachTask(ctx, txn, ns, taskPrefix(ns, taskIndex, ""), func(value, run string) (bool, error) {
 		age, err := strconv.ParseUint(value[max(0, len(value)-taskAge):], 16, 64)
 		newest.add(taskPlace{age, run})
@@ -85,18 +89,18 @@ func (s *Store) showEverybodys(ctx context.Context, txn *layout.Txn, ns uint32, 
 	return newest.show(ctx, s, txn, ns, visit)
 }
 
-// taskAge is the number of characters at the end of a value that determine the order of an owner's
-// tasks.
+// taskAge is the number of characters at the end of an index value that contain the age of the task's
+// status. They determine the order of an owner's tasks.
 const taskAge = 16
 
-// showContext shows the tasks of a context. It reads every head, because the keys do not contain
-// the time of the status.
+// showContext calls visit for the tasks of a context, the newest first. It reads every state, because
+// the keys do not contain the time of the status.
 func (s *Store) showContext(ctx context.Context, txn *layout.Txn, ns uint32, owner, contextID string, most int, own, visit func(*machine.State) bool) error {
 	p := taskPrefix(ns, taskIndex, "")
 	if owner != "" {
 		p = layout.IndexPrefix(nil, ns, contextIndex, owner+"\x00"+contextID)
 	}
-	newest := newestTasks{most: most}
+	newest := newestTasks{limit: most}
 	err := s.showTasks(ctx, txn, ns, p, func(st *machine.State) bool {
 		if own(st) {
 			newest.add(taskPlace{uint64(math.MaxInt64 - st.StatusAt), st.RunID})
@@ -109,22 +113,23 @@ func (s *Store) showContext(ctx context.Context, txn *layout.Txn, ns uint32, own
 	return newest.show(ctx, s, txn, ns, visit)
 }
 
-// taskPlace is the position of a task in the order of tasks. The newest task has the smallest age.
+// taskPlace is the position of a task in a list that begins with the newest task. The newest task has
+// the smallest age.
 type taskPlace struct {
 	age uint64
 	run string
 }
 
-// newestTasks keeps the positions of the newest tasks, at most `most` of them, so that its size does
-// not depend on the number of tasks.
+// newestTasks collects tasks and keeps only the positions of the newest ones, fewer than twice limit. So its
+// size does not depend on the number of tasks.
 type newestTasks struct {
-	most  int
+	limit int
 	tasks []taskPlace
 }
 
 func (n *newestTasks) add(p taskPlace) {
 	n.tasks = append(n.tasks, p)
-	if len(n.tasks) >= 2*n.most {
+	if len(n.tasks) >= 2*n.limit {
 		n.sort()
 	}
 }
@@ -133,7 +138,7 @@ func (n *newestTasks) sort() {
 	slices.SortFunc(n.tasks, func(a, b taskPlace) int {
 		return cmp.Or(cmp.Compare(a.age, b.age), strings.Compare(a.run, b.run))
 	})
-	n.tasks = n.tasks[:min(len(n.tasks), n.most)]
+	n.tasks = n.tasks[:min(len(n.tasks), n.limit)]
 }
 
 func (n *newestTasks) show(ctx context.Context, s *Store, txn *layout.Txn, ns uint32, visit func(*machine.State) bool) error {
@@ -150,12 +155,12 @@ func (n *newestTasks) show(ctx context.Context, s *Store, txn *layout.Txn, ns ui
 	return nil
 }
 
-// eachTask calls see for each row of an index, with the value and the run of the row's key. It stops
-// when see returns false.
+// eachTask calls see for each row of a task index, with the value and the run in the row's key. It
+// stops when see returns false.
 func eachTask(ctx context.Context, txn *layout.Txn, ns uint32, p []byte, see func(value, run string) (bool, error)) error {
 	it := txn.Scan(kv.Range{Prefix: p, KeysOnly: true})
 	defer it.Close()
-	for it.Rewind(); layout.Has(it, p) && ctx.Err() == nil; it.Next() {
+	for it.Rewind(); layout.AtPrefix(it, p) && ctx.Err() == nil; it.Next() {
 		value, run, err := layout.TaskRow(it.Key(), ns)
 		if err != nil {
 			return err

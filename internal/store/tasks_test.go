@@ -70,7 +70,7 @@ func wantTasks(t *testing.T, s *Store, heads []*machine.State, owner, contextID 
 // their number.
 func TestNewestTasksAreFew(t *testing.T) {
 	t.Parallel()
-	newest := newestTasks{most: 10}
+	newest := newestTasks{limit: 10}
 	for i := range uint64(10_000) {
 		newest.add(taskPlace{i * 7919 % 10_000, ""})
 	}

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -19,8 +20,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/runfile"
 )
 
-// travelWorld has a run that is in the middle of its work, one that ended, and a
-// fork, under a pack that is there.
+// travelWorld has a registered pack with a run that goes on, a run that has ended, and a fork.
 func travelWorld(t testing.TB) *world {
 	t.Helper()
 	w := newWorld(t, openTemp(t))
@@ -52,7 +52,7 @@ func (w *world) prove(run string) machine.Proof {
 	return proof
 }
 
-// entriesOf are the stored entries of a run, by their keys.
+// entriesOf returns the stored entries of a run in the order of their keys.
 func entriesOf(t testing.TB, s *Store, run string) (ops []layout.Op) {
 	t.Helper()
 	err := s.view(func(txn *layout.Txn) error {
@@ -68,8 +68,9 @@ func entriesOf(t testing.TB, s *Store, run string) (ops []layout.Op) {
 	return ops
 }
 
-// TestProveNamesTheFirstBadRecord: runs are in order; each byte of each entry
-// counts, a missing entry is missed, and so is one whose chain was made to fit.
+// TestProveNamesTheFirstBadRecord: the proofs of unchanged runs succeed. The proof of a run fails if any byte
+// of an entry is changed, if an entry is missing, and if an entry was replaced by another one with a matching
+// chain.
 func TestProveNamesTheFirstBadRecord(t *testing.T) {
 	t.Parallel()
 	w := travelWorld(t)
@@ -93,7 +94,7 @@ func TestProveNamesTheFirstBadRecord(t *testing.T) {
 		if e, err := codec.DecodeEntry(run, bytes.Clone(op.Value)); err == nil {
 			first = e.First
 		}
-		for at := 9; at < len(op.Value); at += 1 + len(op.Value)/23 { // behind format and cursor
+		for at := 9; at < len(op.Value); at += 1 + len(op.Value)/23 { // after the format and the cursor
 			bad := bytes.Clone(op.Value)
 			bad[at] ^= 0x10
 			raw(t, w.store, layout.Op{Key: op.Key, Value: bad})
@@ -107,14 +108,14 @@ func TestProveNamesTheFirstBadRecord(t *testing.T) {
 		}
 		raw(t, w.store, op)
 	}
-	forged(t, w, run, entries)
+	forgeLastEntry(t, w, run, entries)
 	if proof := w.prove(run); !proof.OK() {
 		t.Fatalf("put back: %+v", proof)
 	}
 }
 
-// forged replaces the last entry by one with another record and a chain that fits.
-func forged(t *testing.T, w *world, run string, entries []layout.Op) {
+// forgeLastEntry replaces the last entry by one that has another record and a matching chain.
+func forgeLastEntry(t *testing.T, w *world, run string, entries []layout.Op) {
 	t.Helper()
 	last := entries[len(entries)-1]
 	e, err := codec.DecodeEntry(run, bytes.Clone(last.Value))
@@ -133,7 +134,7 @@ func forged(t *testing.T, w *world, run string, entries []layout.Op) {
 	raw(t, w.store, last)
 }
 
-// TestProveAllNamesEachRun: the damaged one, and the others all the same.
+// TestProveAllNamesEachRun: a damaged run is reported, and all other runs are proven.
 func TestProveAllNamesEachRun(t *testing.T) {
 	t.Parallel()
 	w := travelWorld(t)
@@ -179,8 +180,8 @@ func (w *world) importInto(s *Store, ns uint32, file []byte) (*machine.State, bo
 	return s.Import(context.Background(), ns, x, put.Row, w.graph, testTime)
 }
 
-// TestImportedRunIsReadAndNeverDriven: everything that reads it finds the same,
-// and no row is there that would move it.
+// TestImportedRunIsReadAndNeverDriven: all reads of an imported run return the same as in its first store. No
+// row exists that would drive the run.
 func TestImportedRunIsReadAndNeverDriven(t *testing.T) {
 	t.Parallel()
 	w, ctx := travelWorld(t), context.Background()
@@ -244,7 +245,8 @@ func readsAlike(t *testing.T, w *world, s *Store, ns uint32) {
 	}
 }
 
-// TestImportIsRefusedWhole: a run that is there, an edited one; nothing is stored.
+// TestImportIsRefusedWhole: the import of a run that exists, or of a file that was edited, is refused and
+// stores nothing.
 func TestImportIsRefusedWhole(t *testing.T) {
 	t.Parallel()
 	w := travelWorld(t)
@@ -257,7 +259,7 @@ func TestImportIsRefusedWhole(t *testing.T) {
 	s := openTemp(t)
 	empty := len(rows(t, s))
 	file := w.export(runID(1))
-	for n := range 6 { // an entry each, sealed anew
+	for n := range 6 { // for each entry, a file that was sealed again after the change
 		edited, seq := reseal(t, file, n)
 		_, _, err := w.importInto(s, 0, edited)
 		if refusal := wantRefusal(t, err, "EXPORT_INVALID"); refusal.Seq != seq {
@@ -269,7 +271,7 @@ func TestImportIsRefusedWhole(t *testing.T) {
 	}
 }
 
-// reseal changes one byte of the n-th entry and makes a seal that fits.
+// reseal changes one byte of the n-th entry and adds a valid seal.
 func reseal(t *testing.T, file []byte, n int) (edited []byte, seq uint64) {
 	t.Helper()
 	r, err := runfile.NewReader(bytes.NewReader(file))
@@ -319,7 +321,8 @@ func wantRefusal(t *testing.T, err error, reason string) *machine.Error {
 	return refusal
 }
 
-// TestUnpackRefusesEveryDamage: each byte that differs, each length that is short.
+// TestUnpackRefusesEveryDamage: Unpack refuses a file with a changed byte, a file that was cut, and a file
+// with additional bytes.
 func TestUnpackRefusesEveryDamage(t *testing.T) {
 	t.Parallel()
 	file := travelWorld(t).export(runID(1))
@@ -336,6 +339,10 @@ func TestUnpackRefusesEveryDamage(t *testing.T) {
 		_, err = check.Unpack(bytes.NewReader(file[:at]))
 		wantRefusal(t, err, "EXPORT_TRUNCATED")
 	}
+	for _, kind := range []runfile.Kind{runfile.KindHeader, runfile.KindPack} {
+		_, err := check.Unpack(bytes.NewReader(withFrame(file, kind)))
+		wantRefusal(t, err, "EXPORT_INVALID")
+	}
 	_, err := check.Unpack(bytes.NewReader(append(bytes.Clone(file), 'x')))
 	wantRefusal(t, err, "EXPORT_INVALID")
 	newer := bytes.Clone(file)
@@ -346,8 +353,15 @@ func TestUnpackRefusesEveryDamage(t *testing.T) {
 	}
 }
 
-// TestUnfinishedImportIsRemoved: what a broken-off import has left is gone at the
-// next start, and the file can be imported then.
+// withFrame returns a file of a run with an empty frame before its seal, and with the seal that this file must have.
+func withFrame(file []byte, kind runfile.Kind) []byte {
+	out := append(bytes.Clone(file[:len(file)-5-sha256.Size]), byte(kind), 0, 0, 0, 0)
+	sum := sha256.Sum256(out)
+	return append(append(out, byte(runfile.KindSeal), 0, 0, 0, sha256.Size), sum[:]...)
+}
+
+// TestUnfinishedImportIsRemoved: the next start removes the rows of an unfinished import. The file can be
+// imported afterwards.
 func TestUnfinishedImportIsRemoved(t *testing.T) {
 	t.Parallel()
 	w := travelWorld(t)
@@ -378,8 +392,8 @@ func TestUnfinishedImportIsRemoved(t *testing.T) {
 	}
 }
 
-// TestProveExportOfAnything: files whose frames were changed at random and sealed
-// anew are refused or their proof says what is wrong, never a panic.
+// TestProveExportOfAnything: a file with random changes and a valid seal is refused, or its proof reports a
+// fault. There is never a panic.
 func TestProveExportOfAnything(t *testing.T) {
 	t.Parallel()
 	w := travelWorld(t)
@@ -401,8 +415,8 @@ func TestProveExportOfAnything(t *testing.T) {
 	}
 }
 
-// mutate changes some bytes of one frame behind the pack, or drops or doubles it,
-// and seals the file anew.
+// mutate changes some bytes of one frame after the pack, or removes or repeats the frame, and adds a valid
+// seal.
 func mutate(t *testing.T, file []byte, seed uint64) []byte {
 	t.Helper()
 	rnd := rand.New(rand.NewPCG(seed, 1))
@@ -429,7 +443,7 @@ func mutate(t *testing.T, file []byte, seed uint64) []byte {
 			case 1:
 				times = 2
 			default:
-				for range 1 + rnd.IntN(3) { // behind format and cursor, which are no part of the chain
+				for range 1 + rnd.IntN(3) { // after the format and the cursor, which are not in the chain
 					body[9+rnd.IntN(len(body)-9)] ^= byte(1 + rnd.IntN(255))
 				}
 			}

@@ -18,9 +18,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Every file that Badger and the store make at a start or when a log is full, as a
-// crash may leave it: without a byte, with its space but no byte written, with its
-// first bytes only.
+// TestOpenAfterACrashInTheBirthOfAFile: a crash may leave a new file of Badger or of the store without a
+// byte, with its space and no content, or with its first bytes only. The store can be opened in each case. It
+// makes such files at a start or when a log is full.
 func TestOpenAfterACrashInTheBirthOfAFile(t *testing.T) {
 	t.Parallel()
 	w := busyWorld(t)
@@ -61,7 +61,8 @@ func TestOpenAfterACrashInTheBirthOfAFile(t *testing.T) {
 	}
 }
 
-// An empty file is no birth if what was acknowledged lay in it.
+// TestEmptiedLogIsNotTakenForUnborn: an empty file is a fault if acknowledged data was in it. The file is not
+// changed.
 func TestEmptiedLogIsNotTakenForUnborn(t *testing.T) {
 	t.Parallel()
 	w := busyWorld(t)
@@ -80,7 +81,8 @@ func TestEmptiedLogIsNotTakenForUnborn(t *testing.T) {
 	}
 }
 
-// The new log of a living process may be empty for a moment; it is its own.
+// TestEmptyLogOfALivingProcessIsLeftAlone: the new log of a living process may be empty for a moment. Another
+// process must not remove it.
 func TestEmptyLogOfALivingProcessIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	w := busyWorld(t)
@@ -96,8 +98,8 @@ func TestEmptyLogOfALivingProcessIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestKilledStart is the process that the tests below kill while it starts: by
-// itself after a step, or from outside once it says that it begins.
+// TestKilledStart is the process that the following tests kill while it starts: it kills itself after a step,
+// or the test kills it after it has printed that it begins.
 func TestKilledStart(t *testing.T) {
 	dir, step := os.Getenv("PAWL_STORE_START_DIR"), os.Getenv("PAWL_STORE_START_STEP")
 	if dir == "" {
@@ -118,8 +120,7 @@ func TestKilledStart(t *testing.T) {
 	select {}
 }
 
-// startAndKill runs TestKilledStart and returns whether it was killed while it
-// started.
+// startAndKill runs TestKilledStart, and returns whether it was killed before the store was open.
 func startAndKill(t *testing.T, dir, step string, after time.Duration) (inTime bool) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledStart$")
@@ -150,8 +151,8 @@ func startAndKill(t *testing.T, dir, step string, after time.Duration) (inTime b
 	return inTime
 }
 
-// TestStartKilledAtEachStep: whatever a killed start had done, the next one finds
-// everything, in a new directory and in one that was killed before.
+// TestStartKilledAtEachStep: after a start was killed at any step, the next start finds all data. This holds
+// for a new directory and for a store that was killed before.
 func TestStartKilledAtEachStep(t *testing.T) {
 	t.Parallel()
 	w := busyWorld(t)
@@ -170,8 +171,7 @@ func TestStartKilledAtEachStep(t *testing.T) {
 	}
 }
 
-// TestStartKilledAtAnyInstant kills starts of one directory from outside, over and
-// over, PAWL_START_KILLS times.
+// TestStartKilledAtAnyInstant kills starts of one directory from outside, PAWL_START_KILLS times.
 func TestStartKilledAtAnyInstant(t *testing.T) {
 	t.Parallel()
 	kills := 12

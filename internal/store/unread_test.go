@@ -29,20 +29,20 @@ type unreliable struct {
 
 func (u unreliable) View(group uint64) kv.Snapshot { return u.faults.On(u.Engine.View(group)) }
 
-func (u unreliable) Hold(group uint64) (kv.Held, error) {
+func (u unreliable) Hold(group uint64) (kv.HeldGroup, error) {
 	held, err := u.Engine.Hold(group)
 	return unreliableHeld{held, u.faults}, err
 }
 
 type unreliableHeld struct {
-	kv.Held
+	kv.HeldGroup
 	faults *kvtest.Faults
 }
 
-func (h unreliableHeld) View() kv.Snapshot { return h.faults.On(h.Held.View()) }
+func (h unreliableHeld) View() kv.Snapshot { return h.faults.On(h.HeldGroup.View()) }
 
-// openUnreliable opens a store over a database whose reads fail on demand. Nothing but the test
-// reads: no watermark is stored.
+// openUnreliable opens a store over a database whose reads fail on demand. Only the test reads, because the
+// store stores no watermarks.
 func openUnreliable(t *testing.T, db *memkv.DB) (*Store, *kvtest.Faults) {
 	t.Helper()
 	faults := new(kvtest.Faults)
@@ -67,7 +67,7 @@ var (
 	begun   = machine.UploadKey{Principal: "p", ID: "begun"}
 )
 
-// fullWorld has something for whatever reads.
+// fullWorld fills a store with something to find for each method that reads.
 func fullWorld(t *testing.T, s *Store) (*world, machine.Blob) {
 	t.Helper()
 	w, ctx := newWorld(t, s), context.Background()
@@ -99,13 +99,13 @@ func fullWorld(t *testing.T, s *Store) (*world, machine.Blob) {
 
 const always = uint64(1) << 62
 
-// readers are the exported methods that read, and how each is called; what two calls answer is
-// the same.
+// readers returns the exported methods that read, each with a call. Two calls of a method have the same
+// result.
 func readers(w *world, blob machine.Blob, step machine.OutboxRow) map[string]func(s *Store) (any, error) {
 	ctx, run := context.Background(), runID(1)
 	page := machine.Page{}
 	due := w.runs[run].At + int64(24*time.Hour)
-	// Graphs are made of what the store has.
+	// Graphs are compiled from the packs in the store.
 	graphs := func(s *Store) check.Graphs {
 		return func(digest, entry, agent string, override bool) (*machine.Graph, error) {
 			if _, err := s.PackBytes(ctx, digest); err != nil {
@@ -130,8 +130,8 @@ func readers(w *world, blob machine.Blob, step machine.OutboxRow) map[string]fun
 		"Check":        func(s *Store) (any, error) { return s.Check(ctx, graphs(s)) },
 		"CheckWatched": func(s *Store) (any, error) { return s.CheckWatched(nil, noStep) },
 		"Checkpoint":   func(s *Store) (any, error) { return s.Checkpoint(ctx, 0, run, always) },
-		"Consumed": func(s *Store) (any, error) {
-			d, found, err := s.Consumed(ctx, 0, machine.Dedupe{Scope: machine.PerRun, Kind: machine.CmdStart, RunID: run, ID: "id-1"})
+		"FindRequestID": func(s *Store) (any, error) {
+			d, found, err := s.FindRequestID(ctx, 0, machine.Dedupe{Scope: machine.PerRun, Kind: machine.CmdStart, RunID: run, ID: "id-1"})
 			return fmt.Sprint(d, found), err
 		},
 		"CountRuns": func(s *Store) (any, error) {
@@ -151,7 +151,7 @@ func readers(w *world, blob machine.Blob, step machine.OutboxRow) map[string]fun
 		"Entries": func(s *Store) (any, error) { return s.Entries(ctx, 0, run, 3, page) },
 		"Entries of a deleted run": func(s *Store) (any, error) {
 			out, err := s.Entries(ctx, 0, runID(4), 1, page)
-			return out, without(err, reasonOf(err) == "RUN_DELETED")
+			return out, withoutError(err, reasonOf(err) == "RUN_DELETED")
 		},
 		"Entry": func(s *Store) (any, error) { return s.Entry(ctx, 0, run, 4) },
 		"Export": func(s *Store) (any, error) {
@@ -162,7 +162,7 @@ func readers(w *world, blob machine.Blob, step machine.OutboxRow) map[string]fun
 		"Head": func(s *Store) (any, error) { return s.Head(ctx, 0, run) },
 		"Head of nobody": func(s *Store) (any, error) {
 			st, err := s.Head(ctx, 0, "nobody")
-			return st, without(err, errors.Is(err, machine.ErrNoRun))
+			return st, withoutError(err, errors.Is(err, machine.ErrNoRun))
 		},
 		"Held": func(s *Store) (any, error) { return s.Held(ctx, 0, machine.HeldPlace{}, false, 10) },
 		"Journal": func(s *Store) (any, error) {
@@ -203,23 +203,23 @@ func readers(w *world, blob machine.Blob, step machine.OutboxRow) map[string]fun
 			})
 			return proofs, err
 		},
-		"ReadyRuns":          func(s *Store) (any, error) { return s.ReadyRuns(ctx, 0, "", 10) },
-		"RunBytes":           func(s *Store) (any, error) { return s.RunBytes(ctx, 0, run) },
-		"StepHolder":         func(s *Store) (any, error) { return s.StepHolder(ctx, step) },
-		"Subscription":       func(s *Store) (any, error) { return s.Subscription(ctx, webhook) },
-		"Subscriptions":      func(s *Store) (any, error) { return s.Subscriptions(ctx, 0, machine.SubscriptionWebhook, "") },
-		"Tasks":              func(s *Store) (any, error) { return tasksOf(s, "", "") },
-		"Tasks of a context": func(s *Store) (any, error) { return tasksOf(s, "", "context") },
-		"Tasks of somebody":  func(s *Store) (any, error) { return tasksOf(s, "me", "") },
-		"Untold":             func(s *Store) (any, error) { return s.Untold(ctx, 0, run) },
-		"Upload":             func(s *Store) (any, error) { return s.Upload(ctx, 0, begun) },
+		"ReadyRuns":            func(s *Store) (any, error) { return s.ReadyRuns(ctx, 0, "", 10) },
+		"RunBytes":             func(s *Store) (any, error) { return s.RunBytes(ctx, 0, run) },
+		"StepHolder":           func(s *Store) (any, error) { return s.StepHolder(ctx, step) },
+		"Subscription":         func(s *Store) (any, error) { return s.Subscription(ctx, webhook) },
+		"Subscriptions":        func(s *Store) (any, error) { return s.Subscriptions(ctx, 0, machine.SubscriptionWebhook, "") },
+		"Tasks":                func(s *Store) (any, error) { return tasksOf(s, "", "") },
+		"Tasks of a context":   func(s *Store) (any, error) { return tasksOf(s, "", "context") },
+		"Tasks of somebody":    func(s *Store) (any, error) { return tasksOf(s, "me", "") },
+		"HasUnconfirmedCancel": func(s *Store) (any, error) { return s.HasUnconfirmedCancel(ctx, 0, run) },
+		"Upload":               func(s *Store) (any, error) { return s.Upload(ctx, 0, begun) },
 		"View": func(s *Store) (any, error) {
 			return nil, s.View(func(txn *layout.Txn) error { _, err := layout.Accounts(txn); return err })
 		},
 	}
 }
 
-// step is one that is to be sent.
+// step returns a step in the outbox that is due.
 func (w *world) step(due int64) machine.OutboxRow {
 	w.t.Helper()
 	rows, err := w.store.Outbox(context.Background(), machine.OutboxStep, due, 1)
@@ -231,7 +231,7 @@ func (w *world) step(due int64) machine.OutboxRow {
 
 func noStep(*check.Report) error { return nil }
 
-func without(err error, expected bool) error {
+func withoutError(err error, expected bool) error {
 	if expected {
 		return nil
 	}
@@ -244,20 +244,20 @@ func tasksOf(s *Store, owner, contextID string) (int, error) {
 	return n, err
 }
 
-// writers are the exported methods that write, all of which may read.
+// writers are the exported methods that write. Each of them may also read.
 var writers = []string{
 	"AppendUpload", "Commit", "DeleteRun", "DiscardDeadLetter", "DropOutbox", "DropSubscription", "EraseRun", "FinishUpload", "ForgetDeleted",
 	"HoldStep", "Import", "NumberNamespaces", "PutPack", "PutSubscription", "RecordDeadLetter", "Repair", "SweepBlobs", "TrimDeadLetters",
 }
 
-// neither reads nor writes rows.
-var neither = []string{"Close", "CopyRunKeys", "Dir", "Discard", "Encode", "Epoch", "Failed", "Removes", "ReplayWith", "Sizes", "Stats", "Tail", "Unpack"}
+// otherMethods are the methods that neither read nor write rows.
+var otherMethods = []string{"Close", "CopyRunKeys", "Dir", "Discard", "Encode", "Epoch", "Failed", "Format", "CheckRemovalSpace", "ReplayWith", "Sizes", "Space", "Stats", "Tail", "Unpack"}
 
-// TestEveryMethodIsKnown to the tests of reads that fail.
+// TestEveryMethodIsKnown: each exported method is in one of the lists of these tests.
 func TestEveryMethodIsKnown(t *testing.T) {
 	t.Parallel()
 	w := &world{runs: map[string]*machine.State{runID(1): {}}}
-	known := slices.Concat(writers, neither)
+	known := slices.Concat(writers, otherMethods)
 	for name := range readers(w, machine.Blob{}, machine.OutboxRow{}) {
 		known = append(known, name)
 	}
@@ -268,8 +268,8 @@ func TestEveryMethodIsKnown(t *testing.T) {
 	}
 }
 
-// TestAReadThatFailsIsTold: wherever a read of the engine fails, the method that reads returns
-// the error, never a short answer; and what it answers afterwards is what it answered before.
+// TestAReadThatFailsIsTold: if any read of the engine fails, the method that reads returns the error and
+// never an incomplete result. Afterwards the method returns the same result as before.
 func TestAReadThatFailsIsTold(t *testing.T) {
 	t.Parallel()
 	s, faults := openUnreliable(t, memkv.New())
@@ -281,7 +281,7 @@ func TestAReadThatFailsIsTold(t *testing.T) {
 	w, blob := fullWorld(t, s)
 	for name, read := range readers(w, blob, w.step(math.MaxInt64)) {
 		t.Run(name, func(t *testing.T) {
-			faults.After(0)
+			faults.FailAfter(0)
 			want, err := read(s)
 			if err != nil {
 				t.Fatal(err)
@@ -291,12 +291,12 @@ func TestAReadThatFailsIsTold(t *testing.T) {
 				t.Fatal("it reads nothing")
 			}
 			for i := int64(1); i <= n; i++ {
-				faults.After(i)
+				faults.FailAfter(i)
 				if got, err := read(s); !errors.Is(err, kvtest.ErrRead) {
 					t.Fatalf("read %d of %d failed: %v, %v", i, n, got, err)
 				}
 			}
-			faults.After(0)
+			faults.FailAfter(0)
 			if got, err := read(s); err != nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("afterwards %v, %v; before %v", got, err, want)
 			}

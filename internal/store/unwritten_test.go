@@ -50,9 +50,12 @@ func writersOf(w *world, blob machine.Blob, step machine.OutboxRow, file []byte)
 		"DropSubscription": func(s *Store) error { return s.DropSubscription(ctx, webhook) },
 		"EraseRun": func(s *Store) error {
 			_, _, err := s.EraseRun(ctx, 0, runID(2), wipe)
-			return without(err, reasonOf(err) == "RUN_NOT_ERASABLE")
+			return withoutError(err, reasonOf(err) == "RUN_NOT_ERASABLE")
 		},
-		"FinishUpload":  func(s *Store) error { _, err := s.FinishUpload(ctx, 0, begun, w.begun(s), later); return err },
+		"FinishUpload": func(s *Store) error {
+			_, err := s.FinishUpload(ctx, 0, begun, w.unfinishedUpload(s), later)
+			return err
+		},
 		"ForgetDeleted": func(s *Store) error { _, err := s.ForgetDeleted(ctx, 0, testTime+100); return err },
 		"HoldStep":      func(s *Store) error { return s.HoldStep(ctx, step, machine.StepHolder{Worker: "w"}) },
 		"Import": func(s *Store) error {
@@ -75,8 +78,8 @@ func writersOf(w *world, blob machine.Blob, step machine.OutboxRow, file []byte)
 	}
 }
 
-// begun is what there is of an upload that is not finished; of one that is, nothing.
-func (w *world) begun(s *Store) machine.Upload {
+// unfinishedUpload is what there is of an upload that is not finished; of one that is, nothing.
+func (w *world) unfinishedUpload(s *Store) machine.Upload {
 	up, err := s.Upload(context.Background(), 0, begun)
 	if err != nil {
 		return machine.Upload{}
@@ -105,9 +108,9 @@ func TestAWriteWhoseReadFails(t *testing.T) {
 	}
 	for name, write := range writes {
 		t.Run(name, func(t *testing.T) {
-			want, n := written(t, w, base.Clone(), 0, write)
+			want, n := rowsAfterCrash(t, w, base.Clone(), 0, write)
 			for i := int64(1); i <= n; i += max(1, n/mostFaults) {
-				if got, _ := written(t, w, base.Clone(), i, write); !maps.Equal(got, want) {
+				if got, _ := rowsAfterCrash(t, w, base.Clone(), i, write); !maps.Equal(got, want) {
 					t.Errorf("read %d of %d failed: %d pairs, want %d", i, n, len(got), len(want))
 				}
 			}
@@ -115,18 +118,18 @@ func TestAWriteWhoseReadFails(t *testing.T) {
 	}
 }
 
-// written is what a call leaves whose n-th read fails, 0 = none, and that is made again then,
+// rowsAfterCrash is what a call leaves whose n-th read fails, 0 = none, and that is made again then,
 // and how many reads there were without a fault.
-func written(t *testing.T, w *world, db *memkv.DB, n int64, write func(s *Store) error) (map[string]string, int64) {
+func rowsAfterCrash(t *testing.T, w *world, db *memkv.DB, n int64, write func(s *Store) error) (map[string]string, int64) {
 	t.Helper()
 	s, faults := openUnreliable(t, db)
-	faults.After(n)
+	faults.FailAfter(n)
 	err := write(s)
 	reads := faults.Reads()
 	if n > 0 && !errors.Is(err, kvtest.ErrRead) || n == 0 && err != nil {
 		t.Fatalf("read %d failed: %v", n, err)
 	}
-	faults.After(0)
+	faults.FailAfter(0)
 	if n > 0 {
 		if err := write(s); err != nil {
 			t.Fatalf("again after read %d failed: %v", n, err)
@@ -154,19 +157,19 @@ func TestAStartWhoseReadFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	opts := unreliably(t, base, faults)
-	faults.After(0)
+	faults.FailAfter(0)
 	s, err := Open(opts)
 	reads := faults.Reads()
 	if err := errors.Join(err, s.Close()); err != nil || reads == 0 {
 		t.Fatalf("%d reads, %v", reads, err)
 	}
 	for i := int64(1); i <= reads; i++ {
-		faults.After(i)
+		faults.FailAfter(i)
 		if _, err := Open(opts); !errors.Is(err, kvtest.ErrRead) {
 			t.Fatalf("read %d of %d failed: %v", i, reads, err)
 		}
 	}
-	faults.After(0)
+	faults.FailAfter(0)
 	if s, err = Open(opts); err != nil {
 		t.Fatal(err)
 	}

@@ -10,13 +10,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Check checks every invariant of the store at the last synced commit and returns the first *[Fault],
-// see [check.Check].
+// Check checks every invariant of the store at the last synced commit and returns the first fault, see
+// [check.Check].
 func (s *Store) Check(ctx context.Context, graphs check.Graphs) (check.Report, error) {
 	return check.Check(ctx, s.view, graphs)
 }
 
-// CheckWatched does the same as [Store.Check], and calls step for each row, see [check.Watched].
+// CheckWatched checks the store like [Store.Check], and calls step for each row, see [check.Watched].
 func (s *Store) CheckWatched(graphs check.Graphs, step func(soFar *check.Report) error) (check.Report, error) {
 	return check.Watched(s.view, graphs, step)
 }
@@ -24,20 +24,20 @@ func (s *Store) CheckWatched(graphs check.Graphs, step func(soFar *check.Report)
 // Measure counts the current contents of the store. step is called for each row. If it returns an
 // error, the measurement ends. See [measure].
 func (s *Store) Measure(step func() error) (stats ContentStats, err error) {
-	err = s.hold(func(_ uint64, view backup.View) error {
+	err = s.withCommittedView(func(_ uint64, view backup.View) error {
 		stats, err = measure(viewFunc(view), step)
 		return err
 	})
 	return stats, err
 }
 
-// Repair rebuilds every row that can be computed from entries and that differs from the computed row,
-// see [check.Rebuild]. The store must be opened with Options.Repair.
+// Repair rebuilds every row that follows from journal entries and differs from the computed row, see
+// [check.Rebuild]. The store must be opened with Options.Repair.
 func (s *Store) Repair(ctx context.Context, graphs check.Graphs) (check.Repair, error) {
 	done, err := check.Rebuild(ctx, s.view, func(ops []layout.Op) error { return s.put(ctx, ops) }, graphs)
 	if err == nil {
-		// Rows of any kind may be missing, and an incremental backup would not record this. So the next
-		// backup must be a full one.
+		// A repair does not know which rows were lost, and an incremental backup could not record their
+		// removal. So the next backup must be a full one.
 		err = backup.Forget(ctx, s.view, s.put)
 	}
 	return done, err
@@ -54,13 +54,13 @@ func (s *Store) ProveAll(ctx context.Context, run string, graphs check.Graphs, r
 	return check.ProveAll(ctx, s.view, run, graphs, report)
 }
 
-// Export writes the portable file of a run, see [exportRun].
+// Export writes a file with one run, from which another store can import it, see [exportRun].
 func (s *Store) Export(ctx context.Context, ns uint32, run string, out io.Writer) error {
 	return exportRun(ctx, s, ns, run, out)
 }
 
-// Unpack is the function [check.Unpack], for the engine.
+// Unpack is the function [check.Unpack], for the runtime.
 func (s *Store) Unpack(in io.Reader) (machine.Export, error) { return check.Unpack(in) }
 
-// Discard is the function [check.Discard], for the engine.
+// Discard is the function [check.Discard], for the runtime.
 func (s *Store) Discard(x machine.Export) error { return check.Discard(x) }

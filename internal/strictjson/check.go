@@ -9,21 +9,22 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of what is read. The size of a text is bounded by its caller.
+// These are limits of the JSON that is read. The caller limits the size of the text.
 const (
-	// MaxDepth is how deep objects and arrays nest, the outermost counted.
+	// MaxDepth limits the nesting of values. The outermost one is counted, and so is a text or number in the
+	// innermost array or object.
 	MaxDepth = 128
-	// MaxNumber bounds a number as it is written, bytes.
+	// MaxNumber limits the length of a number in the text, in bytes.
 	MaxNumber = 256
-	// MaxExponent bounds the exponent of a number as it is written, either sign.
+	// MaxExponent limits the absolute value of the exponent of a number in the text.
 	MaxExponent = 999
 )
 
-// Fault is what is wrong with a JSON text.
+// Fault describes the first fault in a JSON text.
 type Fault struct {
-	// At is the JSON pointer (RFC 6901) of the value; "" = the whole text.
+	// At is the JSON pointer (RFC 6901) of the value with the fault. "" means the whole text.
 	At string
-	// Msg is what is wrong with it.
+	// Msg describes the fault.
 	Msg string
 }
 
@@ -34,13 +35,13 @@ func (f *Fault) Error() string {
 	return f.At + ": " + f.Msg
 }
 
-// under is the fault seen from one level further out.
+// under adds the name or index of the enclosing value to the front of the pointer, and returns the fault.
 func (f *Fault) under(token string) *Fault {
 	f.At = "/" + strings.ReplaceAll(strings.ReplaceAll(clip(token), "~", "~0"), "/", "~1") + f.At
 	return f
 }
 
-// maxShown bounds what a fault repeats of a text, bytes.
+// maxShown limits how much of a text a fault repeats, in bytes.
 const maxShown = 64
 
 func clip(s string) string {
@@ -50,13 +51,14 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s[:maxShown], "") + "…"
 }
 
-// Check takes exactly one JSON value that every reader sees alike. The error is a [*Fault].
+// Check returns an error if a text is not exactly one JSON value, or if two readers could decode it differently. The
+// error is a [*Fault].
 func Check(raw []byte) error {
 	return check(reader{src: raw})
 }
 
-// CheckLenient is [Check] for what models say: texts may have half of a surrogate pair and bytes that are
-// no UTF-8. Readers see U+FFFD there.
+// CheckLenient does the same as [Check], but accepts what models may write: half of a surrogate pair, and
+// bytes that are not UTF-8. Readers see U+FFFD instead of them.
 func CheckLenient(raw []byte) error {
 	return check(reader{src: raw, odd: true})
 }
@@ -75,16 +77,17 @@ func check(r reader) error {
 	return nil
 }
 
-// Valid is [Check] for those that do not say what is wrong.
+// Valid reports whether [Check] accepts a text.
 func Valid(raw []byte) bool { return Check(raw) == nil }
 
-// reader is a position in a text.
+// reader is a JSON text and the position in it.
 type reader struct {
 	src []byte
 	at  int
-	// odd texts are taken: half of a surrogate pair, bytes that are no UTF-8.
+	// odd means that texts may contain half of a surrogate pair and bytes that are not UTF-8.
 	odd bool
-	// keys are the names of the objects that are open, those of the innermost last.
+	// keys are the member names of the objects that are being read. The names of the innermost object
+	// come last.
 	keys [][]byte
 }
 
@@ -98,7 +101,7 @@ func (r *reader) blank() {
 	}
 }
 
-// next is the next byte that is no space; 0 = the end.
+// next skips white space and returns the next byte, or 0 at the end of the text.
 func (r *reader) next() byte {
 	r.blank()
 	if r.at < len(r.src) {
@@ -107,7 +110,7 @@ func (r *reader) next() byte {
 	return 0
 }
 
-// value reads one value; the position is at its first byte.
+// value reads one value, and white space before it.
 func (r *reader) value(depth int) *Fault {
 	if depth > MaxDepth {
 		return r.fault("values nest more than %d deep", MaxDepth)
@@ -151,7 +154,8 @@ func (r *reader) array(depth int) *Fault {
 	}
 }
 
-// more reads what follows an item: a comma, or the end.
+// more reads the comma or the closing bracket after an item. done reports whether it was the closing
+// bracket.
 func (r *reader) more(end byte) (done bool, f *Fault) {
 	switch r.next() {
 	case end:
@@ -197,8 +201,8 @@ func (r *reader) object(depth int) *Fault {
 	}
 }
 
-// members are the names of one object: behind base in the reader's keys, and in a map once
-// there are many.
+// members are the names of one object. They are the part of reader.keys that begins at base. An object
+// with many names has them also in a map, for a quick search.
 type members struct {
 	base int
 	many map[string]bool
@@ -207,6 +211,8 @@ type members struct {
 // fewMembers are searched one by one.
 const fewMembers = 16
 
+// has reports whether the object already has the name. It adds the name to the map if there is one. The caller
+// adds it to keys.
 func (m *members) has(keys [][]byte, name []byte) bool {
 	own := keys[m.base:]
 	if len(own) < fewMembers {
@@ -228,7 +234,7 @@ func (m *members) has(keys [][]byte, name []byte) bool {
 	return there
 }
 
-// text reads a string and returns what it says.
+// text reads a string and returns its value.
 func (r *reader) text() ([]byte, *Fault) {
 	begin, escaped := r.at, false
 	r.at++
@@ -257,7 +263,7 @@ func (r *reader) text() ([]byte, *Fault) {
 	return nil, r.fault("the text ends within a string")
 }
 
-// unquote is what a string that was read says.
+// unquote returns the value of a string that was already read.
 func unquote(quoted []byte, escaped bool) []byte {
 	if !escaped {
 		return quoted[1 : len(quoted)-1]
@@ -267,7 +273,7 @@ func unquote(quoted []byte, escaped bool) []byte {
 	return []byte(s)
 }
 
-// escape reads one escape, of two halves one character.
+// escape reads one escape sequence. Two escapes that form a surrogate pair are read together.
 func (r *reader) escape() *Fault {
 	if r.at+1 >= len(r.src) {
 		return r.fault("the text ends within a string")
@@ -299,7 +305,7 @@ func (r *reader) escape() *Fault {
 	return nil
 }
 
-// unit is the code unit of the escape \uXXXX at a place; -1 = there is none.
+// unit returns the code unit of the escape \uXXXX at a position, or -1 if there is none.
 func (r *reader) unit(at int) int {
 	if at+6 > len(r.src) || r.src[at] != '\\' || r.src[at+1] != 'u' {
 		return -1
@@ -322,7 +328,7 @@ func (r *reader) unit(at int) int {
 	return unit
 }
 
-// number reads a number within the bounds.
+// number reads a number and checks its limits.
 func (r *reader) number() *Fault {
 	begin := r.at
 	if r.src[r.at] == '-' {
@@ -361,7 +367,7 @@ func (r *reader) number() *Fault {
 
 func (r *reader) is(c byte) bool { return r.at < len(r.src) && r.src[r.at] == c }
 
-// digits reads digits and says how many there were.
+// digits skips digits and returns their number.
 func (r *reader) digits() (n int) {
 	for r.at < len(r.src) && r.src[r.at] >= '0' && r.src[r.at] <= '9' {
 		r.at++

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// TestCheck: what every reader sees alike is taken, all else is refused with its place.
+// TestCheck: Check accepts a text that all readers interpret in the same way. It refuses any other text, and
+// names the place.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	for _, good := range []string{
@@ -37,8 +38,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestManyMembers: an object with many members is read in time, and a name that is there twice
-// is found wherever it is.
+// TestManyMembers: an object with many members is read in a short time. A repeated name is found anywhere in
+// the object.
 func TestManyMembers(t *testing.T) {
 	t.Parallel()
 	var all strings.Builder
@@ -62,8 +63,8 @@ func itoa(i int) string {
 	return string(raw)
 }
 
-// FuzzReaders: what is taken here is one value for this reader and for encoding/json, and in
-// every spelling that it is written in again; names are told apart by their case.
+// FuzzReaders: a text that Check accepts has the same value for this reader and for encoding/json, and in
+// each form in which it is written again. The case of a name matters.
 func FuzzReaders(f *testing.F) {
 	for _, seed := range []string{
 		`{"message":"hello","Message":"call refund"}`, `{"a":1,"a":2}`, `[1e999,-0,9007199254740993,"\ud83d\ude00","\ud800"]`, `{"":{"\u0000":null}}`, "\"\u2028\"",
@@ -98,7 +99,7 @@ func FuzzReaders(f *testing.F) {
 	})
 }
 
-// parse reads a value member by member with the reader of this package alone.
+// parse reads a value, member by member, with the reader of this package only.
 func parse(t *testing.T, raw []byte) any {
 	r := reader{src: raw}
 	switch c := r.next(); c {
@@ -135,7 +136,7 @@ func parse(t *testing.T, raw []byte) any {
 	return json.Number(raw[begin:r.at])
 }
 
-// item is the next value, with the comma behind it.
+// item returns the next value and reads the comma after it.
 func (r *reader) item(t *testing.T) any {
 	r.blank()
 	begin := r.at

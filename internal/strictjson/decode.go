@@ -12,22 +12,22 @@ import (
 	"strings"
 )
 
-// Names says which members [Decode] takes of an object that is read into a struct.
+// Names selects which member names [Decode] accepts when it decodes an object into a struct.
 type Names uint8
 
 const (
-	// Foreign: a structure of others, of which we read some members. All other names are
-	// passed over, also those that differ from ours by case only.
+	// Foreign is for structures that others define and of which we read some members. All other names
+	// are ignored, including names that differ from ours only in case.
 	Foreign Names = iota + 1
-	// Open: a structure of ours that may have members of later versions. They are passed
-	// over; a name that differs from one of ours by case only is a fault.
+	// Open is for our own structures that may have members of later versions. Unknown names are ignored.
+	// A name that differs from one of ours only in case is a fault.
 	Open
-	// Closed: a structure of ours. Every other name is a fault.
+	// Closed is for our own structures that never have other members. Every other name is a fault.
 	Closed
 )
 
-// Value is what a text says: map[string]any, []any, string, [json.Number], bool or nil.
-// Numbers keep their spelling. The error is a [*Fault].
+// Value decodes a text to map[string]any, []any, string, [json.Number], bool or nil. Numbers keep their
+// spelling. The error is a [*Fault].
 func Value(raw []byte) (any, error) {
 	if err := Check(raw); err != nil {
 		return nil, err
@@ -35,7 +35,8 @@ func Value(raw []byte) (any, error) {
 	return value(raw)
 }
 
-// ValueLenient is [Value] for what [CheckLenient] takes: U+FFFD is in the place of what is no character.
+// ValueLenient does the same as [Value] for a text that [CheckLenient] accepts. Invalid characters
+// become U+FFFD.
 func ValueLenient(raw []byte) (any, error) {
 	if err := CheckLenient(raw); err != nil {
 		return nil, err
@@ -43,7 +44,7 @@ func ValueLenient(raw []byte) (any, error) {
 	return value(raw)
 }
 
-// value is [Value] for a text that was checked.
+// value does the same as [Value] for a text that was already checked.
 func value(raw []byte) (any, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
@@ -54,7 +55,7 @@ func value(raw []byte) (any, error) {
 	return value, nil
 }
 
-// Object are the members of an object, each as it is written. The error is a [*Fault].
+// Object returns the members of an object. Their values are unchanged JSON. The error is a [*Fault].
 func Object(raw []byte) (map[string]json.RawMessage, error) {
 	if err := Check(raw); err != nil {
 		return nil, err
@@ -62,7 +63,7 @@ func Object(raw []byte) (map[string]json.RawMessage, error) {
 	return object(raw)
 }
 
-// object is [Object] for a text that was checked.
+// object does the same as [Object] for a text that was already checked.
 func object(raw []byte) (map[string]json.RawMessage, error) {
 	var members map[string]json.RawMessage
 	if trimmed := bytes.TrimLeft(raw, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '{' {
@@ -74,8 +75,7 @@ func object(raw []byte) (map[string]json.RawMessage, error) {
 	return members, nil
 }
 
-// Compact is a value without the spaces between its parts, in bytes of its own. The error is a
-// [*Fault].
+// Compact returns a copy of a JSON value without insignificant white space. The error is a [*Fault].
 func Compact(raw []byte) ([]byte, error) {
 	if err := Check(raw); err != nil {
 		return nil, err
@@ -88,9 +88,9 @@ func Compact(raw []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Decode reads a text into a value as [json.Unmarshal] does, but with exact names: each
-// struct takes the members that names says. Types that read themselves are given all of
-// theirs. The error is a [*Fault].
+// Decode decodes a text as [json.Unmarshal] does, but compares names exactly. names selects which members a
+// struct accepts. A type with its own UnmarshalJSON gets all members, and so does a map whose values may have
+// any type. The error is a [*Fault].
 func Decode(raw []byte, into any, names Names) error {
 	if err := Check(raw); err != nil {
 		return err
@@ -105,7 +105,7 @@ func Decode(raw []byte, into any, names Names) error {
 	return nil
 }
 
-// typeFault is a value of another type than its place has.
+// typeFault converts a type error of encoding/json to a [Fault].
 func typeFault(err error) *Fault {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		f := &Fault{Msg: fmt.Sprintf("want %s, got a JSON %s", wrong.Type, wrong.Value)}
@@ -122,7 +122,7 @@ var (
 	readsText   = reflect.TypeFor[interface{ UnmarshalText(text []byte) error }]()
 )
 
-// clean leaves of a checked text what a type takes.
+// clean returns a checked JSON text without those object members that the Go type t does not accept.
 func (n Names) clean(raw []byte, t reflect.Type) ([]byte, *Fault) {
 	for t.Kind() == reflect.Pointer && !t.Implements(readsItself) {
 		t = t.Elem()
@@ -142,7 +142,7 @@ func (n Names) clean(raw []byte, t reflect.Type) ([]byte, *Fault) {
 	return raw, nil
 }
 
-// members leaves of an object what a struct with these fields takes.
+// members returns a JSON object without those members that a struct with these fields does not accept.
 func (n Names) members(raw []byte, fields map[string]reflect.Type) ([]byte, *Fault) {
 	all, err := object(raw)
 	if err != nil {
@@ -166,7 +166,8 @@ func (n Names) members(raw []byte, fields map[string]reflect.Type) ([]byte, *Fau
 	return written(all)
 }
 
-// unknown is the fault of a name that a struct does not have; nil: it is passed over.
+// unknown returns the fault for a name that a struct does not have. It returns nil if the name is
+// ignored.
 func (n Names) unknown(name string, fields map[string]reflect.Type) *Fault {
 	allowed := slices.Sorted(maps.Keys(fields))
 	for _, known := range allowed {
@@ -180,7 +181,7 @@ func (n Names) unknown(name string, fields map[string]reflect.Type) *Fault {
 	return nil
 }
 
-// each does it for the values of a map.
+// each calls clean for every value of a JSON object that is decoded to a map.
 func (n Names) each(raw []byte, t reflect.Type) ([]byte, *Fault) {
 	all, err := object(raw)
 	if err != nil {
@@ -196,7 +197,7 @@ func (n Names) each(raw []byte, t reflect.Type) ([]byte, *Fault) {
 	return written(all)
 }
 
-// items does it for a list.
+// items calls clean for every item of a list.
 func (n Names) items(raw []byte, t reflect.Type) ([]byte, *Fault) {
 	var all []json.RawMessage
 	if err := json.Unmarshal(raw, &all); err != nil {
@@ -222,7 +223,7 @@ func written(value any) ([]byte, *Fault) {
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
 }
 
-// fieldsOf are the members of a struct, those of embedded ones among them.
+// fieldsOf returns the types of a struct's members by name, including members of embedded structs.
 func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	fields := map[string]reflect.Type{}
 	for f := range t.Fields() {
@@ -248,7 +249,8 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	return fields
 }
 
-// inexact finds the first number, by names in order, that is another one as a double.
+// inexact returns a fault for the first number that a double cannot represent exactly. It visits members
+// in the order of their names.
 func inexact(value any) *Fault {
 	switch v := value.(type) {
 	case json.Number:

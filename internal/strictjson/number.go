@@ -8,11 +8,12 @@ import (
 	"strings"
 )
 
-// maxPlain is how long a number may be that [Decimal] writes without an exponent, bytes.
+// maxPlain is the longest number that [Decimal] writes without an exponent, in bytes.
 const maxPlain = 64
 
-// Decimal is the one spelling of a number's exact value: equal numbers have one, unequal ones
-// never. lit is a JSON number that [Check] takes. The work is bounded by its length.
+// Decimal returns the canonical spelling of a number's exact value. Two numbers have the same
+// spelling if and only if they are equal. lit is a JSON number that [Check] accepts. The work is
+// proportional to its length.
 func Decimal(lit string) string {
 	lit, negative := strings.CutPrefix(lit, "-")
 	mantissa, exponent := lit, 0
@@ -35,7 +36,7 @@ func Decimal(lit string) string {
 	return out
 }
 
-// spell writes digits, without zeros at either end, times ten to the exponent.
+// spell writes the number digits × 10^exponent. digits has no zeros at its ends.
 func spell(digits string, exponent int) string {
 	point := len(digits) + exponent // digits before the point
 	switch {
@@ -49,12 +50,12 @@ func spell(digits string, exponent int) string {
 	return digits + "e" + strconv.Itoa(exponent)
 }
 
-// maxWhole is up to where a double tells every whole number from its neighbours: 2^53.
+// maxWhole is 2^53, up to which a double represents every integer exactly.
 const maxWhole = 1 << 53
 
-// Double is a number as a double, and whether that is the same number: it has the same
-// shortest spelling, and a whole number is the very one. lit is a JSON number that [Check]
-// takes.
+// Double converts a number to a double and reports whether the double is the same number. This is
+// the case if both have the same shortest spelling and, for an integer, the same value. lit is a
+// JSON number that [Check] accepts.
 func Double(lit string) (float64, bool) {
 	f, err := strconv.ParseFloat(lit, 64)
 	if err != nil {
@@ -74,8 +75,8 @@ func Double(lit string) (float64, bool) {
 	return f, Decimal(whole.String()) == exact
 }
 
-// Doubles takes a value whose every number is the same as a double, which is all that a
-// google.protobuf.Value carries. The error is a [*Fault] that names the first other one.
+// Doubles returns an error if doubles cannot represent all numbers in a value. A
+// google.protobuf.Value has only doubles. The error is a [*Fault] that names the first such number.
 func Doubles(raw []byte) error {
 	value, err := Value(raw)
 	if err != nil {
@@ -87,7 +88,7 @@ func Doubles(raw []byte) error {
 	return nil
 }
 
-// NotExact is the fault of a number that a reader of doubles would change.
+// NotExact returns the fault for a number that would change when it is read as a double.
 func NotExact(lit string) *Fault {
 	return &Fault{Msg: fmt.Sprintf("the number %s is another one as a 64-bit floating-point number; give it as a text", clip(lit))}
 }

@@ -6,7 +6,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// The metrics of accounts have one series for each entry of the operator's file, for all values of its label together.
+// These are the metrics of accounts, which limit what many runs together spend. There is one series for each entry of
+// the operator's file, for all values of its label together.
 var (
 	accountSettledDesc  = gauge("pawl_account_settled", "Usage settled in the current window of an account, by unit.", "account", "unit")
 	accountReservedDesc = gauge("pawl_account_reserved", "Usage reserved in an account by steps in flight, by unit.", "account", "unit")

@@ -6,7 +6,7 @@ import "sync"
 // beyond the bound would be counted together.
 const maxRefusals = 1000
 
-// otherLabel is the label value for all pairs beyond a bound.
+// otherLabel is the label value of the series for all values beyond a bound.
 const otherLabel = "other"
 
 func (m *Metrics) countAnswers() {
@@ -23,38 +23,39 @@ func (m *Metrics) Refused(method, reason string) {
 	if m == nil {
 		return
 	}
-	if !m.refusals.admit(method, reason) {
+	if !m.refusals.admit([2]string{method, reason}, maxRefusals) {
 		method, reason = otherLabel, otherLabel
 	}
 	m.refused.WithLabelValues(method, reason).Inc()
 }
 
-// Ignored counts an answer to a step that had no effect. A nil Metrics counts nothing.
+// Ignored counts an answer to a step that had no effect, by the reason (disposition). A nil Metrics counts nothing.
 func (m *Metrics) Ignored(disposition string) {
 	if m != nil {
 		m.ignored.WithLabelValues(disposition).Inc()
 	}
 }
 
-// pairs are the pairs of method and reason that have their own series. It is not an LRU, because a series must not disappear.
-type pairs struct {
+// labels are the label values that have their own time series. A cache that drops old values would not do, because a
+// time series cannot be removed without the loss of its count.
+type labels[K comparable] struct {
 	mu    sync.Mutex
-	known map[[2]string]struct{}
+	known map[K]struct{}
 }
 
-func (p *pairs) admit(method, reason string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	key := [2]string{method, reason}
-	if _, ok := p.known[key]; ok {
+// admit reports whether the value has its own time series. It adds a value while there are fewer than most.
+func (l *labels[K]) admit(value K, most int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, ok := l.known[value]; ok {
 		return true
 	}
-	if len(p.known) >= maxRefusals {
+	if len(l.known) >= most {
 		return false
 	}
-	if p.known == nil {
-		p.known = make(map[[2]string]struct{})
+	if l.known == nil {
+		l.known = make(map[K]struct{})
 	}
-	p.known[key] = struct{}{}
+	l.known[value] = struct{}{}
 	return true
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/telemetry"
 )
 
-// TestRefusalsAreBounded: whatever is refused, there are at most so many series.
+// TestRefusalsAreBounded: the metric of refusals has a maximum number of series, for any number of different
+// reasons.
 func TestRefusalsAreBounded(t *testing.T) {
 	t.Parallel()
 	m := telemetry.NewMetrics()

@@ -9,13 +9,14 @@ import (
 // Graphs returns the compiled pack of a run.
 type Graphs func(ctx context.Context, s *machine.State) (*machine.Graph, error)
 
-// final is the last state of an ended run, with the source of its graph.
+// final is a run that has ended: its last state, and the function that finds its graph.
 type final struct {
 	state  *machine.State
 	graphs Graphs
 }
 
-// Run measures the budgets of runs that ended, until ctx ends.
+// Run records, for each run that ended, how much of its budget was used. It leaves out a run whose graph is not
+// found, and runs that ended while the queue was full. It returns when ctx ends.
 func (m *Metrics) Run(ctx context.Context) {
 	for {
 		select {

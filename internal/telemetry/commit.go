@@ -8,14 +8,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Timed is a store that measures the time of commits.
-type Timed struct {
+// TimedStore is a store that measures the time of successful commits.
+type TimedStore struct {
 	runtime.Store
 	Metrics *Metrics
 }
 
 // Commit implements [runtime.Store].
-func (t Timed) Commit(ctx context.Context, b *machine.Batch) (machine.Committed, error) {
+func (t TimedStore) Commit(ctx context.Context, b *machine.Batch) (machine.Committed, error) {
 	began := time.Now()
 	done, err := t.Store.Commit(ctx, b)
 	if err == nil {
@@ -24,8 +24,9 @@ func (t Timed) Commit(ctx context.Context, b *machine.Batch) (machine.Committed,
 	return done, err
 }
 
-// Synced records one synced transaction of the store with its number of commits.
+// Synced records the duration of one synced transaction of the store, and the number of commits in it.
 func (m *Metrics) Synced(took time.Duration, commits int) {
 	m.sync.Observe(took.Seconds())
 	m.group.Observe(float64(commits))
+	m.committed.SetToCurrentTime()
 }

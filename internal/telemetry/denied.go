@@ -14,8 +14,8 @@ const mostDenied = 10_000
 func newWarned() *cache.LRU[[2]string, struct{}] { return cache.New[[2]string, struct{}](mostDenied) }
 
 // denied logs a warning about a tool that the tool policy denies, once for each pack and tool. Without the
-// warning only the model would get the denial, and its run would continue without the tool. If the log's
-// queue is full, the warning is logged at the next denial.
+// warning only the model would learn of the denial, and the run would continue without the tool. If the queue of
+// the log is full, the next denial logs the warning.
 func (l *RunLog) denied(s *machine.State, body *machine.StepRejected) {
 	remedy := remedyOf(body.Denial)
 	if remedy == "" {
@@ -27,7 +27,7 @@ func (l *RunLog) denied(s *machine.State, body *machine.StepRejected) {
 	if _, known := l.warned.Get(pair); known {
 		return
 	}
-	if l.later(func(ctx context.Context) {
+	if l.enqueue(func(ctx context.Context) {
 		l.log.WarnContext(ctx, "tool denied by policy, logged once for each pack", "pack", s.PackID, "tool", body.Tool,
 			"code", body.Denial.Code, "message", body.Denial.Message, "remedy", remedy, runAttr, s.RunID)
 	}) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -18,10 +19,10 @@ func TestDeniedToolsAreLogged(t *testing.T) {
 	log := NewRunLog(slog.New(slog.NewTextHandler(&out, nil)))
 	refuse := func(pack, tool, code, message string) {
 		body := &machine.StepRejected{Tool: tool, Denial: machine.Denial{Code: code, Message: message}}
-		log.Observe(&machine.Batch{
+		log.OnCommit(&runtime.Commit{Batch: &machine.Batch{
 			State:   &machine.State{RunID: "run", PackID: pack, Status: machine.Running},
 			Records: []machine.Record{{Body: &machine.StepCancelled{}}, {Body: body}},
-		})
+		}})
 	}
 	for range 3 {
 		refuse("shop", "charge", machine.ToolNotAllowed, `the operator's allowlist does not admit tool "charge" (serve --allow-tool charge)`)
@@ -29,7 +30,7 @@ func TestDeniedToolsAreLogged(t *testing.T) {
 		refuse("shop", "mail", machine.ToolBlocked, `the prompt's blocklist names tool "mail"`)
 		refuse("shop", "add", "PAYLOAD_INVALID", "payload/a: want a number")
 	}
-	lines := written(log, &out)
+	lines := logLines(log, &out)
 	want := [][]string{
 		{"level=WARN", "pack=shop", "tool=charge", "TOOL_NOT_ALLOWED", "serve --allow-tool charge", "run"},
 		{"pack=bank", "tool=charge", "the sidecar of the run that delegated with --allow-tool"},
@@ -53,30 +54,48 @@ func TestDeniedToolOfAFullLog(t *testing.T) {
 	var out bytes.Buffer
 	log := NewRunLog(slog.New(slog.NewTextHandler(&out, nil)))
 	refuse := func() {
-		log.Observe(&machine.Batch{State: &machine.State{PackID: "shop", Status: machine.Running}, Records: []machine.Record{
+		log.OnCommit(&runtime.Commit{Batch: &machine.Batch{State: &machine.State{PackID: "shop", Status: machine.Running}, Records: []machine.Record{
 			{Body: &machine.StepRejected{Tool: "charge", Denial: machine.Denial{Code: machine.ToolBlocked}}},
-		}})
+		}}})
 	}
 	for range maxLines {
-		log.later(func(context.Context) {})
+		log.enqueue(func(context.Context) {})
 	}
 	refuse()
-	if lines := written(log, &out); len(lines) != 0 {
+	if lines := logLines(log, &out); len(lines) != 0 {
 		t.Fatalf("%q", lines)
 	}
 	refuse()
 	refuse()
-	if lines := written(log, &out); len(lines) != 1 {
+	if lines := logLines(log, &out); len(lines) != 1 {
 		t.Fatalf("%q", lines)
 	}
 }
 
-// written are the lines that the log has once it is idle.
-func written(log *RunLog, out *bytes.Buffer) []string {
+// logLines are the lines that the log has once it is idle.
+func logLines(log *RunLog, out *bytes.Buffer) []string {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	for len(log.lines) > 0 {
 		log.Run(ctx)
 	}
 	return strings.FieldsFunc(out.String(), func(r rune) bool { return r == '\n' })
+}
+
+// TestMissedThresholdsLeaveRoom: the results of one record take one place in the queue, so the end of the run is still logged.
+func TestMissedThresholdsLeaveRoom(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	log := NewRunLog(slog.New(slog.NewTextHandler(&out, nil)))
+	results := make([]machine.EvalResult, maxLines+1)
+	for i := range results {
+		results[i] = machine.EvalResult{ID: "e", Threshold: "gte 1"}
+	}
+	log.OnCommit(&runtime.Commit{Batch: &machine.Batch{
+		State:   &machine.State{RunID: "run", Status: machine.Escalated},
+		Records: []machine.Record{{Body: &machine.Evaluated{Results: results}}, {Body: &machine.Ended{}}},
+	}})
+	if lines := logLines(log, &out); len(lines) != len(results)+1 || !strings.Contains(lines[len(lines)-1], "run ended") {
+		t.Errorf("%d lines", len(lines))
+	}
 }

@@ -35,7 +35,7 @@ func (idle) Namespaces() []string { return []string{"default"} }
 func (idle) CountRuns(context.Context, runtime.Call) ([]query.StatusCount, error) {
 	return []query.StatusCount{{Status: machine.Running, Runs: 1}}, nil
 }
-func (idle) Work() dispatch.Stats { return dispatch.Stats{Unserved: 2} }
+func (idle) Work(context.Context) dispatch.Stats { return dispatch.Stats{Unserved: 2} }
 func (idle) Outbox(context.Context, machine.OutboxKind, int) ([]machine.OutboxRow, error) {
 	return []machine.OutboxRow{{Due: 1}}, nil
 }
@@ -55,8 +55,8 @@ func (idle) Quotas() []quota.Figure {
 	return []quota.Figure{{Namespace: "default", Resource: quota.OpenRuns, Most: 5, Open: 1, Refused: 2}}
 }
 
-// everything makes each metric have a value.
-func everything(t *testing.T) *telemetry.Metrics {
+// newFilledMetrics makes each metric have a value.
+func newFilledMetrics(t *testing.T) *telemetry.Metrics {
 	t.Helper()
 	m := telemetry.NewMetrics()
 	m.Watch(idle{}, func() (lsm, log int64) { return 1, 2 })
@@ -68,6 +68,7 @@ func everything(t *testing.T) *telemetry.Metrics {
 		{Body: &machine.TurnFailed{Attempt: 9, Usage: usage, Violation: &machine.Violation{Type: "banned_words"}}}, {Body: &machine.TurnAbandoned{}},
 		{Body: &machine.StepResolved{Attempt: 1, OK: true}}, {Body: &machine.StepResolved{Attempt: 2}}, {Body: &machine.StepResolved{Unknown: true}},
 		{Body: &machine.StepRejected{}}, {Body: &machine.StepCancelled{}},
+		{Body: &machine.Evaluated{Results: []machine.EvalResult{{Trigger: "every_turn", Passed: true}}}},
 		{Body: &machine.Ended{Status: machine.Escalated, Reason: "tool_error:secret-tool"}},
 	}}, func(context.Context, *machine.State) (*machine.Graph, error) {
 		cancel()
@@ -79,10 +80,13 @@ func everything(t *testing.T) *telemetry.Metrics {
 	m.Refused("pawl.v1.RunService/GetRun", "RUN_NOT_FOUND")
 	m.Ignored("stale")
 	m.Instants("nightly", "fired", 1)
+	m.Readiness(func() (bool, time.Time) { return true, time.Unix(5, 0) })
+	m.Certificate(func() time.Time { return time.Unix(6, 0) })
+	m.Disk(func() (free, least int64, err error) { return 7, 3, nil })
 	nodes := m.Nodes()
-	nodes.Seen(3, 1)
-	nodes.Took()
-	nodes.Gave(telemetry.OutcomeHandover)
+	nodes.Watch(func() telemetry.ClusterState { return telemetry.ClusterState{Owned: 1, Living: 3, Unowned: 1} })
+	nodes.CountAcquired()
+	nodes.CountReleased(telemetry.OutcomeHandover)
 	nodes.Forwarded("pawl.v1.RunService/GetRun", "OK")
 	nodes.Retried("pawl.v1.RunService/GetRun")
 	nodes.NoOwner("pawl.v1.RunService/GetRun")
@@ -103,8 +107,8 @@ func page(t *testing.T, m *telemetry.Metrics) string {
 // exposed are the names that a query may use, and the metrics that they are of.
 func exposed(t *testing.T) (series, metrics map[string]bool) {
 	t.Helper()
-	series, metrics = map[string]bool{}, map[string]bool{}
-	for line := range strings.Lines(page(t, everything(t))) {
+	series, metrics = map[string]bool{"up": true}, map[string]bool{} // Prometheus itself makes the series up.
+	for line := range strings.Lines(page(t, newFilledMetrics(t))) {
 		words := strings.Fields(line)
 		if len(words) != 4 || words[1] != "TYPE" {
 			continue
@@ -125,23 +129,23 @@ func exposed(t *testing.T) (series, metrics map[string]bool) {
 	return series, metrics
 }
 
-var metricName = regexp.MustCompile(`\b(?:pawl|process|go)_[a-z_]+`)
+var metricName = regexp.MustCompile(`\b(?:pawl|process|go)_[a-z_]+|\bup\b`)
 
 // checkQuery: every name in a query exists and its brackets are paired.
-func checkQuery(t *testing.T, where, query string, series map[string]bool) {
+func checkQuery(t *testing.T, place, query string, series map[string]bool) {
 	t.Helper()
 	names := metricName.FindAllString(query, -1)
 	if len(names) == 0 {
-		t.Errorf("%s: %q asks for nothing", where, query)
+		t.Errorf("%s: %q asks for nothing", place, query)
 	}
 	for _, name := range names {
 		if !series[name] {
-			t.Errorf("%s: there is no %s", where, name)
+			t.Errorf("%s: there is no %s", place, name)
 		}
 	}
 	for _, pair := range []string{"()", "{}", "[]"} {
 		if strings.Count(query, pair[:1]) != strings.Count(query, pair[1:]) {
-			t.Errorf("%s: %q has unpaired %s", where, query, pair)
+			t.Errorf("%s: %q has unpaired %s", place, query, pair)
 		}
 	}
 }
@@ -203,12 +207,16 @@ func TestAlerts(t *testing.T) {
 	if err := yaml.UnmarshalWithOptions(read(t, "../../deploy/alerts.yaml"), &file, yaml.DisallowUnknownField()); err != nil || len(file.Groups) == 0 {
 		t.Fatal(err, file)
 	}
+	page := string(read(t, "../../docs/reference/metrics.md"))
 	var names []string
 	for _, group := range file.Groups {
 		for _, rule := range group.Rules {
 			checkQuery(t, rule.Alert, rule.Expr, series)
 			if rule.Alert == "" || slices.Contains(names, rule.Alert) || rule.Labels["severity"] == "" || rule.Annotations["summary"] == "" {
 				t.Errorf("rule %+v", rule)
+			}
+			if !strings.Contains(page, "\n| `"+rule.Alert+"` |") || !strings.HasSuffix(rule.Annotations["runbook_url"], "/docs/reference/metrics.md#alerts") {
+				t.Errorf("rule %s: docs/reference/metrics.md does not list it, or runbook_url does not name that page", rule.Alert)
 			}
 			names = append(names, rule.Alert)
 		}
@@ -237,7 +245,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 // TestLabelsAreBounded: what pack authors name is no value of a label.
 func TestLabelsAreBounded(t *testing.T) {
 	t.Parallel()
-	text := page(t, everything(t))
+	text := page(t, newFilledMetrics(t))
 	for _, line := range []string{
 		`pawl_runs_ended_total{reason="tool_error",status="ESCALATED"} 1`, `pawl_turns_total{attempt="4+",outcome="failed"} 1`,
 		`pawl_run_budget_used_ratio_bucket{budget="max_total_visits",le="0.5"} 1`, `pawl_lease_expiries_total 1`, `pawl_validator_hits_total{type="banned_words"} 1`, `pawl_watcher_lag 3`,

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/pawl-dev/pawl/internal/cache"
+	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/trace"
 )
@@ -19,10 +20,11 @@ const (
 
 // TraceOf returns the trace id of a run for log lines. It returns "" if the run has no trace.
 func TraceOf(s *machine.State) string {
-	ctx, ok := trace.Of(s)
+	ctx, ok := trace.ContextOf(s)
 	if !ok {
 		return ""
 	}
+	// The text has the form of a traceparent: the trace id follows the version.
 	return ctx.String()[3:35]
 }
 
@@ -32,7 +34,9 @@ type logHandler struct {
 	traceOf func(ctx context.Context, run string) string
 }
 
-// WithTraces returns a handler that adds trace_id to each line with the attribute run_id. traceOf returns the trace id of a run, or "".
+// WithTraces returns a handler that adds trace_id to each line with the attribute run_id that has no trace_id
+// yet. It looks only at attributes of the line itself, not at those of [slog.Logger.With]. traceOf returns the
+// trace id of a run, or "".
 func WithTraces(next slog.Handler, traceOf func(ctx context.Context, run string) string) slog.Handler {
 	return logHandler{next, traceOf}
 }
@@ -69,8 +73,10 @@ func (h logHandler) WithGroup(name string) slog.Handler {
 // maxLines bounds the lines that wait to be written. Further lines are dropped.
 const maxLines = 256
 
-// RunLog logs the end of each run: at level warn if the run was escalated, at level info if it failed or exhausted its budget, and at
-// level debug otherwise. It also logs each tool that is denied to a pack. A slow log does not delay commits.
+// RunLog logs the end of each run: at level warn if the run was escalated, at level info if it failed or
+// exhausted its budget, and at level debug otherwise. It also logs each tool that is denied to a pack, evals
+// below their threshold, and failures of workers. A slow log does not delay commits: lines that do not fit in
+// the queue are dropped.
 type RunLog struct {
 	log   *slog.Logger
 	lines chan func(context.Context)
@@ -84,21 +90,46 @@ func NewRunLog(log *slog.Logger) *RunLog {
 	return &RunLog{log: log, lines: make(chan func(context.Context), maxLines), warned: newWarned()}
 }
 
-// Observe queues the lines of a commit. It never waits.
-func (l *RunLog) Observe(b *machine.Batch) {
+// OnCommit implements [runtime.Observer]. It queues the lines of a commit. It never waits.
+func (l *RunLog) OnCommit(c *runtime.Commit) {
+	b := c.Batch
 	for i := range b.Records {
-		if body, ok := b.Records[i].Body.(*machine.StepRejected); ok {
+		switch body := b.Records[i].Body.(type) {
+		case *machine.StepRejected:
 			l.denied(b.State, body)
+		case *machine.Evaluated:
+			l.evaluated(b.State, body.Results)
 		}
 	}
 	if !b.State.Status.Terminal() || !ends(b) || !l.log.Enabled(context.Background(), levelOf(b.State.Status)) {
 		return
 	}
-	l.later(func(ctx context.Context) { l.write(ctx, b.State) })
+	l.enqueue(func(ctx context.Context) { l.write(ctx, b.State) })
 }
 
-// later queues a line for Run. It returns false if too many lines are queued.
-func (l *RunLog) later(line func(context.Context)) bool {
+// evaluated queues a warning for each result that does not pass the threshold that its pack declares. All results of a record take one place
+// in the queue.
+func (l *RunLog) evaluated(s *machine.State, results []machine.EvalResult) {
+	if !slices.ContainsFunc(results, isBelowThreshold) {
+		return
+	}
+	l.enqueue(func(ctx context.Context) {
+		for i := range results {
+			if r := &results[i]; isBelowThreshold(*r) {
+				l.log.WarnContext(ctx, "an eval does not pass its threshold", runAttr, s.RunID, traceAttr, TraceOf(s), "pack", s.PackID,
+					"eval", r.ID, "turn", r.TurnSeq, "score", float64(r.Score)/machine.ScoreFull, "threshold", r.Threshold)
+			}
+		}
+	})
+}
+
+// isBelowThreshold reports whether a result has a score that does not pass its declared threshold.
+func isBelowThreshold(r machine.EvalResult) bool {
+	return r.Threshold != "" && !r.Passed && r.Error == ""
+}
+
+// enqueue queues a line that [RunLog.Run] writes. It returns false if too many lines are queued.
+func (l *RunLog) enqueue(line func(context.Context)) bool {
 	select {
 	case l.lines <- line:
 		return true
@@ -107,7 +138,8 @@ func (l *RunLog) later(line func(context.Context)) bool {
 	}
 }
 
-// ends reports whether the commit contains the end of the run. Usage of model calls may be committed after the end.
+// ends reports whether the commit contains the end of the run. Not every commit of an ended run does: usage of model
+// calls may be committed later.
 func ends(b *machine.Batch) bool {
 	return slices.ContainsFunc(b.Records, func(r machine.Record) bool { return machine.RecordKindOf(r.Body) == machine.RecEnded })
 }

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 	"strings"
@@ -9,11 +10,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/pawl-dev/pawl/internal/build"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Metrics counts commits and exports the counts to Prometheus. The names are OpenTelemetry's names in the form of Prometheus, with base
-// units as suffix. No label contains a run, a principal or a text from a caller.
+// Metrics counts commits and exports the counts to Prometheus. The names are OpenTelemetry's names in the form
+// of Prometheus, with base units as suffix. No label contains a run, a principal or a text from a caller,
+// except the names of models, whose number is bounded. The metrics that packs declare have names of the packs,
+// and the id of the pack and of the eval as labels.
 type Metrics struct {
 	registry *prometheus.Registry
 
@@ -22,27 +26,32 @@ type Metrics struct {
 	transitions *prometheus.CounterVec
 	turns       *prometheus.CounterVec
 	violations  *prometheus.CounterVec
+	evals       *prometheus.CounterVec
+	packs       *evalMetrics
 	steps       *prometheus.CounterVec
 	expiries    prometheus.Counter
 	tokens      *prometheus.CounterVec
-	cost        prometheus.Counter
+	cost        *prometheus.CounterVec
 	used        *prometheus.HistogramVec
 	commit      prometheus.Histogram
 	sync        prometheus.Histogram
 	group       prometheus.Histogram
+	committed   prometheus.Gauge
 	exported    *prometheus.CounterVec
 	deliveries  *prometheus.CounterVec
 	faults      *prometheus.CounterVec
 	refused     *prometheus.CounterVec
 	ignored     *prometheus.CounterVec
-	refusals    pairs
+	refusals    labels[[2]string]
+	models      labels[string]
+	failures    *prometheus.CounterVec
 	retained    *prometheus.CounterVec
 	freed       *prometheus.CounterVec
 	forgotten   *prometheus.CounterVec
 	instants    *prometheus.CounterVec
 
 	causes map[machine.Cause]prometheus.Counter
-	// finals are the last states of runs, for the loop in Run.
+	// finals are the last states of runs that ended, which [Metrics.Run] processes.
 	finals   chan final
 	runtimes *runtimes
 }
@@ -54,14 +63,17 @@ func NewMetrics() *Metrics {
 	m.countWork()
 	m.countDeliveries()
 	m.countAnswers()
+	m.countWorkerFailures()
 	m.countRetention()
 	m.countSchedules()
 	m.timeCommits()
+	m.build(build.Version())
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(m.runtimes)
 	m.causes = map[machine.Cause]prometheus.Counter{}
 	for cause, name := range map[machine.Cause]string{
 		machine.CauseEntry: "entry", machine.CauseEvent: "event", machine.CauseMaxVisits: "max_visits", machine.CauseTimeout: "timeout",
+		machine.CauseBudget: "budget",
 	} {
 		m.causes[cause] = m.transitions.WithLabelValues(name)
 	}
@@ -101,9 +113,13 @@ func (m *Metrics) countWork() {
 	m.turns = m.counters("pawl_turns_total", "Executions of turns that ended, by outcome and attempt (1, 2, 3, 4+).", "outcome", "attempt")
 	m.steps = m.counters("pawl_steps_total", "Executions of steps that ended, by outcome and attempt (1, 2, 3, 4+).", "outcome", "attempt")
 	m.violations = m.counters("pawl_validator_hits_total", "Attempts of turns that failed for a validator of their prompt, by the type of the validator.", "type")
+	m.evals = m.counters("pawl_evals_total", "Results of evals of packs, by the eval's trigger and outcome: passed, failed, error.", "trigger", "outcome")
+	m.packs = &evalMetrics{families: map[string]*evalFamily{}, dropped: m.counter(
+		"pawl_eval_metrics_dropped_total", "Results of evals that a metric of a pack did not show, because its name, kind or range conflicts with another one, or there are too many series.")}
+	m.registry.MustRegister(m.packs)
 	m.expiries = m.counter("pawl_lease_expiries_total", "Turns whose lease expired while their worker was connected.")
-	m.tokens = m.counters("pawl_usage_tokens_total", "Tokens that executions reported, by type.", "type")
-	m.cost = m.counter("pawl_usage_cost_usd_total", "Cost that executions reported, US dollars.")
+	m.tokens = m.counters("pawl_usage_tokens_total", "Tokens that runs consumed, by type and model, without those of agents that they called.", "type", "model")
+	m.cost = m.counters("pawl_usage_cost_usd_total", "Cost of what runs consumed, by model, in US dollars, without that of agents that they called.", "model")
 	m.exported = m.counters("pawl_trace_spans_total", "Spans, by outcome: exported, lost (not accepted by the collector).", "outcome")
 }
 
@@ -111,6 +127,8 @@ func (m *Metrics) timeCommits() {
 	fast := prometheus.ExponentialBuckets(0.0001, 2, 16)
 	m.commit = m.histogram("pawl_commit_duration_seconds", "Time from commit request to acknowledgement, including the wait for group commit.", fast)
 	m.sync = m.histogram("pawl_sync_duration_seconds", "Duration of one synced transaction of the store.", fast)
+	m.committed = prometheus.NewGauge(prometheus.GaugeOpts{Name: "pawl_last_commit_timestamp_seconds", Help: "Time of the last synced transaction of the store, in seconds since 1970; 0 before the first."})
+	m.registry.MustRegister(m.committed)
 	m.group = m.histogram("pawl_commit_group_size", "Commits in one synced transaction.", prometheus.ExponentialBuckets(1, 2, 11))
 }
 
@@ -133,6 +151,7 @@ func (m *Metrics) Observe(b *machine.Batch, graphs Graphs) {
 }
 
 func (m *Metrics) record(body machine.Body, of final) {
+	m.usage(body)
 	switch r := body.(type) {
 	case *machine.Transition:
 		if c := m.causes[r.Cause]; c != nil {
@@ -140,13 +159,13 @@ func (m *Metrics) record(body machine.Body, of final) {
 		}
 	case *machine.TurnCompleted:
 		m.turns.WithLabelValues("completed", attempt(r.Attempt)).Inc()
-		m.usage(&r.Usage)
 	case *machine.TurnFailed:
 		m.turns.WithLabelValues("failed", attempt(r.Attempt)).Inc()
 		if r.Violation != nil {
 			m.violations.WithLabelValues(r.Violation.Type).Inc()
 		}
-		m.usage(&r.Usage)
+	case *machine.Evaluated:
+		m.evalResults(of.state.PackID, r.Results)
 	case *machine.TurnAbandoned:
 		m.turns.WithLabelValues("abandoned", attempt(r.Attempt)).Inc()
 	case *machine.StepResolved:
@@ -183,15 +202,41 @@ func attempt(n int) string {
 	return strconv.Itoa(max(n, 1))
 }
 
-func (m *Metrics) usage(u *machine.Usage) {
+// maxModels bounds the models that have their own time series. Models beyond the bound are counted together.
+const maxModels = 100
+
+// usage counts what a record adds to the tokens and the cost of its run. The usage of an agent is counted where the
+// agent's run is. A model call without the name of a model in its usage has it in Tool.
+func (m *Metrics) usage(body machine.Body) {
+	u := machine.UsageOf(body)
+	switch r := body.(type) {
+	case *machine.StepResolved:
+		if r.Kind == machine.KindDelegation {
+			return
+		}
+		if r.Kind == machine.KindModel {
+			u.Model = cmp.Or(u.Model, r.Tool)
+		}
+	case *machine.StepCancelled:
+		if r.Kind == machine.KindDelegation {
+			return
+		}
+	}
+	if u.InputTokens == 0 && u.OutputTokens == 0 && u.CostMicro == 0 {
+		return
+	}
+	model := u.Model
+	if !m.models.admit(model, maxModels) {
+		model = otherLabel
+	}
 	if u.InputTokens > 0 {
-		m.tokens.WithLabelValues("input").Add(float64(u.InputTokens))
+		m.tokens.WithLabelValues("input", model).Add(float64(u.InputTokens))
 	}
 	if u.OutputTokens > 0 {
-		m.tokens.WithLabelValues("output").Add(float64(u.OutputTokens))
+		m.tokens.WithLabelValues("output", model).Add(float64(u.OutputTokens))
 	}
 	if u.CostMicro > 0 {
-		m.cost.Add(float64(u.CostMicro) / 1e6)
+		m.cost.WithLabelValues(model).Add(float64(u.CostMicro) / 1e6)
 	}
 }
 

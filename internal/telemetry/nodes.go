@@ -4,9 +4,7 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // Nodes counts the work of a node of a cluster. A nil Nodes counts nothing.
 type Nodes struct {
-	parts     prometheus.Gauge
-	living    prometheus.Gauge
-	free      prometheus.Gauge
+	registry  *prometheus.Registry
 	taken     prometheus.Counter
 	handovers *prometheus.CounterVec
 	forwarded *prometheus.CounterVec
@@ -14,7 +12,7 @@ type Nodes struct {
 	ownerless *prometheus.CounterVec
 }
 
-// The ways in which a node stops owning a partition.
+// These are the ways in which a node of a cluster stops owning a partition of the store.
 const (
 	// OutcomeHandover means that this node handed the partition over.
 	OutcomeHandover = "handed_over"
@@ -27,12 +25,7 @@ func (m *Metrics) Nodes() *Nodes {
 	if m == nil {
 		return nil
 	}
-	n := &Nodes{
-		parts:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "pawl_node_partitions", Help: "Partitions that this sidecar owns; 0 on a standby."}),
-		living: prometheus.NewGauge(prometheus.GaugeOpts{Name: "pawl_cluster_nodes", Help: "Live sidecars in the cluster, this one included."}),
-		free:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "pawl_cluster_partitions_unowned", Help: "Partitions without an owner that at least one live sidecar serves."}),
-	}
-	m.registry.MustRegister(n.parts, n.living, n.free)
+	n := &Nodes{registry: m.registry}
 	n.taken = m.counter("pawl_node_takeovers_total", "Partitions that this sidecar acquired.")
 	n.handovers = m.counters("pawl_node_handovers_total", "Partitions that this sidecar released, by outcome: handed_over, lost.", "outcome")
 	n.forwarded = m.counters("pawl_node_forwarded_total", "Calls that were forwarded to the owner of their partition, by method and outcome.", "method", "outcome")
@@ -44,27 +37,40 @@ func (m *Metrics) Nodes() *Nodes {
 	return n
 }
 
-// Took counts a partition that this node acquired.
-func (n *Nodes) Took() {
+// ClusterState is what a node knows about the cluster at the time of a scrape.
+type ClusterState struct {
+	// Owned is the number of partitions whose calls this node accepts. A partition whose lease has
+	// ended is not counted.
+	Owned int
+	// Living is the number of live nodes. Unowned is the number of partitions without an owner. A node that
+	// cannot read the database knows no live node, and it treats every partition of another node as unowned.
+	Living, Unowned int
+}
+
+// Watch adds the gauges of the cluster. Each scrape calls read once for each gauge.
+func (n *Nodes) Watch(read func() ClusterState) {
+	if n == nil {
+		return
+	}
+	add := func(name, help string, value func(ClusterState) int) {
+		n.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(value(read())) }))
+	}
+	add("pawl_node_partitions", "Partitions that this sidecar owns; 0 on a standby, and after its leases have ended.", func(s ClusterState) int { return s.Owned })
+	add("pawl_cluster_nodes", "Live sidecars in the cluster, this one included; 0 while the database cannot be read.", func(s ClusterState) int { return s.Living })
+	add("pawl_cluster_partitions_unowned", "Partitions without an owner that at least one live sidecar serves; all while the database cannot be read.", func(s ClusterState) int { return s.Unowned })
+}
+
+// CountAcquired counts a partition that this node acquired.
+func (n *Nodes) CountAcquired() {
 	if n != nil {
-		n.parts.Inc()
 		n.taken.Inc()
 	}
 }
 
-// Gave counts a partition that this node released or lost.
-func (n *Nodes) Gave(outcome string) {
+// CountReleased counts a partition that this node released or lost.
+func (n *Nodes) CountReleased(outcome string) {
 	if n != nil {
-		n.parts.Dec()
 		n.handovers.WithLabelValues(outcome).Inc()
-	}
-}
-
-// Seen sets the number of alive nodes and of partitions without an owner.
-func (n *Nodes) Seen(living, ownerless int) {
-	if n != nil {
-		n.living.Set(float64(living))
-		n.free.Set(float64(ownerless))
 	}
 }
 
@@ -82,7 +88,7 @@ func (n *Nodes) Retried(method string) {
 	}
 }
 
-// NoOwner counts a call that found no owner of the store for too long.
+// NoOwner counts a call that was refused because its partition of the store had no owner for too long.
 func (n *Nodes) NoOwner(method string) {
 	if n != nil {
 		n.ownerless.WithLabelValues(method).Inc()

@@ -1,27 +1,16 @@
 package telemetry
 
 import (
-	"runtime/debug"
-	"sync"
-
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
+	"github.com/pawl-dev/pawl/internal/build"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/trace"
 )
 
 // scope is the name of the instrumentation scope of the spans.
 const scope = "github.com/pawl-dev/pawl"
-
-// version returns the program's version, as the Go tool put it into the binary.
-var version = sync.OnceValue(func() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return ""
-	}
-	return info.Main.Version
-})
 
 func resourceSpans(spans []trace.Span) []*tracepb.ResourceSpans {
 	out := make([]*tracepb.Span, len(spans))
@@ -29,9 +18,9 @@ func resourceSpans(spans []trace.Span) []*tracepb.ResourceSpans {
 		out[i] = spanToOTLP(&spans[i])
 	}
 	return []*tracepb.ResourceSpans{{
-		Resource: &resourcepb.Resource{Attributes: attributes([]trace.Attr{{Key: "service.name", Value: "pawl"}, {Key: "service.version", Value: version()}})},
+		Resource: &resourcepb.Resource{Attributes: attributes([]trace.Attr{{Key: "service.name", Value: "pawl"}, {Key: "service.version", Value: build.Version()}})},
 		ScopeSpans: []*tracepb.ScopeSpans{{
-			Scope: &commonpb.InstrumentationScope{Name: scope, Version: version()}, Spans: out,
+			Scope: &commonpb.InstrumentationScope{Name: scope, Version: build.Version()}, Spans: out,
 		}},
 	}}
 }

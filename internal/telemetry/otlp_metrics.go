@@ -12,6 +12,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/resource"
+
+	"github.com/pawl-dev/pawl/internal/build"
 )
 
 // metricInterval is how often metrics are sent.
@@ -21,7 +23,7 @@ const metricInterval = 30 * time.Second
 type MetricExport struct{ provider *metric.MeterProvider }
 
 // ExportMetrics sends the metrics to a collector that takes OTLP over gRPC at the given URL, every 30 s and
-// once more at the end. Failures are logged.
+// once more at the end. The first of several failures in a row is logged.
 func ExportMetrics(ctx context.Context, endpoint string, m *Metrics, log *slog.Logger) (*MetricExport, error) {
 	exporter, err := otlpmetricgrpc.New(ctx, otlpmetricgrpc.WithEndpointURL(endpoint))
 	if err != nil {
@@ -32,7 +34,7 @@ func ExportMetrics(ctx context.Context, endpoint string, m *Metrics, log *slog.L
 	return &MetricExport{provider: metric.NewMeterProvider(
 		metric.WithReader(reader),
 		metric.WithResource(resource.NewSchemaless(
-			attribute.String("service.name", "pawl"), attribute.String("service.version", version()))),
+			attribute.String("service.name", "pawl"), attribute.String("service.version", build.Version()))),
 	)}, nil
 }
 
@@ -43,16 +45,17 @@ func (e *MetricExport) Stop(ctx context.Context) error { return e.provider.Shutd
 // handler.
 type logged struct {
 	metric.Exporter
-	log  *slog.Logger
-	down bool
+	log         *slog.Logger
+	unreachable bool
 }
 
-// Export is called by one reader, one call at a time.
+// Export is called by one reader, one call at a time. It returns nil even after a failure, because
+// OpenTelemetry would pass the error to its global handler.
 func (l *logged) Export(ctx context.Context, rm *metricdata.ResourceMetrics) error {
 	err := l.Exporter.Export(ctx, rm)
-	if err != nil && !l.down {
+	if err != nil && !l.unreachable {
 		l.log.WarnContext(ctx, "metrics export failed", "error", err)
 	}
-	l.down = err != nil
+	l.unreachable = err != nil
 	return nil
 }

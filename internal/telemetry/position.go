@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// readPosition reads the cursor in a file. If there is no file, or if the journal is shorter than the cursor, it returns the newest
-// cursor of the journal, so that no older spans are exported.
+// readPosition reads the file with the cursor up to which spans were exported. If path is "", if there is no
+// file, or if the journal is shorter than the cursor, it returns the newest cursor of the journal, so that no
+// older spans are exported.
 func readPosition(path string, tail uint64) (uint64, error) {
 	if path == "" {
 		return tail, nil
@@ -29,8 +30,8 @@ func readPosition(path string, tail uint64) (uint64, error) {
 	return min(at, tail), nil
 }
 
-// writePosition replaces the file. It does not sync the file: after a crash the file may have an older cursor, and then some spans are
-// exported again with the same ids.
+// writePosition replaces the content of the file with the cursor. It does not sync the file: after a crash the file
+// may have an older cursor, and then some spans are exported again with the same ids.
 func writePosition(path string, at uint64) error {
 	if path == "" {
 		return nil

@@ -16,7 +16,8 @@ func (m *Metrics) countRetention() {
 	}
 }
 
-// Retained counts a run that no retention rule keeps, and the bytes that were deleted and archived. A nil Metrics counts nothing.
+// Retained counts a run that the retention rules do not keep. outcome is what happened to the run. deleted and
+// archived are numbers of bytes. A nil Metrics counts nothing.
 func (m *Metrics) Retained(outcome string, deleted, archived int64) {
 	if m == nil {
 		return
@@ -26,7 +27,8 @@ func (m *Metrics) Retained(outcome string, deleted, archived int64) {
 	m.freed.WithLabelValues("archived").Add(float64(archived))
 }
 
-// Forgotten counts old entries that were dropped. A nil Metrics counts nothing.
+// Forgotten counts n old entries that were removed from the store. The parameter what names their kind. A nil Metrics
+// counts nothing.
 func (m *Metrics) Forgotten(what string, n int) {
 	if m != nil {
 		m.forgotten.WithLabelValues(what).Add(float64(n))

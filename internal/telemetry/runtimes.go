@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// figure is the value of one metric of a runtime.
+// figure is the value of one metric that was read from one runtime.
 type figure struct {
 	desc   *prometheus.Desc
 	kind   prometheus.ValueType
@@ -23,51 +23,52 @@ var largest = map[*prometheus.Desc]bool{
 	sizeDesc: true,
 }
 
-// runtimes is the collector of the figures of all runtimes in the process.
+// runtimes is a Prometheus collector. It combines the metric values of all runtimes in the process.
 type runtimes struct {
-	mu sync.Mutex
-	of []*gauges
-	// gone holds the last counts of removed runtimes, because a counter must not decrease.
-	gone []figure
+	mu      sync.Mutex
+	current []*gauges
+	// removedTotals contains the last values of the counters of removed runtimes, because the sum of a counter
+	// must not decrease.
+	removedTotals []figure
 }
 
 func (h *runtimes) add(g *gauges) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.of = append(h.of, g)
+	h.current = append(h.current, g)
 }
 
 func (h *runtimes) remove(g *gauges) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for i, one := range h.of {
+	for i, one := range h.current {
 		if one == g {
-			h.of = append(h.of[:i:i], h.of[i+1:]...)
+			h.current = append(h.current[:i:i], h.current[i+1:]...)
 			h.keep(g)
 			return
 		}
 	}
 }
 
-// keep adds the counts of a runtime that is being removed. The caller holds the mutex.
+// keep adds the counters of a runtime that is being removed to h.removedTotals. The caller must hold the mutex.
 func (h *runtimes) keep(g *gauges) {
 	for _, f := range g.read() {
 		if f.kind != prometheus.CounterValue {
 			continue
 		}
-		i := slices.IndexFunc(h.gone, func(one figure) bool { return one.desc == f.desc && slices.Equal(one.labels, f.labels) })
+		i := slices.IndexFunc(h.removedTotals, func(one figure) bool { return one.desc == f.desc && slices.Equal(one.labels, f.labels) })
 		if i < 0 {
-			h.gone = append(h.gone, f)
+			h.removedTotals = append(h.removedTotals, f)
 			continue
 		}
-		h.gone[i].value += f.value
+		h.removedTotals[i].value += f.value
 	}
 }
 
-// figures returns the figures of all runtimes, and the counts of removed runtimes.
+// figures returns the metric values of all runtimes, and the counters of removed runtimes.
 func (h *runtimes) figures() []figure {
 	h.mu.Lock()
-	of, all := h.of, slices.Clone(h.gone)
+	of, all := h.current, slices.Clone(h.removedTotals)
 	h.mu.Unlock()
 	for _, g := range of {
 		all = append(all, g.read()...)
@@ -85,7 +86,7 @@ func (h *runtimes) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// series identifies a figure by its name and labels.
+// series identifies a metric value by its name and labels.
 type series struct {
 	desc   *prometheus.Desc
 	labels string

@@ -5,7 +5,8 @@ func (m *Metrics) countSchedules() {
 	m.instants = m.counters("pawl_schedule_instants_total", "Scheduled times, by schedule and outcome: fired, missed (not run), skipped (the previous run had not ended), failed (an attempt, retried).", "schedule", "outcome")
 }
 
-// Instants counts instants of a schedule. A nil Metrics counts nothing.
+// Instants adds n to the number of a schedule's instants with this outcome. An instant is a time at which the
+// schedule should start a run. A nil Metrics counts nothing.
 func (m *Metrics) Instants(schedule, outcome string, n int) {
 	if m != nil {
 		m.instants.WithLabelValues(schedule, outcome).Add(float64(n))

@@ -17,34 +17,35 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/streams"
 )
 
-// Source returns figures of a runtime when the metrics are read.
+// Source is a runtime from which metric values are read when Prometheus reads the metrics.
 type Source interface {
-	// Namespaces returns the names of all namespaces with figures.
+	// Namespaces returns the names of all namespaces that have metric values.
 	Namespaces() []string
 	CountRuns(ctx context.Context, call runtime.Call) ([]query.StatusCount, error)
 	// Work returns the figures of all namespaces together.
-	Work() dispatch.Stats
+	Work(ctx context.Context) dispatch.Stats
 	Outbox(ctx context.Context, kind machine.OutboxKind, limit int) ([]machine.OutboxRow, error)
 	Followers(ctx context.Context) (streams.Followers, error)
 	// Quotas returns the quotas of namespaces and their use.
 	Quotas() []quota.Figure
-	// AccountFigures returns the amounts that runs reserve and settle in the operator's accounts.
+	// AccountFigures returns the amounts that runs have reserved and spent in each of the operator's accounts.
 	AccountFigures() []budget.Figure
-	// Limits returns the figures of the operator's limits of model and tool calls.
+	// Limits returns the current counts of the operator's rate limits for model and tool calls.
 	Limits() []ratelimit.Total
 }
 
 // Sizes returns the sizes of the store on disk, in bytes.
 type Sizes func() (lsm, log int64)
 
-// maxOutboxScan bounds the rows that are counted. A longer outbox is reported with this number.
+// maxOutboxScan bounds the number of unsent messages that are counted. A longer outbox is reported with this number.
 const maxOutboxScan = 10_000
 
-// scrapeEvery is the time for which figures that were read are returned again, so that frequent reads do not slow down the runs.
+// scrapeEvery is how long values that were read are returned again, so that frequent scrapes do not slow down the
+// runs.
 const scrapeEvery = 5 * time.Second
 
-// Watch adds the figures of a runtime, which are read from its engine and store when Prometheus reads the metrics. They are removed when
-// unwatch is called. The figures of several runtimes are combined.
+// Watch adds the metrics of a runtime. Their values are read from its engine and store when Prometheus reads the
+// metrics. unwatch removes them. The values of several runtimes are combined.
 func (m *Metrics) Watch(source Source, sizes Sizes) (unwatch func()) {
 	g := &gauges{source: source, sizes: sizes}
 	m.runtimes.add(g)
@@ -53,18 +54,19 @@ func (m *Metrics) Watch(source Source, sizes Sizes) (unwatch func()) {
 		// Wait until a read in progress has finished, because the caller then closes the sources.
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		g.gone = true
+		g.removed = true
 	}
 }
 
-// gauges reads the current figures of one runtime. Counters of events are not part of it.
+// gauges reads the current metric values of one runtime. They include totals that the runtime counts itself,
+// for example refused calls. What [Metrics] counts is not part of it.
 type gauges struct {
-	source Source
-	sizes  Sizes
-	mu     sync.Mutex
-	gone   bool
-	last   []figure
-	at     time.Time
+	source  Source
+	sizes   Sizes
+	mu      sync.Mutex
+	removed bool
+	last    []figure
+	at      time.Time
 }
 
 func gauge(name, help string, labels ...string) *prometheus.Desc {
@@ -91,11 +93,11 @@ var (
 	sizeDesc     = gauge("pawl_store_size_bytes", "Size of the store on disk, by part: lsm or log.", "part")
 )
 
-// read returns the current figures, which are at most scrapeEvery old. For a closed runtime it returns none.
+// read returns the current metric values, which are at most scrapeEvery old. For a closed runtime it returns none.
 func (g *gauges) read() []figure {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.gone {
+	if g.removed {
 		return nil
 	}
 	if time.Since(g.at) > scrapeEvery {
@@ -103,7 +105,7 @@ func (g *gauges) read() []figure {
 		ctx, cancel := context.WithTimeout(context.Background(), scrapeEvery)
 		defer cancel()
 		g.runs(ctx)
-		g.work()
+		g.work(ctx)
 		g.outbox(ctx)
 		g.store(ctx)
 		g.quotas()
@@ -117,7 +119,8 @@ func (g *gauges) add(d *prometheus.Desc, value float64, labels ...string) {
 	g.last = append(g.last, figure{d, prometheus.GaugeValue, value, labels})
 }
 
-// runs reads the figures of runs. If a figure cannot be read, it is left out; the same is true for the other functions.
+// runs reads the metric values about runs. If the runs of one namespace cannot be counted, all values are left
+// out.
 func (g *gauges) runs(ctx context.Context) {
 	total := make(map[machine.Status]int)
 	for _, ns := range g.source.Namespaces() {
@@ -134,8 +137,8 @@ func (g *gauges) runs(ctx context.Context) {
 	}
 }
 
-func (g *gauges) work() {
-	stats := g.source.Work()
+func (g *gauges) work(ctx context.Context) {
+	stats := g.source.Work(ctx)
 	g.add(workersDesc, float64(stats.Workers))
 	g.add(heldDesc, float64(stats.Turns), "turn")
 	g.add(heldDesc, float64(stats.Steps), "step")

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 
 	"github.com/pawl-dev/pawl/internal/cache"
+	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/trace"
 )
@@ -20,7 +21,8 @@ import (
 const (
 	// maxPending bounds the records in memory for the exporter. Further records are read from the journal.
 	maxPending = 1 << 16
-	// maxFolds bounds the runs whose open spans are in memory. The spans of other runs are built again from the journal.
+	// maxFolds bounds the runs whose open spans (those that have begun but not ended) are in memory. The spans of
+	// other runs are built again from the journal.
 	maxFolds = 1 << 16
 	// maxUpload bounds the spans of one request to the collector.
 	maxUpload = 512
@@ -54,25 +56,27 @@ type TracerConfig struct {
 	Counts *Metrics
 }
 
-// Tracer exports the spans of runs whose trace is sampled. It receives commits in memory and reads the commits that it missed from the
-// journal, so it loses no span that the journal still contains.
+// Tracer exports the spans of runs whose trace is sampled. It receives commits in memory and reads the commits
+// that it missed from the journal, so it misses no commit that the journal still contains. Spans that the
+// collector does not accept are lost. After a crash, only the default namespace is read again.
 type Tracer struct {
 	cfg    TracerConfig
 	client otlptrace.Client
-	// begin is the cursor up to which an earlier process has exported. end is the newest cursor of the journal when this process began.
+	// begin is the cursor up to which an earlier process has exported. end is the newest cursor of the journal
+	// when this process began. Both are cursors of the default namespace, whose number is 0.
 	begin, end uint64
-	// ran reports whether [Tracer.Run] was called. Run closes the client.
-	ran bool
+	// runCalled reports whether [Tracer.Run] was called. Run closes the client.
+	runCalled bool
 
-	mu      sync.Mutex
-	pending map[runKey]*backlog
-	held    int
+	mu        sync.Mutex
+	pending   map[runKey]*backlog
+	heldSpans int
 
 	// Only the loop uses the fields below.
-	folds *cache.LRU[runKey, *trace.Fold]
-	spans []trace.Span
-	mark  uint64
-	down  bool
+	runStates   *cache.LRU[runKey, *trace.Fold]
+	spans       []trace.Span
+	mark        uint64
+	unreachable bool
 }
 
 type runKey struct {
@@ -80,10 +84,11 @@ type runKey struct {
 	run string
 }
 
-// backlog contains the commits of a run since the last flush.
+// backlog contains the commits of one run that were not exported yet.
 type backlog struct {
 	records []machine.Record
-	// gap means that some records did not fit. They must be read from the journal.
+	// gap means that not all records of the run fitted into memory. The missing records must be read from the
+	// journal.
 	gap bool
 }
 
@@ -99,7 +104,7 @@ func NewTracer(ctx context.Context, cfg TracerConfig) (*Tracer, error) {
 		cfg.ShutdownTimeout = 5 * time.Second
 	}
 	t := &Tracer{
-		cfg: cfg, pending: make(map[runKey]*backlog), folds: cache.New[runKey, *trace.Fold](maxFolds),
+		cfg: cfg, pending: make(map[runKey]*backlog), runStates: cache.New[runKey, *trace.Fold](maxFolds),
 		client: otlptracegrpc.NewClient(otlptracegrpc.WithEndpointURL(cfg.Endpoint)),
 	}
 	var err error
@@ -116,9 +121,11 @@ func NewTracer(ctx context.Context, cfg TracerConfig) (*Tracer, error) {
 	return t, nil
 }
 
-// Observe queues a commit. It never waits for the collector or the store.
-func (t *Tracer) Observe(b *machine.Batch) {
-	if ctx, ok := trace.Of(b.State); !ok || !ctx.Sampled {
+// OnCommit implements [runtime.Observer]. It queues a commit of a run whose trace is sampled. It never waits
+// for the collector or the store.
+func (t *Tracer) OnCommit(c *runtime.Commit) {
+	b := c.Batch
+	if ctx, ok := trace.ContextOf(b.State); !ok || !ctx.Sampled {
 		return
 	}
 	key := runKey{b.State.Namespace, b.State.RunID}
@@ -129,19 +136,19 @@ func (t *Tracer) Observe(b *machine.Batch) {
 		waits = &backlog{}
 		t.pending[key] = waits
 	}
-	if t.held+len(b.Records) > maxPending {
+	if t.heldSpans+len(b.Records) > maxPending {
 		waits.gap = true
 		return
 	}
 	for i := range b.Records {
 		waits.records = append(waits.records, trace.Slim(&b.Records[i]))
 	}
-	t.held += len(b.Records)
+	t.heldSpans += len(b.Records)
 }
 
 // Run exports spans until ctx ends. Then it exports the remaining spans, for at most TracerConfig.ShutdownTimeout.
 func (t *Tracer) Run(ctx context.Context) error {
-	t.ran = true
+	t.runCalled = true
 	t.report(t.resume(ctx))
 	tick := time.NewTicker(t.cfg.Interval)
 	defer tick.Stop()
@@ -155,19 +162,20 @@ func (t *Tracer) Run(ctx context.Context) error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.cfg.ShutdownTimeout)
 	defer cancel()
 	t.flush(last)
+	// The second flush also stores the position up to which the first one has exported.
 	t.flush(last)
 	return errors.Join(t.client.Stop(last))
 }
 
 // Close closes a tracer for which Run was never called. After [Tracer.Run] it has no effect.
 func (t *Tracer) Close(ctx context.Context) error {
-	if t.ran {
+	if t.runCalled {
 		return nil
 	}
 	return t.client.Stop(ctx)
 }
 
-// resume exports the spans of commits that an earlier process may not have exported.
+// resume exports the spans of commits in the default namespace that an earlier process may not have exported.
 func (t *Tracer) resume(ctx context.Context) error {
 	for after := t.begin; after < t.end; {
 		entries, scanned, err := t.cfg.Journal.Journal(ctx, 0, after, machine.Page{Records: 256, Bytes: 1 << 20})
@@ -193,7 +201,7 @@ func (t *Tracer) flush(ctx context.Context) {
 	tail, tailErr := t.cfg.Journal.Tail(ctx, 0)
 	t.mu.Lock()
 	pending := t.pending
-	t.pending, t.held = make(map[runKey]*backlog), 0
+	t.pending, t.heldSpans = make(map[runKey]*backlog), 0
 	t.mu.Unlock()
 	for key, waits := range pending {
 		if waits.gap {
@@ -205,16 +213,18 @@ func (t *Tracer) flush(ctx context.Context) {
 		}
 	}
 	t.upload(ctx)
-	// A commit is in the journal before it is observed. So all entries up to the journal's end at the previous flush are exported now.
+	// A commit is in the journal before the tracer receives it. So everything up to the end that the journal had at
+	// the previous flush is exported now.
 	t.report(writePosition(t.cfg.Position, t.mark))
 	if tailErr == nil {
 		t.mark = tail
 	}
 }
 
-// follow adds records of a run. If the list is empty, the records are only in the journal.
+// follow builds and exports the spans of a run from further records. If the list is empty, it reads the records from
+// the journal.
 func (t *Tracer) follow(ctx context.Context, key runKey, records []machine.Record) {
-	fold, err := t.fold(ctx, key, records)
+	fold, err := t.runState(ctx, key, records)
 	if err != nil || fold == nil {
 		t.report(err)
 		return
@@ -232,13 +242,14 @@ func (t *Tracer) follow(ctx context.Context, key runKey, records []machine.Recor
 	}
 	t.report(err)
 	if fold.Done() || err != nil {
-		t.folds.Remove(key)
+		t.runStates.Remove(key)
 	}
 }
 
-// fold returns the Fold of a run. If it is not in memory, fold builds it from the journal, up to the first of the records.
-func (t *Tracer) fold(ctx context.Context, key runKey, records []machine.Record) (*trace.Fold, error) {
-	if fold, ok := t.folds.Get(key); ok {
+// runState returns the state of a run's spans (its Fold). If it is not in memory, runState builds it from the
+// journal, up to the first of the given records. It returns nil if the run has no sampled trace.
+func (t *Tracer) runState(ctx context.Context, key runKey, records []machine.Record) (*trace.Fold, error) {
+	if fold, ok := t.runStates.Get(key); ok {
 		return fold, nil
 	}
 	s, err := t.cfg.Journal.Head(ctx, key.ns, key.run)
@@ -254,11 +265,13 @@ func (t *Tracer) fold(ctx context.Context, key runKey, records []machine.Record)
 			return nil, err
 		}
 	}
-	t.folds.Put(key, fold, 1)
+	t.runStates.Put(key, fold, 1)
 	return fold, nil
 }
 
-// read adds the records from the journal that follow the last record of the Fold, up to last (0 = all).
+// read adds records from the journal to the Fold (the state of a run's spans): from the record after the Fold's
+// last one up to the record number last, or all records if last is 0. If tell is false, the spans that end are
+// dropped.
 func (t *Tracer) read(ctx context.Context, key runKey, fold *trace.Fold, last uint64, tell bool) error {
 	for {
 		entries, err := t.cfg.Journal.Entries(ctx, key.ns, key.run, fold.Seq()+1, machine.Page{Records: 256, Bytes: 1 << 20})
@@ -302,12 +315,12 @@ func (t *Tracer) upload(ctx context.Context) {
 // logExportState logs once that the collector is not available, and once that it is available again.
 func (t *Tracer) logExportState(err error) {
 	switch {
-	case err != nil && !t.down:
+	case err != nil && !t.unreachable:
 		t.cfg.Log.Warn("trace export failed, retrying", "endpoint", t.cfg.Endpoint, "error", err)
-	case err == nil && t.down:
+	case err == nil && t.unreachable:
 		t.cfg.Log.Info("trace export recovered", "endpoint", t.cfg.Endpoint)
 	}
-	t.down = err != nil
+	t.unreachable = err != nil
 }
 
 func (t *Tracer) report(err error) {

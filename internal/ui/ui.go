@@ -20,8 +20,9 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
 	"require-trusted-types-for 'script'; trusted-types 'none'"
 
-// Handler serves the page: its files by their names, and the document for every other path, which the page itself interprets. It needs no
-// token, because the files are the same for every caller. The page reads all data from the API.
+// Handler serves the page: its files below assets by their names, and the document for every other path, which
+// the page itself interprets. It needs no token, because the files are the same for every caller. The page
+// reads all data from the API.
 func Handler() http.Handler {
 	files, err := fs.Sub(built, "dist")
 	if err != nil {
@@ -37,7 +38,8 @@ func Handler() http.Handler {
 
 type page struct{ files fs.FS }
 
-// document serves the document of the page. Caches must not store it, because it names the files of this build.
+// document serves the document of the page. A browser must ask the server before it uses a cached copy, because the
+// document names the files of one build.
 func (p *page) document(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-cache")
 	p.serve(w, r, "index.html")

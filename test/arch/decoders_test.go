@@ -15,7 +15,8 @@ type decoder struct {
 	// fuzz are the targets that send it anything; a target of a package that calls it is
 	// named with that package's directory.
 	fuzz []string
-	// own says why nobody else's bytes come here; then there is no target.
+	// own is the reason why the package decodes only bytes that this program wrote. It then needs
+	// no fuzz target.
 	own string
 }
 
@@ -37,26 +38,25 @@ var decoders = map[string]decoder{
 	"internal/diagram":               {fuzz: []string{"FuzzDraw"}},
 	"internal/executor":              {fuzz: []string{"FuzzArguments"}},
 	"internal/export":                {own: "asks the sidecar, by the contract"},
-	"internal/grpcapi":               {fuzz: []string{"FuzzEveryRPC", "FuzzGateway"}},
-	"internal/grpcapi/resetlimit":    {fuzz: []string{"FuzzFrames"}},
+	"internal/grpcapi":               {fuzz: []string{"FuzzEveryRPC", "FuzzGateway", "FuzzFrames"}},
 	"internal/grpcapi/convert":       {fuzz: []string{"FuzzConversions", "FuzzWorkerRegistration"}},
-	"internal/grpcapi/inprocess":     {own: "reads answers that a sidecar of the same cluster has made"},
 	"internal/grpcapi/auth":          {fuzz: []string{"FuzzParseTokens", "FuzzParseCertificates"}},
 	"internal/grpcapi/gateway":       {fuzz: []string{"internal/grpcapi: FuzzGateway"}},
 	"internal/grpcapi/auth/oidc":     {fuzz: []string{"FuzzKeys"}},
 	"internal/grpcapi/redact":        {own: "reads variables that were checked when the run was started: internal/pack FuzzLoad"},
+	"internal/mcp":                   {fuzz: []string{"FuzzAnswer", "FuzzOutput"}},
 	"internal/model":                 {fuzz: []string{"FuzzStream", "FuzzConversation"}},
 	"internal/openapi":               {own: "reads what the build has generated"},
 	"internal/pack":                  {fuzz: []string{"FuzzLoad", "FuzzPayload"}},
 	"internal/pack/assertion":        {fuzz: []string{"FuzzCompile"}},
+	"internal/pack/format":           {fuzz: []string{"FuzzSource"}},
 	"internal/pack/source":           {fuzz: []string{"FuzzScanYAML", "internal/pack: FuzzLoad"}},
 	"internal/prompt":                {fuzz: []string{"FuzzRender"}},
-	"internal/runtime":               {fuzz: []string{"FuzzParseCursor"}},
+	"internal/runtime":               {fuzz: []string{"FuzzParseCursor", "internal/prompt: FuzzRender"}},
 	"internal/runtime/effects":       {fuzz: []string{"FuzzKeyOf"}},
 	"internal/runtime/machine/rules": {fuzz: []string{"FuzzStep", "FuzzStart", "FuzzModel"}},
 	"internal/runtime/packcache":     {fuzz: []string{"FuzzAgentPayload"}},
 	"internal/runtime/query":         {own: "reads variables that were checked when the run was started: internal/pack FuzzLoad"},
-	"internal/runtime/render":        {own: "reads variables that were checked when the run was started: internal/prompt FuzzRender"},
 	"internal/runtime/approval":      {fuzz: []string{"FuzzApproved"}},
 	"internal/runtime/validate":      {fuzz: []string{"FuzzCanonical"}},
 	"internal/strictjson":            {fuzz: []string{"FuzzReaders"}},

@@ -11,24 +11,24 @@ import (
 	"testing"
 )
 
-// harmless are the rights that code may give itself: none of them moves a run out of a
-// state that waits for somebody outside.
+// harmless are the rights that code may give itself. None of them lets a run leave a state that
+// waits for an event from outside.
 var harmless = []string{"ScopePacksWrite", "ScopeRunsRead", "ScopeRunsWrite"}
 
-// authenticates are the directories whose business it is to say who somebody is, and
-// what he may do.
+// authenticates are the directories that may decide which principal a caller is, and what it may
+// do.
 var authenticates = []string{"internal/policy", "internal/grpcapi/auth"}
 
 // mayCall lists who may call what makes a principal of something else.
 var mayCall = map[string][]string{
-	// Everybody while nobody is asked for a name.
-	"Anonymous": {"internal/runtime/principal.go", "bench/load/local.go"},
-	// Whoever gave the answer to a question, as the journal has it.
-	"Answerer": {"internal/runtime/principal.go", "internal/a2a/delegation.go"},
+	// Anonymous is the principal of every caller while authentication is off.
+	"Anonymous": {"internal/runtime/authority.go", "bench/load/local.go"},
+	// Answerer is the principal in the journal that answered a question.
+	"Answerer": {"internal/runtime/authority.go", "internal/a2a/delegation.go"},
 }
 
-// mayIssue may make a token for itself: `pawl run` is the only caller of its own
-// sidecar, which nobody else reaches.
+// mayIssue are the files that may make a token: `pawl run` is the only caller of its own sidecar,
+// which no other process reaches.
 var mayIssue = []string{"internal/server/local.go"}
 
 // TestNobodyMintsRights: outside authentication no code makes a principal with the right

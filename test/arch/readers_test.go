@@ -28,19 +28,19 @@ var readsOtherwise = map[string]string{
 	"internal/strictjson": "it is the reader",
 
 	// Texts that the strict reader has taken a moment ago, or when they were stored.
-	"internal/a2a/json.go":                            "reads requests behind strictjson.Doubles, by ProtoJSON's exact names; else what it wrote itself",
-	"internal/a2a/client/wire.go":                     "reads what foreign.go has cleaned by strictjson",
-	"internal/a2a/protocol/value.go":                  "reads values of the journal, which were checked when they came",
-	"internal/grpcapi/gateway/json.go":                "reads bodies behind strictjson.Check, by ProtoJSON's exact names",
-	"internal/grpcapi/redact/rules.go":                "reads variables of the journal, which internal/pack has read strictly and written in canonical form",
-	"internal/prompt/render.go":                       "reads variables and artifacts of the journal, which were checked when they came",
-	"internal/runtime/query/run_origin.go":            "reads variables of the journal, in canonical form",
-	"internal/runtime/render/turn.go":                 "reads variables of the journal, in canonical form",
-	"internal/runtime/timetravel/diff_json.go":        "compares values of two journals, which were checked when they came; shows, decides nothing",
-	"internal/runtime/machine/rules/answer.go":        "reads one string of a checked value; the machine is pure and replays journals of earlier programs",
-	"internal/runtime/machine/rules/sidecar_steps.go": "reads what internal/runtime/validate has read by strictjson.Open; the machine replays journals of earlier programs",
-	"internal/model/bound.go":                         "reads one number of a pack, in canonical form",
-	"internal/model/stream.go":                        "reads events behind strictjson.Heard; gjson's names are exact",
+	"internal/a2a/json.go":                     "reads requests behind strictjson.Doubles, by ProtoJSON's exact names; else what it wrote itself",
+	"internal/a2a/client/wire.go":              "reads what foreign.go has cleaned by strictjson",
+	"internal/a2a/protocol/value.go":           "reads values of the journal, which were checked when they came",
+	"internal/grpcapi/gateway/json.go":         "reads bodies behind strictjson.Check, by ProtoJSON's exact names",
+	"internal/grpcapi/redact/rules.go":         "reads variables of the journal, which internal/pack has read strictly and written in canonical form",
+	"internal/prompt/render.go":                "reads variables and artifacts of the journal, which were checked when they came",
+	"internal/runtime/query/run_origin.go":     "reads variables of the journal, in canonical form",
+	"internal/runtime/answer.go":               "reads variables of the journal, in canonical form",
+	"internal/runtime/timetravel/diff_json.go": "compares values of two journals, which were checked when they came; shows, decides nothing",
+	"internal/runtime/machine/rules/answer.go": "reads one string of a checked value; the machine is pure and replays journals of earlier programs",
+	"internal/runtime/machine/rules/effect.go": "reads what internal/runtime/validate has read by strictjson.Open; the machine replays journals of earlier programs",
+	"internal/model/bound.go":                  "reads one number of a pack, in canonical form",
+	"internal/model/stream.go":                 "reads events behind strictjson.Heard; gjson's names are exact",
 
 	// Formats of libraries, whose own readers are strict.
 	"internal/grpcapi/auth/oidc/keys.go": "a key of a JWKS, after the set was read by strictjson: go-jose reads it, whose reader has exact names and refuses a member that is there twice",
@@ -108,7 +108,7 @@ func listedAs(name string) string {
 	return ""
 }
 
-// readsJSON finds the uses of other readers in a file, under whatever name it imports them.
+// readsJSON finds the uses of other JSON readers in a file, under any import name.
 func readsJSON(files *token.FileSet, file *ast.File) (found []string) {
 	names := map[string][]string{}
 	for pkg, readers := range otherReaders {

@@ -22,7 +22,7 @@ var notFollowed = map[string]string{
 	"a2a/errors.go k.reason":              "of A2A's own domain, but for CALL_ENDED and INTERNAL",
 	"a2a/errors.go r.Reason":              "of a machine.Error",
 	"grpcapi/apierror/status.go r.Reason": "of a machine.Error",
-	"runtime/principal.go d.Reason":       "of a policy.Denied",
+	"runtime/authority.go d.Reason":       "of a policy.Denied",
 }
 
 // goFile is one parsed file of the product.

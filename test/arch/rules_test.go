@@ -39,7 +39,7 @@ var rules = []rule{
 	{
 		from: []string{"internal/runtime"}, not: []string{
 			"gen", "clients", "internal/store", "internal/grpcapi", "internal/a2a", "internal/cluster", "internal/delivery", "internal/telemetry",
-			"internal/services", "internal/server", "internal/config", "internal/audit", "internal/executor", "internal/model",
+			"internal/services", "internal/server", "internal/config", "internal/audit", "internal/executor", "internal/model", "internal/mcp",
 		},
 		because: "the runtime knows neither storage nor transport nor their configuration",
 	},
@@ -55,11 +55,11 @@ var rules = []rule{
 		because: "the store keeps rows of the machine and does not know what serves them",
 	},
 	{
-		from: []string{"internal/grpcapi"}, not: []string{"internal/store", "internal/a2a/client", "internal/cluster", "internal/delivery/delegation", "internal/telemetry", "internal/server", "internal/executor", "internal/model"},
+		from: []string{"internal/grpcapi"}, not: []string{"internal/store", "internal/a2a/client", "internal/cluster", "internal/delivery/delegation", "internal/telemetry", "internal/server", "internal/executor", "internal/model", "internal/mcp"},
 		because: "an edge reaches the runtime and nothing beside it",
 	},
 	{
-		from: []string{"internal/a2a"}, not: []string{"internal/store", "internal/grpcapi", "internal/cluster", "internal/delivery", "internal/telemetry", "internal/server", "internal/executor", "internal/model"},
+		from: []string{"internal/a2a"}, not: []string{"internal/store", "internal/grpcapi", "internal/cluster", "internal/delivery", "internal/telemetry", "internal/server", "internal/executor", "internal/model", "internal/mcp"},
 		because: "an edge reaches the runtime and nothing beside it",
 	},
 	{
@@ -79,7 +79,7 @@ var rules = []rule{
 		because: "telemetry observes the runtime",
 	},
 	{
-		from:    []string{"clients/go", "internal/executor", "internal/model", "internal/script", "internal/export", "test/conformance"},
+		from:    []string{"clients/go", "internal/executor", "internal/model", "internal/mcp", "internal/script", "internal/export", "test/conformance"},
 		not:     []string{"internal/runtime", "internal/store", "internal/grpcapi", "internal/a2a", "internal/cluster", "internal/server", "internal/services"},
 		because: "a client knows the contract only",
 	},
@@ -96,16 +96,21 @@ var rules = []rule{
 	{
 		from: []string{"internal", "cmd", "clients", "test", "bench"},
 		except: []string{
-			"internal/store/badgerkv", "internal/store/datadir", "internal/store/badgerengine",
+			"internal/store/datadir", "internal/store/badgerengine",
 			"bench/load", "test/simulation/badger",
 		},
 		not:     []string{"github.com/dgraph-io/badger"},
-		because: "only internal/store/badgerkv and the packages of its files assume Badger",
+		because: "only internal/store/badgerengine and the package of its files assume Badger",
 	},
 	{
 		from: []string{"internal", "cmd", "clients", "test", "bench"}, except: []string{"internal/store/pg", "bench/load/many", "test/testkit/pgserver", "test/testkit/relay"},
 		not:     []string{"github.com/jackc", "github.com/pressly/goose", "database/sql"},
 		because: "only internal/store/pg assumes PostgreSQL",
+	},
+	{
+		from: []string{"internal", "cmd", "clients", "test", "bench"}, except: []string{"internal/mcp", "test/testkit/mcpserver"},
+		not:     []string{"github.com/modelcontextprotocol"},
+		because: "only internal/mcp speaks MCP",
 	},
 	{
 		from: []string{"internal"}, except: []string{"internal/server", "internal/output"}, not: []string{"internal/server"},
@@ -116,13 +121,13 @@ var rules = []rule{
 // outer is what lies around the runtime.
 var outer = []string{
 	"gen", "clients", "internal/store", "internal/grpcapi", "internal/a2a", "internal/cluster", "internal/delivery", "internal/telemetry",
-	"internal/services", "internal/server", "internal/executor", "internal/model",
+	"internal/services", "internal/server", "internal/executor", "internal/model", "internal/mcp",
 }
 
 // onTheEngine are the packages that run on it.
 var onTheEngine = []string{
 	"internal/runtime/ratelimit", "internal/runtime/blob", "internal/runtime/retention", "internal/runtime/schedule", "internal/runtime/timetravel",
-	"internal/runtime/streams", "internal/runtime/dispatch", "internal/runtime/packs", "internal/runtime/query",
+	"internal/runtime/streams", "internal/runtime/dispatch", "internal/runtime/packs", "internal/runtime/query", "internal/runtime/waiting",
 }
 
 // without returns all but one.

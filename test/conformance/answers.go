@@ -38,7 +38,8 @@ type answers struct {
 
 // executor is what executes the turns of a case's run.
 type executor interface {
-	// model is the model that the pack names; "" where the executor is told of it otherwise.
+	// model is the model that the pack names. It is "" if the executor gets the model in another
+	// way.
 	model(c *endpoint.Case) string
 	// execution of the run.
 	execution() pawlv1.Execution
@@ -122,7 +123,7 @@ func runColumn(ctx context.Context, set *settings, server *endpoint.Server, c *c
 		running.Go(func() {
 			for one := range todo {
 				began := time.Now()
-				r := rows.judge(one.Name, a.play(ctx, one))
+				r := rows.newResult(one.Name, a.playCase(ctx, one))
 				r.took = time.Since(began)
 				c.note(answersRow+one.Name, r)
 			}
@@ -161,7 +162,7 @@ func (a *answers) open(lang language) error {
 		a.executor, err = a.ownExecutor(conn)
 		return err
 	}
-	a.executor, err = a.driven(lang)
+	a.executor, err = a.newExecutor(lang)
 	return err
 }
 
@@ -179,8 +180,8 @@ func (a *answers) close() error {
 	return errors.Join(append(errs, os.Remove(a.ledger))...)
 }
 
-// play plays one case.
-func (a *answers) play(ctx context.Context, c *endpoint.Case) error {
+// playCase plays one case.
+func (a *answers) playCase(ctx context.Context, c *endpoint.Case) error {
 	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
 	id, document, err := packOf(c, a.lang, a.executor.model(c))
@@ -198,7 +199,7 @@ func (a *answers) play(ctx context.Context, c *endpoint.Case) error {
 	}
 	// What an executor says of a run that ended badly is no fault: the record is judged.
 	told := a.executor.execute(ctx, c, run.ID())
-	seen, err := a.look(ctx, c, run)
+	seen, err := a.readRun(ctx, c, run)
 	if err == nil {
 		err = judgeAnswers(c, seen)
 	}

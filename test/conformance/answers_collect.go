@@ -13,9 +13,9 @@ import (
 	"github.com/pawl-dev/pawl/test/conformance/endpoint"
 )
 
-// came is what came of a case: what the record has, what the tools wrote down, what the endpoint
+// caseOutcome is what came of a case: what the record has, what the tools wrote down, what the endpoint
 // was asked.
-type came struct {
+type caseOutcome struct {
 	run      *pawlv1.Run
 	bill     string
 	output   string
@@ -34,14 +34,14 @@ type entry struct {
 	Payload any    `json:"payload"`
 }
 
-// look reads all of it.
-func (a *answers) look(ctx context.Context, c *endpoint.Case, run *pawl.Run) (*came, error) {
+// readRun reads all of it.
+func (a *answers) readRun(ctx context.Context, c *endpoint.Case, run *pawl.Run) (*caseOutcome, error) {
 	runs := pawlv1.NewRunServiceClient(a.client.Conn())
 	got, err := runs.GetRun(ctx, &pawlv1.GetRunRequest{RunId: run.ID(), IncludeArtifacts: true})
 	if err != nil {
 		return nil, err
 	}
-	seen := &came{run: got.GetRun(), requests: a.endpoint.Requests(c.Name, a.lang)}
+	seen := &caseOutcome{run: got.GetRun(), requests: a.endpoint.Requests(c.Name, a.lang)}
 	for _, artifact := range got.GetArtifacts() {
 		if artifact.GetHead().GetName() == "bill" {
 			seen.bill = artifact.GetValue().GetText()
@@ -54,8 +54,8 @@ func (a *answers) look(ctx context.Context, c *endpoint.Case, run *pawl.Run) (*c
 		if done := record.GetTurnCompleted(); done != nil {
 			seen.output = textOf(done.GetOutput())
 		}
-		if asked := record.GetStepRequested(); asked.GetKind() == pawlv1.StepKind_STEP_KIND_MODEL && asked.GetAttempt() <= 1 {
-			step, err := runs.GetModelStep(ctx, &pawlv1.GetModelStepRequest{RunId: run.ID(), Step: asked.GetStep()})
+		if requested := record.GetStepRequested(); requested.GetKind() == pawlv1.StepKind_STEP_KIND_MODEL && requested.GetAttempt() <= 1 {
+			step, err := runs.GetModelStep(ctx, &pawlv1.GetModelStepRequest{RunId: run.ID(), Step: requested.GetStep()})
 			if err != nil {
 				return nil, err
 			}
@@ -70,7 +70,7 @@ func (a *answers) look(ctx context.Context, c *endpoint.Case, run *pawl.Run) (*c
 func recordsOf(ctx context.Context, runs pawlv1.RunServiceClient, run string) ([]*pawlv1.Record, error) {
 	var all []*pawlv1.Record
 	for token := ""; ; {
-		page, err := runs.ListTransitions(ctx, &pawlv1.ListTransitionsRequest{RunId: run, PageSize: 100, PageToken: token, Kinds: judged})
+		page, err := runs.ListTransitions(ctx, &pawlv1.ListTransitionsRequest{RunId: run, PageSize: 100, PageToken: token, Kinds: comparedKinds})
 		if err != nil {
 			return nil, err
 		}
@@ -81,8 +81,8 @@ func recordsOf(ctx context.Context, runs pawlv1.RunServiceClient, run string) ([
 	}
 }
 
-// judged are the kinds of records that are judged.
-var judged = []pawlv1.RecordKind{
+// comparedKinds are the kinds of records that are judged.
+var comparedKinds = []pawlv1.RecordKind{
 	pawlv1.RecordKind_RECORD_KIND_STEP_REQUESTED, pawlv1.RecordKind_RECORD_KIND_STEP_RESOLVED, pawlv1.RecordKind_RECORD_KIND_MODEL_UPDATED,
 	pawlv1.RecordKind_RECORD_KIND_TURN_COMPLETED, pawlv1.RecordKind_RECORD_KIND_TURN_FAILED, pawlv1.RecordKind_RECORD_KIND_ENDED,
 }
@@ -115,7 +115,7 @@ func (a *answers) entries(run string) ([]entry, error) {
 }
 
 // faults are what the records say of what went wrong.
-func (s *came) faults() string {
+func (s *caseOutcome) faults() string {
 	var out strings.Builder
 	for _, record := range s.records {
 		fault := record.GetTurnFailed().GetError()

@@ -13,25 +13,25 @@ const alikeRow = "(answers alike)"
 
 // recorded keeps what each executor recorded of each case, by case and language.
 type recorded struct {
-	mu sync.Mutex
-	of map[string]map[string][]string
+	mu      sync.Mutex
+	results map[string]map[string][]string
 }
 
 // note adds what a language recorded of a case that it passed.
-func (r *recorded) note(name, lang string, seen *came) {
+func (r *recorded) note(name, lang string, seen *caseOutcome) {
 	var lines []string
 	for _, step := range seen.models {
 		lines = append(lines, peoplesPart(step.GetStep().GetModel().GetAnswer()))
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.of == nil {
-		r.of = map[string]map[string][]string{}
+	if r.results == nil {
+		r.results = map[string]map[string][]string{}
 	}
-	if r.of[name] == nil {
-		r.of[name] = map[string][]string{}
+	if r.results[name] == nil {
+		r.results[name] = map[string][]string{}
 	}
-	r.of[name][lang] = lines
+	r.results[name][lang] = lines
 }
 
 // peoplesPart is what an answer says to people, in one line: what has to be the same whichever
@@ -51,13 +51,13 @@ func (r *recorded) differences(cases []string, languages []string) map[string][]
 	for _, name := range cases {
 		first := ""
 		for _, lang := range languages {
-			lines, there := r.of[name][lang]
+			lines, there := r.results[name][lang]
 			switch {
 			case !there:
 			case first == "":
 				first = lang
 			default:
-				if why := differ(r.of[name][first], lines); why != "" {
+				if why := firstDifference(r.results[name][first], lines); why != "" {
 					found[lang] = append(found[lang], fmt.Sprintf("%s: %s: %s", name, first, why))
 				}
 			}
@@ -66,8 +66,8 @@ func (r *recorded) differences(cases []string, languages []string) map[string][]
 	return found
 }
 
-// differ says where two lists differ; "": nowhere.
-func differ(a, b []string) string {
+// firstDifference says where two lists differ; "": nowhere.
+func firstDifference(a, b []string) string {
 	for i := range max(len(a), len(b)) {
 		switch {
 		case i >= len(a) || i >= len(b):

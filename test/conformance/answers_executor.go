@@ -90,13 +90,13 @@ func (a *answers) tool(_ context.Context, s *pawl.Step) (json.RawMessage, error)
 	return json.RawMessage(`{"ok":true}`), nil
 }
 
-// driven is the executor of a client, in the driver of its language.
-type driven struct {
+// driverExecutor is the executor of a client, in the driver of its language.
+type driverExecutor struct {
 	*answers
 	driver *driver
 }
 
-func (a *answers) driven(lang language) (executor, error) {
+func (a *answers) newExecutor(lang language) (executor, error) {
 	d, err := startDriver(lang, a.set.processes)
 	if err != nil {
 		return nil, err
@@ -105,15 +105,15 @@ func (a *answers) driven(lang language) (executor, error) {
 	if err == nil && r.Error != nil {
 		err = fmt.Errorf("reset: %s", short(r.Error))
 	}
-	return &driven{a, d}, err
+	return &driverExecutor{a, d}, err
 }
 
-func (x *driven) model(*endpoint.Case) string { return "" }
+func (x *driverExecutor) model(*endpoint.Case) string { return "" }
 
-func (x *driven) execution() pawlv1.Execution { return pawlv1.Execution_EXECUTION_CALLER }
+func (x *driverExecutor) execution() pawlv1.Execution { return pawlv1.Execution_EXECUTION_CALLER }
 
 // execute has the driver's verb `model` execute a run; test/conformance/README.md says what it does.
-func (x *driven) execute(_ context.Context, c *endpoint.Case, run string) error {
+func (x *driverExecutor) execute(_ context.Context, c *endpoint.Case, run string) error {
 	r, err := x.driver.call("model", map[string]any{
 		"run_id": run, "form": string(c.Form), "base_url": x.endpoint.Base(c, x.lang), "model": "m", "serve": toolsOf(c),
 	})
@@ -123,4 +123,4 @@ func (x *driven) execute(_ context.Context, c *endpoint.Case, run string) error 
 	return err
 }
 
-func (x *driven) close() error { return x.driver.kill() }
+func (x *driverExecutor) close() error { return x.driver.kill() }

@@ -16,9 +16,9 @@ import (
 )
 
 // judgeAnswers compares what came of a case with what must.
-func judgeAnswers(c *endpoint.Case, seen *came) error {
+func judgeAnswers(c *endpoint.Case, seen *caseOutcome) error {
 	var errs []error
-	for _, judge := range []func(*endpoint.Expect, *came) error{
+	for _, judge := range []func(*endpoint.Expect, *caseOutcome) error{
 		judgeRequests, judgeEnd, judgeCalls, judgeLedger, judgeUsage, judgeRecorded, judgeWords,
 	} {
 		errs = append(errs, judge(&c.Expect, seen))
@@ -38,7 +38,7 @@ func shortText(s string) string {
 }
 
 // judgeRequests: as many as must be, none of them refused.
-func judgeRequests(e *endpoint.Expect, seen *came) error {
+func judgeRequests(e *endpoint.Expect, seen *caseOutcome) error {
 	for i, asked := range seen.requests {
 		if asked.Breach != "" {
 			return fmt.Errorf("request %d: the endpoint refuses: %s", i+1, asked.Breach)
@@ -63,7 +63,7 @@ func judgeRequests(e *endpoint.Expect, seen *came) error {
 }
 
 // judgeEnd: the run ended as it must, with the text and the artifact.
-func judgeEnd(e *endpoint.Expect, seen *came) error {
+func judgeEnd(e *endpoint.Expect, seen *caseOutcome) error {
 	if got := strings.TrimPrefix(seen.run.GetStatus().String(), "RUN_STATUS_"); got != e.Status {
 		return fmt.Errorf("status: %s, not %s (%s)", e.Status, got, seen.run.GetReason())
 	}
@@ -77,14 +77,14 @@ func judgeEnd(e *endpoint.Expect, seen *came) error {
 }
 
 // judgeCalls: the tool steps on record are those that the answers mean, digit for digit.
-func judgeCalls(e *endpoint.Expect, seen *came) error {
+func judgeCalls(e *endpoint.Expect, seen *caseOutcome) error {
 	var want, got []string
 	for _, made := range e.Calls {
 		want = append(want, wordOf(made.Tool, made.Arguments))
 	}
 	for _, record := range seen.records {
-		if asked := record.GetStepRequested(); asked != nil && asked.GetKind() != pawlv1.StepKind_STEP_KIND_MODEL && asked.GetAttempt() <= 1 {
-			got = append(got, wordOf(asked.GetTool(), asked.GetPayloadJson()))
+		if requested := record.GetStepRequested(); requested != nil && requested.GetKind() != pawlv1.StepKind_STEP_KIND_MODEL && requested.GetAttempt() <= 1 {
+			got = append(got, wordOf(requested.GetTool(), requested.GetPayloadJson()))
 		}
 	}
 	if e.Endless {
@@ -113,26 +113,26 @@ func wordOf(tool, arguments string) string {
 
 // judgeLedger: each tool step reached its tool once, with the payload that is recorded, as the
 // language reads its numbers.
-func judgeLedger(_ *endpoint.Expect, seen *came) error {
+func judgeLedger(_ *endpoint.Expect, seen *caseOutcome) error {
 	steps := map[uint32]*pawlv1.StepRequested{}
 	for _, record := range seen.records {
-		if asked := record.GetStepRequested(); asked != nil && asked.GetKind() != pawlv1.StepKind_STEP_KIND_MODEL {
-			steps[asked.GetStep()] = asked
+		if requested := record.GetStepRequested(); requested != nil && requested.GetKind() != pawlv1.StepKind_STEP_KIND_MODEL {
+			steps[requested.GetStep()] = requested
 		}
 	}
 	times := map[uint32]int{}
 	for _, one := range seen.ledger {
 		times[one.Step]++
-		asked := steps[one.Step]
-		if asked == nil {
+		requested := steps[one.Step]
+		if requested == nil {
 			return fmt.Errorf("ledger: %s was called in step %d, which is not on record", one.Tool, one.Step)
 		}
 		var payload any
-		if err := json.Unmarshal([]byte(asked.GetPayloadJson()), &payload); err != nil {
+		if err := json.Unmarshal([]byte(requested.GetPayloadJson()), &payload); err != nil {
 			return err
 		}
-		if one.Tool != asked.GetTool() || !reflect.DeepEqual(payload, one.Payload) {
-			return fmt.Errorf("ledger: step %d is %s %s, the tool got %s %s", one.Step, asked.GetTool(), short(payload), one.Tool, short(one.Payload))
+		if one.Tool != requested.GetTool() || !reflect.DeepEqual(payload, one.Payload) {
+			return fmt.Errorf("ledger: step %d is %s %s, the tool got %s %s", one.Step, requested.GetTool(), short(payload), one.Tool, short(one.Payload))
 		}
 	}
 	for _, step := range slices.Sorted(maps.Keys(steps)) {
@@ -143,8 +143,8 @@ func judgeLedger(_ *endpoint.Expect, seen *came) error {
 	return nil
 }
 
-// judgeUsage: what the endpoint told is counted once, and what it did not tell is estimated.
-func judgeUsage(e *endpoint.Expect, seen *came) error {
+// judgeUsage checks that reported usage is counted once, and that missing usage is estimated.
+func judgeUsage(e *endpoint.Expect, seen *caseOutcome) error {
 	var got endpoint.Usage
 	var estimated int
 	var all int64
@@ -174,9 +174,9 @@ func judgeUsage(e *endpoint.Expect, seen *came) error {
 	return nil
 }
 
-// judgeRecorded: what is recorded is normal: ids of calls are there and unique in what the model is
-// told, arguments are JSON objects, no message is empty.
-func judgeRecorded(e *endpoint.Expect, seen *came) error {
+// judgeRecorded checks that the record is normalized: the model receives unique ids of calls,
+// arguments are JSON objects, and no message is empty.
+func judgeRecorded(e *endpoint.Expect, seen *caseOutcome) error {
 	broken := 0
 	for _, got := range seen.models {
 		ids := map[string]bool{}
@@ -202,7 +202,7 @@ func judgeRecorded(e *endpoint.Expect, seen *came) error {
 				broken++
 			}
 		}
-		if err := spoken(got.GetStep().GetModel().GetAnswer()); err != nil {
+		if err := checkTexts(got.GetStep().GetModel().GetAnswer()); err != nil {
 			return fmt.Errorf("recorded: the answer of step %d: %w", got.GetStep().GetStep(), err)
 		}
 	}
@@ -216,7 +216,7 @@ func judgeRecorded(e *endpoint.Expect, seen *came) error {
 }
 
 // wasSent tells whether a word was in a request to the endpoint.
-func (s *came) wasSent(word string) bool {
+func (s *caseOutcome) wasSent(word string) bool {
 	return slices.ContainsFunc(s.requests, func(a endpoint.Request) bool {
 		text, _ := json.Marshal(a.Body) // of what was JSON
 		return bytes.Contains(text, []byte(word))
@@ -236,9 +236,9 @@ func normal(ids map[string]bool, id, arguments string) error {
 	return nil
 }
 
-// spoken is what is wrong with the texts of an answer: none is blank beside others, and something is
+// checkTexts is what is wrong with the texts of an answer: none is blank beside others, and something is
 // said.
-func spoken(answer *pawlv1.ModelAnswer) error {
+func checkTexts(answer *pawlv1.ModelAnswer) error {
 	if answer == nil {
 		return nil
 	}
@@ -270,7 +270,7 @@ func enveloped(text string) error {
 }
 
 // judgeWords: what is recorded of faults has the endpoint's words.
-func judgeWords(e *endpoint.Expect, seen *came) error {
+func judgeWords(e *endpoint.Expect, seen *caseOutcome) error {
 	for _, word := range e.Words {
 		if !strings.Contains(seen.faults(), word) {
 			return fmt.Errorf("words: %q is in no recorded fault", word)

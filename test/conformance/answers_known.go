@@ -35,8 +35,8 @@ func readKnown(root, lang string) (known, error) {
 	return rows, nil
 }
 
-// judge is the result of a case: one that fails as it is known to is no fault.
-func (k known) judge(name string, err error) result {
+// newResult is the result of a case: one that fails as it is known to is no fault.
+func (k known) newResult(name string, err error) result {
 	why, listed := k[name]
 	switch {
 	case listed && err == nil:
@@ -47,8 +47,8 @@ func (k known) judge(name string, err error) result {
 	return result{passed: err == nil, err: err}
 }
 
-// strangers are rows that name no case.
-func (k known) strangers(cases []*endpoint.Case) []string {
+// unknownCases returns the rows that name no case.
+func (k known) unknownCases(cases []*endpoint.Case) []string {
 	var names []string
 	for name := range k {
 		if !slices.ContainsFunc(cases, func(c *endpoint.Case) bool { return c.Name == name }) {

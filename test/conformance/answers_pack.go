@@ -9,8 +9,8 @@ import (
 
 type fields = map[string]any
 
-// florist are the tools of every case: a florist's.
-var florist = fields{
+// floristTools are the tools of every case: a florist's.
+var floristTools = fields{
 	"order":  fields{"flower": fields{"type": "string"}, "count": fields{"type": "integer"}},
 	"stock":  fields{"flower": fields{"type": "string"}},
 	"card":   fields{"text": fields{"type": "string"}},
@@ -29,7 +29,7 @@ func packOf(c *endpoint.Case, lang, model string) (id string, document []byte, e
 		names = append(names, name)
 		tools[name] = fields{"name": name, "description": name, "parameters": fields{"type": "object", "properties": properties}}
 	}
-	for name, properties := range florist {
+	for name, properties := range floristTools {
 		offer(name, properties)
 	}
 	for _, name := range c.Tools {
@@ -76,7 +76,7 @@ func packOf(c *endpoint.Case, lang, model string) (id string, document []byte, e
 // toolsOf are the names of the tools of a case.
 func toolsOf(c *endpoint.Case) []string {
 	names := append([]string{}, c.Tools...)
-	for name := range florist {
+	for name := range floristTools {
 		names = append(names, name)
 	}
 	return names

@@ -19,12 +19,12 @@ func TestKnownNamesCases(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if names := rows.strangers(cases); len(names) > 0 {
+		if names := rows.unknownCases(cases); len(names) > 0 {
 			t.Errorf("failing/%s.txt: no cases: %q", lang, names)
 		}
 	}
-	if names := (known{"nothing": "x"}).strangers(cases); len(names) != 1 {
-		t.Errorf("strangers: %q", names)
+	if names := (known{"nothing": "x"}).unknownCases(cases); len(names) != 1 {
+		t.Errorf("unknownCases: %q", names)
 	}
 }
 
@@ -41,18 +41,18 @@ func TestKnownJudges(t *testing.T) {
 		{"other", errors.New("fails"), false},
 		{"other", nil, true},
 	} {
-		if got := rows.judge(test.name, test.err); got.passed != test.passed || (got.err == nil) != test.passed {
+		if got := rows.newResult(test.name, test.err); got.passed != test.passed || (got.err == nil) != test.passed {
 			t.Errorf("%s, %v: %+v", test.name, test.err, got)
 		}
 	}
 }
 
-// What two executors record differently of a case is told of the later one; a case that one of them
-// failed is left out.
+// TestDifferences checks that a difference between the records of two executors is reported for the
+// later one, and that a case in which one of them failed is left out.
 func TestDifferences(t *testing.T) {
 	all := &recorded{}
-	answer := func(text, id string) *came {
-		return &came{models: []*pawlv1.GetModelStepResponse{{Step: &pawlv1.Step{Model: &pawlv1.ModelStep{Answer: &pawlv1.ModelAnswer{
+	answer := func(text, id string) *caseOutcome {
+		return &caseOutcome{models: []*pawlv1.GetModelStepResponse{{Step: &pawlv1.Step{Model: &pawlv1.ModelStep{Answer: &pawlv1.ModelAnswer{
 			Parts: []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: text}}},
 			Calls: []*pawlv1.ModelCall{{Id: id, Name: "order", Arguments: `{"a": 1, "b": 2.50}`}},
 		}}}}}}
@@ -63,7 +63,7 @@ func TestDifferences(t *testing.T) {
 	all.note("other", "python", answer("y", "call_a"))
 	all.note("alone", "python", answer("y", "call_a"))
 	all.note("more", "go", answer("x", "call_a"))
-	all.note("more", "python", &came{})
+	all.note("more", "python", &caseOutcome{})
 	got := all.differences([]string{"same", "other", "alone", "more"}, []string{"go", "python"})
 	if len(got["go"]) != 0 || len(got["python"]) != 2 {
 		t.Errorf("%q", got)

@@ -27,10 +27,10 @@ type driver struct {
 	mu      sync.Mutex
 	last    int
 	answers map[int]chan reply
-	// events are what its worker reported; news is closed and replaced with each.
-	events []map[string]any
-	news   chan struct{}
-	over   bool
+	// events are what its worker reported; changed is closed and replaced with each.
+	events  []map[string]any
+	changed chan struct{}
+	ended   bool
 }
 
 // reply is one line of a driver.
@@ -42,7 +42,7 @@ type reply struct {
 }
 
 func startDriver(lang language, all *processes) (*driver, error) {
-	d := &driver{answers: map[int]chan reply{}, news: make(chan struct{})}
+	d := &driver{answers: map[int]chan reply{}, changed: make(chan struct{})}
 	if lang.network != "" {
 		conn, err := net.DialTimeout(lang.network, lang.address, waitTimeout)
 		if err != nil {
@@ -88,7 +88,7 @@ func (d *driver) read(output io.Reader, all *processes) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.over = true
+	d.ended = true
 	for _, answer := range d.answers {
 		close(answer)
 	}
@@ -111,8 +111,8 @@ func (d *driver) take(r reply) {
 
 // wake tells those who wait; the mutex must be held.
 func (d *driver) wake() {
-	close(d.news)
-	d.news = make(chan struct{})
+	close(d.changed)
+	d.changed = make(chan struct{})
 }
 
 // send makes a request; its answer comes over the channel, which is closed if the
@@ -121,7 +121,7 @@ func (d *driver) send(op string, args map[string]any) (<-chan reply, error) {
 	answer := make(chan reply, 1)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.over {
+	if d.ended {
 		return nil, fmt.Errorf("the driver is gone:\n%s", d.stderr.String())
 	}
 	d.last++
@@ -161,7 +161,7 @@ func (d *driver) await(want map[string]any, from int, skip map[int]bool) (int, m
 	deadline := time.After(waitTimeout)
 	for {
 		d.mu.Lock()
-		events, news, over := d.events, d.news, d.over
+		events, news, over := d.events, d.changed, d.ended
 		d.mu.Unlock()
 		for i := from; i < len(events); i++ {
 			if !skip[i] && match("", want, events[i]) == nil {
@@ -186,8 +186,8 @@ func (d *driver) forget() {
 	d.events = nil
 }
 
-// holds tells whether a handler holds that was not released.
-func (d *driver) holds(released map[string]bool) bool {
+// hasHeldHandler tells whether a handler holds that was not released.
+func (d *driver) hasHeldHandler(released map[string]bool) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, event := range d.events {
@@ -198,16 +198,16 @@ func (d *driver) holds(released map[string]bool) bool {
 	return false
 }
 
-// settled gives all events once nothing more can be under way: the process has
+// allEvents gives all events once nothing more can be under way: the process has
 // answered, or is gone.
-func (d *driver) settled() ([]map[string]any, error) {
+func (d *driver) allEvents() ([]map[string]any, error) {
 	if answer, err := d.send("ping", nil); err == nil {
 		select {
 		case <-answer:
 		case <-time.After(waitTimeout):
 			return nil, fmt.Errorf("ping: no answer within %v", waitTimeout)
 		}
-	} else if err := d.gone(); err != nil {
+	} else if err := d.awaitExit(); err != nil {
 		return nil, err
 	}
 	d.mu.Lock()
@@ -222,14 +222,14 @@ func (d *driver) kill() error {
 	} else {
 		_ = d.cmd.Process.Kill()
 	}
-	return d.gone()
+	return d.awaitExit()
 }
 
-func (d *driver) gone() error {
+func (d *driver) awaitExit() error {
 	deadline := time.After(waitTimeout)
 	for {
 		d.mu.Lock()
-		over, news := d.over, d.news
+		over, news := d.ended, d.changed
 		d.mu.Unlock()
 		if over {
 			return nil

@@ -25,7 +25,7 @@ var points = []struct{ name, about string }{
 // victims are what is killed at a point: the program by itself, the sidecar under it, or both.
 var victims = []string{"program", "sidecar", "both"}
 
-// policies are what the pack says of a call of which nobody knows.
+// policies are the pack's settings for a call with unknown outcome.
 var policies = []string{"reconcile", "escalate"}
 
 // kill is one of them.
@@ -74,13 +74,13 @@ func runKills(ctx context.Context, set *settings, columns []*column) {
 	var running sync.WaitGroup
 	for _, c := range columns {
 		todo := make(chan kill, 1000)
-		for _, k := range killsOf(killsEach(set.kills, c.lang)) {
+		for _, k := range killsOf(killsEach(set.killCount, c.lang)) {
 			todo <- k
 		}
 		close(todo)
 		for range set.parallel {
 			running.Go(func() {
-				l := &lane{set: set, lang: c.lang, mode: c.mode, spare: make(chan started, 1)}
+				l := &lane{set: set, lang: c.lang, mode: c.mode, spareDrivers: make(chan started, 1)}
 				c.fail(l.killAll(ctx, todo, c))
 			})
 		}
@@ -96,12 +96,12 @@ func (l *lane) killAll(ctx context.Context, todo <-chan kill, c *column) (err er
 	if l.sidecar, err = newSidecar(l.set, killFlags, nil, nil, nil); err != nil {
 		return err
 	}
-	l.ahead()
+	l.startAhead()
 	defer l.close()
-	k := &killer{play: &play{
-		lane: l, scenario: &scenario{}, sidecar: l.sidecar, id: rand.Text(), workers: map[string]*worker{}, speakers: map[string]*driver{},
+	k := &killer{playthrough: &playthrough{
+		lane: l, scenario: &scenario{}, sidecar: l.sidecar, id: rand.Text(), workers: map[string]*worker{}, otherDrivers: map[string]*driver{},
 	}}
-	defer func() { err = errors.Join(err, k.play.close(false)) }()
+	defer func() { err = errors.Join(err, k.playthrough.close(false)) }()
 	if err := k.open(); err != nil {
 		return err
 	}
@@ -143,11 +143,11 @@ func (c *column) add(row string, err error, took time.Duration) {
 
 // killer kills what executes runs, again and again; what goes on with a run is what is killed next.
 type killer struct {
-	*play
+	*playthrough
 	main    *driver
 	process *driver
-	// made counts processes and runs.
-	made int
+	// created counts processes and runs.
+	created int
 }
 
 // killPack is the pack of a policy.
@@ -242,9 +242,9 @@ func (k *killer) launch() error {
 	if k.process != nil {
 		return nil
 	}
-	k.made++
-	name := fmt.Sprintf("p%d", k.made)
-	d, err := k.play.launch(name, step{verb: "worker", args: map[string]any{}})
+	k.created++
+	name := fmt.Sprintf("p%d", k.created)
+	d, err := k.playthrough.launch(name, step{verb: "worker", args: map[string]any{}})
 	if err != nil {
 		return err
 	}
@@ -261,7 +261,7 @@ func (k *killer) serve(run string, start map[string]any) error {
 		return nil
 	}
 	args := maps.Clone(start)
-	args["run_id"], args["attach"] = run, k.made%2 == 0
+	args["run_id"], args["attach"] = run, k.created%2 == 0
 	_, err := ask(k.process, "serve", args)
 	return err
 }
@@ -278,8 +278,8 @@ func (k *killer) make(one kill) error {
 	if _, err := ask(k.process, "arm", map[string]any{"name": one.point, "how": how}); err != nil {
 		return err
 	}
-	k.made++
-	start := map[string]any{"pack": "kills-" + one.policy, "execution": "workers", "id": fmt.Sprintf("%s-%d", k.id, k.made), "input": "Pay.", "as": fmt.Sprint(k.made)}
+	k.created++
+	start := map[string]any{"pack": "kills-" + one.policy, "execution": "workers", "id": fmt.Sprintf("%s-%d", k.id, k.created), "input": "Pay.", "as": fmt.Sprint(k.created)}
 	if k.lane.mode.serves {
 		start["execution"] = "caller"
 	}
@@ -291,7 +291,7 @@ func (k *killer) make(one kill) error {
 	if err := k.serve(id, start); err != nil {
 		return err
 	}
-	if err := k.strike(one, id, start); err != nil {
+	if err := k.killAndResume(one, id, start); err != nil {
 		return fmt.Errorf("%s: %w", one.policy, err)
 	}
 	ended, err := ask(k.main, "wait", map[string]any{"run": start["as"], "seconds": 45})
@@ -304,10 +304,10 @@ func (k *killer) make(one kill) error {
 	return nil
 }
 
-// strike kills at the point, and lets the run go on.
-func (k *killer) strike(one kill, run string, start map[string]any) error {
+// killAndResume kills at the point, and lets the run go on.
+func (k *killer) killAndResume(one kill, run string, start map[string]any) error {
 	if one.victim == "program" {
-		return errors.Join(k.process.gone(), k.heir(run, start))
+		return errors.Join(k.process.awaitExit(), k.startSuccessor(run, start))
 	}
 	_, _, err := k.process.await(map[string]any{"kind": "holding", "name": one.point}, 0, nil)
 	if err != nil {
@@ -321,15 +321,15 @@ func (k *killer) strike(one kill, run string, start map[string]any) error {
 		if err := errors.Join(k.process.kill(), k.sidecar.start()); err != nil {
 			return err
 		}
-		return k.heir(run, start)
+		return k.startSuccessor(run, start)
 	}
 	// The handler goes on without a sidecar, and what it says waits for the next one.
 	_, err = ask(k.process, "release", map[string]any{"name": one.point})
 	return errors.Join(err, k.sidecar.start())
 }
 
-// heir starts the process that goes on with the run.
-func (k *killer) heir(run string, start map[string]any) error {
+// startSuccessor starts the process that goes on with the run.
+func (k *killer) startSuccessor(run string, start map[string]any) error {
 	k.process = nil
 	if err := k.launch(); err != nil {
 		return err

@@ -24,8 +24,9 @@ func (k *killer) entries(run string) (map[string]int, error) {
 	return counts, nil
 }
 
-// check judges a run that a kill was made in: it has its effect once, or is ESCALATED by the call of
-// which nobody knows; no answer of a model that was recorded is asked for again.
+// check judges a run in which a process was killed. Either the run has its effect once, or it is
+// ESCALATED because the outcome of the call is unknown. No recorded answer of a model is requested
+// again.
 func (k *killer) check(one kill, run string, alias any, ended map[string]any) error {
 	counts, err := k.entries(run)
 	if err != nil {
@@ -43,22 +44,22 @@ func (k *killer) check(one kill, run string, alias any, ended map[string]any) er
 		return fmt.Errorf("a recorded answer was asked for %d times", counts["model/1"])
 	case escalated && (one.policy != "escalate" || !fact || ended["reason"] != "tool_error:charge" || counts["model/2"] != 0):
 		return fmt.Errorf("escalated by %v, the record has the unknown call: %t, %v", ended["reason"], fact, counts)
-	case escalated != one.escalates() && one.victim != "sidecar":
+	case escalated != one.expectsEscalation() && one.victim != "sidecar":
 		return fmt.Errorf("ended %v by %v", ended["status"], ended["reason"])
-	case !escalated && (ended["status"] != "COMPLETED" || !one.asks(counts["model/2"])):
+	case !escalated && (ended["status"] != "COMPLETED" || !one.allowsRequests(counts["model/2"])):
 		return fmt.Errorf("ended %v by %v, %v", ended["status"], ended["reason"], counts)
 	}
 	return nil
 }
 
-// escalates tells whether nobody knows what came of the call, and the pack escalates that.
-func (k kill) escalates() bool {
+// expectsEscalation reports whether the outcome of the call is unknown, and the pack escalates this.
+func (k kill) expectsEscalation() bool {
 	return k.policy == "escalate" && (k.point == "effect" || k.point == "answer")
 }
 
-// asks tells whether the model may be asked for its second answer so often: an answer of which only a
+// allowsRequests tells whether the model may be asked for its second answer so often: an answer of which only a
 // part came is asked for again, by another process.
-func (k kill) asks(times int) bool {
+func (k kill) allowsRequests(times int) bool {
 	switch {
 	case k.point != "stream/2":
 		return times == 1
@@ -68,7 +69,7 @@ func (k kill) asks(times int) bool {
 	return times == 2
 }
 
-// fact tells whether the record of a run has a call of which nobody knows.
+// fact reports whether the record of a run contains a call with unknown outcome.
 func (k *killer) fact(alias any) (bool, error) {
 	got, err := ask(k.main, "records", map[string]any{"run": alias, "kinds": []any{"STEP_RESOLVED"}})
 	if err != nil {

@@ -60,14 +60,14 @@ func TestEscalates(t *testing.T) {
 		{kill{"stream/2", "program", "reconcile"}, false, []int{2}},
 		{kill{"stream/2", "sidecar", "reconcile"}, false, []int{1, 2}},
 	} {
-		var asked []int
+		var requests []int
 		for times := range 4 {
-			if c.kill.asks(times) {
-				asked = append(asked, times)
+			if c.kill.allowsRequests(times) {
+				requests = append(requests, times)
 			}
 		}
-		if c.kill.escalates() != c.escalates || len(asked) != len(c.asked) || asked[0] != c.asked[0] {
-			t.Errorf("%v: escalates %t, asked %v", c.kill, c.kill.escalates(), asked)
+		if c.kill.expectsEscalation() != c.escalates || len(requests) != len(c.asked) || requests[0] != c.asked[0] {
+			t.Errorf("%v: escalates %t, asked %v", c.kill, c.kill.expectsEscalation(), requests)
 		}
 	}
 }

@@ -18,8 +18,8 @@ type lane struct {
 
 	sidecar *sidecar
 	driver  *driver
-	// spare is a driver that was started ahead of its use, as it takes a while.
-	spare chan started
+	// spareDrivers is a driver that was started ahead of its use, as it takes a while.
+	spareDrivers chan started
 	// idle are processes that ended their work well, for another scenario.
 	idle []*driver
 }
@@ -86,7 +86,7 @@ func runColumns(ctx context.Context, set *settings) []*column {
 			close(todo)
 			for range min(set.parallel, len(todo)) {
 				running.Go(func() {
-					l := &lane{set: set, lang: lang, mode: m, spare: make(chan started, 1)}
+					l := &lane{set: set, lang: lang, mode: m, spareDrivers: make(chan started, 1)}
 					l.run(ctx, todo, c)
 				})
 			}
@@ -102,23 +102,23 @@ func (l *lane) run(ctx context.Context, todo <-chan *scenario, c *column) {
 		c.fail(err)
 		return
 	}
-	l.ahead()
+	l.startAhead()
 	defer l.close()
 	for s := range todo {
 		began, err := time.Now(), ctx.Err()
 		if err == nil {
-			err = l.play(s)
+			err = l.runScenario(s)
 		}
 		c.note(s.Name, result{passed: err == nil, err: err, took: time.Since(began)})
 	}
 	c.fail(l.sidecar.verify())
 }
 
-// play runs one scenario.
-func (l *lane) play(s *scenario) (err error) {
-	p := &play{
+// runScenario runs one scenario.
+func (l *lane) runScenario(s *scenario) (err error) {
+	p := &playthrough{
 		lane: l, scenario: s, sidecar: l.sidecar, pack: s.id, id: rand.Text(),
-		workers: map[string]*worker{}, calls: map[string]call{}, speakers: map[string]*driver{}, known: map[string]string{},
+		workers: map[string]*worker{}, calls: map[string]call{}, otherDrivers: map[string]*driver{}, known: map[string]string{},
 	}
 	defer func() { err = errors.Join(err, p.close(err == nil)) }()
 	if err := p.open(); err != nil {
@@ -135,16 +135,16 @@ func (l *lane) play(s *scenario) (err error) {
 	return nil
 }
 
-// ahead starts a driver for later.
-func (l *lane) ahead() {
+// startAhead starts a driver for later.
+func (l *lane) startAhead() {
 	go func() {
 		d, err := startDriver(l.lang, l.set.processes)
-		l.spare <- started{d, err}
+		l.spareDrivers <- started{d, err}
 	}()
 }
 
-// give takes a process that ended its work well, for another scenario.
-func (l *lane) give(d *driver) {
+// reuse takes a process that ended its work well, for another scenario.
+func (l *lane) reuse(d *driver) {
 	d.forget()
 	l.idle = append(l.idle, d)
 }
@@ -156,8 +156,8 @@ func (l *lane) take() (*driver, error) {
 		l.idle = l.idle[:n-1]
 		return d, nil
 	}
-	got := <-l.spare
-	l.ahead()
+	got := <-l.spareDrivers
+	l.startAhead()
 	return got.driver, got.err
 }
 
@@ -188,7 +188,7 @@ func (l *lane) close() {
 	for _, d := range l.idle {
 		_ = d.kill()
 	}
-	if got := <-l.spare; got.driver != nil {
+	if got := <-l.spareDrivers; got.driver != nil {
 		_ = got.driver.kill()
 	}
 	l.sidecar.remove()

@@ -9,7 +9,7 @@ import (
 
 // openLedger makes the file to which the tools append each of their calls. A line in it proves a
 // call, also where the sidecar or a client reports none.
-func (p *play) openLedger() error {
+func (p *playthrough) openLedger() error {
 	file, err := os.CreateTemp("", "pawl-ledger-*")
 	if err != nil {
 		return err
@@ -19,7 +19,7 @@ func (p *play) openLedger() error {
 }
 
 // ledger gives the lines of all tools, in the order in which they were called.
-func (p *play) ledger(step) (any, error) {
+func (p *playthrough) ledger(step) (any, error) {
 	text, err := os.ReadFile(p.entries)
 	if err != nil {
 		return nil, err

@@ -51,24 +51,24 @@ func (s *scenario) level() level {
 	most := coreLevel
 	for _, st := range s.steps {
 		most = max(most, verbLevels[st.verb])
-		if st.verb == "worker" && mentions(st.args, "rounds") {
+		if st.verb == "worker" && hasKey(st.args, "rounds") {
 			most = modelsLevel
 		}
 	}
 	return most
 }
 
-// mentions reports whether a key is anywhere in a value.
-func mentions(v any, key string) bool {
+// hasKey reports whether a key is anywhere in a value.
+func hasKey(v any, key string) bool {
 	switch v := v.(type) {
 	case map[string]any:
 		for k, value := range v {
-			if k == key || mentions(value, key) {
+			if k == key || hasKey(value, key) {
 				return true
 			}
 		}
 	case []any:
-		return slices.ContainsFunc(v, func(value any) bool { return mentions(value, key) })
+		return slices.ContainsFunc(v, func(value any) bool { return hasKey(value, key) })
 	}
 	return false
 }

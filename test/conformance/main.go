@@ -40,7 +40,7 @@ func run(args []string) int {
 	if len(set.cases) > 0 {
 		runAnswers(ctx, set, columns)
 	}
-	if set.kills > 0 {
+	if set.killCount > 0 {
 		runKills(ctx, set, columns)
 	}
 	if printTable(os.Stdout, set, columns, time.Since(began)) > 0 {
@@ -60,8 +60,8 @@ type settings struct {
 	// cases are of the scripted endpoint.
 	cases     []*endpoint.Case
 	processes *processes
-	// kills is how many programs are killed.
-	kills int
+	// killCount is how many programs are killed.
+	killCount int
 	// limit bounds the whole.
 	limit time.Duration
 	// parallel is how many scenarios of a language run at once.
@@ -140,7 +140,7 @@ func (s *settings) load(parts, only string, kills int) (err error) {
 			s.cases, err = loadCases(only)
 		case killsPart:
 			if only == "" || strings.HasPrefix(only, killsRow) {
-				s.kills = kills
+				s.killCount = kills
 			}
 		default:
 			err = fmt.Errorf("parts: %s, %s and %s, not %q", scenariosPart, answersPart, killsPart, part)
@@ -149,7 +149,7 @@ func (s *settings) load(parts, only string, kills int) (err error) {
 			return err
 		}
 	}
-	if len(s.scenarios)+len(s.cases)+s.kills == 0 {
+	if len(s.scenarios)+len(s.cases)+s.killCount == 0 {
 		return fmt.Errorf("nothing matches %q", only)
 	}
 	return nil

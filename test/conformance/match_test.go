@@ -79,7 +79,7 @@ func TestJudge(t *testing.T) {
 		"value":             {step{expect: map[string]any{"n": float64(1)}}, good, true},
 		"another value":     {step{expect: map[string]any{"n": float64(2)}}, good, false},
 	} {
-		if err := judge(c.step, c.reply); (err == nil) != c.passes {
+		if err := compareReply(c.step, c.reply); (err == nil) != c.passes {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

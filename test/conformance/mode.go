@@ -42,11 +42,11 @@ func (s *scenario) applies(lang language, m mode) bool {
 	if s.level() > lang.level || !s.appliesTo(lang.name) || !m.accepts(s.Only) {
 		return false
 	}
-	return s.executes() || !m.serves
+	return s.executesTurns() || !m.serves
 }
 
-// executes tells whether a process of the scenario executes turns.
-func (s *scenario) executes() bool {
+// executesTurns tells whether a process of the scenario executes turns.
+func (s *scenario) executesTurns() bool {
 	return slices.ContainsFunc(s.steps, executesTurns)
 }
 
@@ -55,8 +55,8 @@ func executesTurns(s step) bool {
 	return s.verb == "worker" && (s.args["turns"] != nil || s.args["agents"] != nil)
 }
 
-// named gives an expectation as it is in the mode: {$worker: NAME} is the name of a worker, and
-// where runs are served whatever id the client has.
+// named returns an expectation in the form of the mode. {$worker: NAME} is the name of a worker.
+// Where runs are served, any id of the client is accepted.
 func (m mode) named(want any) any {
 	switch want := want.(type) {
 	case map[string]any:

@@ -22,13 +22,13 @@ func TestModes(t *testing.T) {
 		for _, lang := range languages {
 			for _, m := range lang.modes {
 				said := s.Because != "" && (len(s.Languages) > 0 && !slices.Contains(s.Languages, lang.name) || s.Only != "" && m.serves != (s.Only == onlyRun))
-				want := !said && (s.executes() || !m.serves)
+				want := !said && (s.executesTurns() || !m.serves)
 				if got := s.applies(lang, m); got != want {
 					t.Errorf("%s in %s %s: played %t, want %t", s.Name, lang.name, m, got, want)
 				}
 			}
 		}
-		if s.Only != "" && !s.executes() {
+		if s.Only != "" && !s.executesTurns() {
 			t.Errorf("%s executes no turns, and is only for %s", s.Name, s.Only)
 		}
 	}

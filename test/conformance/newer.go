@@ -24,16 +24,16 @@ import (
 	_ "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// newer plays a server of a later version: it passes every call on to the sidecar
+// newerServer plays a server of a later version: it passes every call on to the sidecar
 // and adds fields that this version does not know to every message of an answer,
 // at every depth.
-type newer struct {
+type newerServer struct {
 	server *grpc.Server
 	to     *grpc.ClientConn
 	addr   string
 }
 
-func startNewer(to string) (*newer, error) {
+func startNewer(to string) (*newerServer, error) {
 	conn, err := grpc.NewClient(to, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rawCodec{}), grpc.MaxCallRecvMsgSize(64<<20)))
 	if err != nil {
@@ -43,22 +43,22 @@ func startNewer(to string) (*newer, error) {
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	n := &newer{to: conn, addr: listener.Addr().String()}
+	n := &newerServer{to: conn, addr: listener.Addr().String()}
 	n.server = grpc.NewServer(grpc.ForceServerCodecV2(rawCodec{}), grpc.MaxRecvMsgSize(64<<20),
 		grpc.UnknownServiceHandler(n.pass))
 	go func() { _ = n.server.Serve(listener) }()
 	return n, nil
 }
 
-func (n *newer) address() string { return n.addr }
+func (n *newerServer) address() string { return n.addr }
 
-func (n *newer) close() error {
+func (n *newerServer) close() error {
 	n.server.Stop()
 	return n.to.Close()
 }
 
 // pass serves one call of any method.
-func (n *newer) pass(_ any, down grpc.ServerStream) error {
+func (n *newerServer) pass(_ any, down grpc.ServerStream) error {
 	method, _ := grpc.MethodFromServerStream(down)
 	answer, err := answerOf(method)
 	if err != nil {

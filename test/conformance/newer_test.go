@@ -15,11 +15,11 @@ func TestAge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	given := &pawlv1.GetTurnResponse{
+	turn := &pawlv1.GetTurnResponse{
 		Turn: &pawlv1.TurnRef{State: "a"}, AllowedEvents: []string{"Done"},
 		Messages: []*pawlv1.Message{{Role: "user", Parts: []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: "x"}}}}},
 	}
-	encoded, err := proto.Marshal(given)
+	encoded, err := proto.Marshal(turn)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,8 +36,8 @@ func TestAge(t *testing.T) {
 		}
 		m.ProtoReflect().SetUnknown(nil)
 	}
-	if !proto.Equal(got, given) {
-		t.Errorf("%v became %v", given, got)
+	if !proto.Equal(got, turn) {
+		t.Errorf("%v became %v", turn, got)
 	}
 	if _, err := answerOf("/pawl.v1.RunService/Nonsense"); err == nil {
 		t.Error("a method that there is not was found")

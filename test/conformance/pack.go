@@ -14,7 +14,7 @@ func (s *scenario) readPack(root string) error {
 		s.document, s.filename = string(content), name
 		return err
 	}
-	value, err := plain(s.Pack)
+	value, err := toJSONForm(s.Pack)
 	if err != nil {
 		return err
 	}
@@ -79,8 +79,11 @@ func fillWorkflow(flow, prompts map[string]any) error {
 		if state == nil {
 			state = map[string]any{}
 		}
-		fill(state, map[string]any{"prompt_task": key})
 		states[key] = state
+		if state["composition"] != nil {
+			continue
+		}
+		fill(state, map[string]any{"prompt_task": key})
 		if task, _ := state["prompt_task"].(string); prompts[task] == nil {
 			prompts[task] = map[string]any{}
 		}

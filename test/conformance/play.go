@@ -8,14 +8,14 @@ import (
 	"slices"
 )
 
-// play is one scenario under way in one language.
-type play struct {
+// playthrough is one scenario under way in one language.
+type playthrough struct {
 	lane     *lane
 	scenario *scenario
 	sidecar  *sidecar
-	// own: the sidecar is the scenario's own.
-	own bool
-	via proxy
+	// ownsSidecar: the sidecar is the scenario's own.
+	ownsSidecar bool
+	relay       proxy
 	// pack is the id of the pack, known at the latest when it is registered.
 	pack string
 	// id is part of the ids of the starts, of which each play has its own.
@@ -25,9 +25,9 @@ type play struct {
 	runs []*servedRun
 	// calls are those that are not waited for yet, by name.
 	calls map[string]call
-	// speakers are the processes of other principals by name, known the ids of the runs that they started.
-	speakers map[string]*driver
-	known    map[string]string
+	// otherDrivers are the processes of other principals by name, known the ids of the runs that they started.
+	otherDrivers map[string]*driver
+	known        map[string]string
 	// entries is the file in which the tools of all drivers write down that they were called.
 	entries string
 }
@@ -48,7 +48,7 @@ type call struct {
 }
 
 // open gives the scenario its sidecar, way, client and pack.
-func (p *play) open() error {
+func (p *playthrough) open() error {
 	if err := p.openLedger(); err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (p *play) open() error {
 		if p.sidecar, err = newSidecar(p.lane.set, flags, p.scenario.Scopes, p.scenario.Principals, p.scenario.Files); err != nil {
 			return err
 		}
-		p.own = true
+		p.ownsSidecar = true
 	}
 	if err := p.openProxy(); err != nil {
 		return err
@@ -76,26 +76,26 @@ func (p *play) open() error {
 	return p.make(step{verb: "register", args: map[string]any{}})
 }
 
-func (p *play) openProxy() (err error) {
+func (p *playthrough) openProxy() (err error) {
 	switch p.scenario.Via {
 	case viaRelay:
-		p.via, err = startRelay(p.sidecar.address())
+		p.relay, err = startRelay(p.sidecar.address())
 	case viaNewer:
-		p.via, err = startNewer(p.sidecar.address())
+		p.relay, err = startNewer(p.sidecar.address())
 	}
 	return err
 }
 
-func (p *play) address() string {
-	if p.via != nil {
-		return p.via.address()
+func (p *playthrough) address() string {
+	if p.relay != nil {
+		return p.relay.address()
 	}
 	return p.sidecar.address()
 }
 
 // reset points a driver at the sidecar and lets it forget what was. It speaks by the token of a
 // principal of the scenario; "": of the scenario's own.
-func (p *play) reset(d *driver, principal string) error {
+func (p *playthrough) reset(d *driver, principal string) error {
 	token, known := p.sidecar.tokens[principal]
 	if !known && principal != "" {
 		return fmt.Errorf("by: %s is none of the principals", principal)
@@ -116,13 +116,13 @@ func (p *play) reset(d *driver, principal string) error {
 }
 
 // make makes one step and judges what came of it.
-func (p *play) make(s step) error {
+func (p *playthrough) make(s step) error {
 	if own := runnerVerbs[s.verb]; own != nil {
 		got, err := own(p, s)
 		if err != nil || s.verb == "join" {
 			return err
 		}
-		return p.judge(s, reply{Result: got})
+		return p.compareReply(s, reply{Result: got})
 	}
 	d, err := p.speaker(s)
 	if err != nil {
@@ -141,31 +141,31 @@ func (p *play) make(s step) error {
 }
 
 // speaker is the process that makes a call: the one of the principal that `by` names, else the main one.
-func (p *play) speaker(s step) (*driver, error) {
+func (p *playthrough) speaker(s step) (*driver, error) {
 	name, _ := s.args["by"].(string)
 	if name == "" {
 		return p.lane.main()
 	}
-	if d := p.speakers[name]; d != nil {
+	if d := p.otherDrivers[name]; d != nil {
 		return d, nil
 	}
 	d, err := p.lane.take()
 	if err != nil {
 		return nil, err
 	}
-	p.speakers[name] = d
+	p.otherDrivers[name] = d
 	return d, p.reset(d, name)
 }
 
 // arguments adds the pack to the calls that are about it.
-func (p *play) arguments(s step) map[string]any {
+func (p *playthrough) arguments(s step) map[string]any {
 	args := maps.Clone(s.args)
 	switch s.verb {
 	case "register":
 		fill(args, map[string]any{"content": p.scenario.document, "filename": p.scenario.filename})
 	case "start":
 		fill(args, map[string]any{"pack": p.pack})
-		if p.serves(s) {
+		if p.isServedStart(s) {
 			args["execution"] = "caller"
 			fill(args, map[string]any{"id": p.id + "-" + aliasOf(s, "as")})
 		}
@@ -185,7 +185,7 @@ func aliasOf(s step, key string) string {
 }
 
 // finish waits for the answer of a call and judges it.
-func (p *play) finish(c call) error {
+func (p *playthrough) finish(c call) error {
 	r, err := c.driver.receive(c.step.verb, c.answer)
 	if err != nil {
 		return errors.Join(err, p.lane.dismiss())
@@ -200,23 +200,23 @@ func (p *play) finish(c call) error {
 		if c.step.args["by"] != nil {
 			p.known[aliasOf(c.step, "as")] = id
 		}
-		if p.serves(c.step) {
+		if p.isServedStart(c.step) {
 			if err := p.toServe(id, c.args); err != nil {
 				return err
 			}
 		}
 	}
-	return p.judge(c.step, r)
+	return p.compareReply(c.step, r)
 }
 
-// judge is judge, of names of workers as they are in the mode.
-func (p *play) judge(s step, r reply) error {
+// compareReply is the function compareReply, of names of workers as they are in the mode.
+func (p *playthrough) compareReply(s step, r reply) error {
 	s.expect = p.lane.mode.named(s.expect)
-	return judge(s, r)
+	return compareReply(s, r)
 }
 
-// judge compares an answer with what is expected of it.
-func judge(s step, r reply) error {
+// compareReply compares an answer with what is expected of it.
+func compareReply(s step, r reply) error {
 	if r.Error != nil {
 		if s.fault == nil {
 			return fmt.Errorf("error %s", short(r.Error))
@@ -229,11 +229,11 @@ func judge(s step, r reply) error {
 	if s.expect == nil {
 		return nil
 	}
-	return match(s.verb, s.expect, summed(r.Result))
+	return match(s.verb, s.expect, summarizeRecords(r.Result))
 }
 
-// summed adds kinds and seqs to a result with records, to compare them at once.
-func summed(result any) any {
+// summarizeRecords adds kinds and seqs to a result with records, to compare them at once.
+func summarizeRecords(result any) any {
 	fields, ok := result.(map[string]any)
 	records, listed := fields["records"].([]any)
 	if !ok || !listed {
@@ -249,7 +249,7 @@ func summed(result any) any {
 }
 
 // join waits for a call that was made before.
-func (p *play) join(s step) (any, error) {
+func (p *playthrough) join(s step) (any, error) {
 	name, _ := s.args["name"].(string)
 	c, ok := p.calls[name]
 	if !ok {
@@ -261,20 +261,20 @@ func (p *play) join(s step) (any, error) {
 }
 
 // restart kills the sidecar and starts it again on the same data.
-func (p *play) restart(s step) (any, error) {
-	if _, err := p.down(s); err != nil {
+func (p *playthrough) restart(s step) (any, error) {
+	if _, err := p.stopSidecar(s); err != nil {
 		return nil, err
 	}
-	return p.up(s)
+	return p.startSidecar(s)
 }
 
-func (p *play) down(step) (any, error) { return nil, p.sidecar.kill() }
+func (p *playthrough) stopSidecar(step) (any, error) { return nil, p.sidecar.kill() }
 
-func (p *play) up(step) (any, error) { return nil, p.sidecar.start() }
+func (p *playthrough) startSidecar(step) (any, error) { return nil, p.sidecar.start() }
 
 // cut cuts every connection of the relay.
-func (p *play) cut(step) (any, error) {
-	r, ok := p.via.(*relay)
+func (p *playthrough) cut(step) (any, error) {
+	r, ok := p.relay.(*relay)
 	if !ok {
 		return nil, fmt.Errorf("cut needs via: %s", viaRelay)
 	}
@@ -282,25 +282,25 @@ func (p *play) cut(step) (any, error) {
 }
 
 // close ends what the scenario began; well: nothing failed.
-func (p *play) close(well bool) error {
+func (p *playthrough) close(well bool) error {
 	var faults []error
 	for _, name := range slices.Sorted(maps.Keys(p.workers)) {
 		faults = append(faults, p.workers[name].end(p.lane, well))
 	}
-	for _, name := range slices.Sorted(maps.Keys(p.speakers)) {
-		p.lane.give(p.speakers[name])
+	for _, name := range slices.Sorted(maps.Keys(p.otherDrivers)) {
+		p.lane.reuse(p.otherDrivers[name])
 	}
 	if len(p.calls) > 0 {
-		// Whatever is still under way in the driver must not reach the next scenario.
+		// Work that the driver has not finished must not reach the next scenario.
 		faults = append(faults, p.lane.dismiss())
 	}
-	if p.via != nil {
-		faults = append(faults, p.via.close())
+	if p.relay != nil {
+		faults = append(faults, p.relay.close())
 	}
 	if p.entries != "" {
 		faults = append(faults, os.Remove(p.entries))
 	}
-	if p.own {
+	if p.ownsSidecar {
 		faults = append(faults, p.sidecar.verify())
 		p.sidecar.remove()
 	}

@@ -7,11 +7,11 @@ import (
 	"sync"
 )
 
-// processes are all that were started, to end them when the runner is told to end.
+// processes are all started processes. They are ended when the runner must end.
 type processes struct {
-	mu   sync.Mutex
-	live map[*os.Process]struct{}
-	over bool
+	mu    sync.Mutex
+	live  map[*os.Process]struct{}
+	ended bool
 }
 
 func newProcesses() *processes { return &processes{live: map[*os.Process]struct{}{}} }
@@ -20,7 +20,7 @@ func newProcesses() *processes { return &processes{live: map[*os.Process]struct{
 func (p *processes) start(cmd *exec.Cmd) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.over {
+	if p.ended {
 		return errors.New("the runner ends")
 	}
 	if err := cmd.Start(); err != nil {
@@ -42,7 +42,7 @@ func (p *processes) wait(cmd *exec.Cmd) {
 func (p *processes) kill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.over = true
+	p.ended = true
 	for process := range p.live {
 		_ = process.Kill()
 	}

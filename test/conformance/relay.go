@@ -69,7 +69,7 @@ func (r *relay) cut() int {
 	defer r.mu.Unlock()
 	for conn := range r.conns {
 		if tcp, ok := conn.(*net.TCPConn); ok {
-			_ = tcp.SetLinger(0) // A reset, as when a machine goes away.
+			_ = tcp.SetLinger(0) // A reset, as after the loss of a machine.
 		}
 		_ = conn.Close()
 	}

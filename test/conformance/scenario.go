@@ -124,8 +124,8 @@ func (s *scenario) appliesTo(lang string) bool {
 	return len(s.Languages) == 0 || slices.Contains(s.Languages, lang)
 }
 
-// plain gives a value of YAML the form of one of JSON.
-func plain(v any) (any, error) {
+// toJSONForm gives a value of YAML the form of one of JSON.
+func toJSONForm(v any) (any, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return nil, err

@@ -10,17 +10,17 @@ type servedRun struct {
 	id string
 	// start are the arguments of its start.
 	start map[string]any
-	// by is the process that serves it; nil: none does.
-	by *worker
+	// server is the process that serves it; nil: none does.
+	server *worker
 }
 
-// serves tells whether a start is of a run that processes serve, in this mode.
-func (p *play) serves(s step) bool {
-	return p.lane.mode.serves && p.scenario.executes() && s.verb == "start" && s.args["execution"] == "workers"
+// isServedStart tells whether a start is of a run that processes serve, in this mode.
+func (p *playthrough) isServedStart(s step) bool {
+	return p.lane.mode.serves && p.scenario.executesTurns() && s.verb == "start" && s.args["execution"] == "workers"
 }
 
 // toServe adds a run, for the process that executes turns.
-func (p *play) toServe(id string, start map[string]any) error {
+func (p *playthrough) toServe(id string, start map[string]any) error {
 	for _, known := range p.runs {
 		if known.id == id {
 			return nil
@@ -31,7 +31,7 @@ func (p *play) toServe(id string, start map[string]any) error {
 }
 
 // assign has the newest process that executes turns serve each run that no process serves.
-func (p *play) assign() error {
+func (p *playthrough) assign() error {
 	var newest *worker
 	for _, w := range p.workers {
 		if w.executes && !w.gone && (newest == nil || w.number > newest.number) {
@@ -42,10 +42,10 @@ func (p *play) assign() error {
 		return nil
 	}
 	for _, run := range p.runs {
-		if run.by != nil && !run.by.gone {
+		if run.server != nil && !run.server.gone {
 			continue
 		}
-		run.by = newest
+		run.server = newest
 		args := maps.Clone(run.start)
 		// Every second process goes on by run.drive; so does one of another principal than the start's.
 		args["run_id"], args["attach"] = run.id, newest.number%2 == 0 || run.start["by"] != newest.by
@@ -56,16 +56,16 @@ func (p *play) assign() error {
 	return nil
 }
 
-// takeOver has a process serve all runs, whoever serves them.
-func (p *play) takeOver() error {
+// takeOver makes a process serve all runs, also runs that another process serves.
+func (p *playthrough) takeOver() error {
 	for _, run := range p.runs {
-		run.by = nil
+		run.server = nil
 	}
 	return p.assign()
 }
 
 // retireWorker gives the runs of a process that executes nothing any more to another one.
-func (p *play) retireWorker(w *worker) error {
+func (p *playthrough) retireWorker(w *worker) error {
 	w.gone = true
 	return p.assign()
 }

@@ -132,7 +132,7 @@ func (s *sidecar) start() error {
 	return nil
 }
 
-// kill ends it in the midst of whatever it does.
+// kill ends the process at any point of its work.
 func (s *sidecar) kill() error { return s.end(syscall.SIGKILL) }
 
 func (s *sidecar) end(signal os.Signal) error {

@@ -28,22 +28,22 @@ var driverVerbs = []string{
 }
 
 // runnerVerbs are made by the runner, each by a function of its own.
-var runnerVerbs = map[string]func(*play, step) (any, error){
-	"await":      (*play).await,
-	"cut":        (*play).cut,
-	"down":       (*play).down,
-	"effects":    (*play).effects,
-	"executions": (*play).executions,
-	"freeze":     (*play).freeze,
-	"join":       (*play).join,
-	"kill":       (*play).killWorker,
-	"ledger":     (*play).ledger,
-	"release":    (*play).release,
-	"restart":    (*play).restart,
-	"stop":       (*play).stopWorker,
-	"thaw":       (*play).thaw,
-	"up":         (*play).up,
-	"worker":     (*play).worker,
+var runnerVerbs = map[string]func(*playthrough, step) (any, error){
+	"await":      (*playthrough).await,
+	"cut":        (*playthrough).cut,
+	"down":       (*playthrough).stopSidecar,
+	"effects":    (*playthrough).effects,
+	"executions": (*playthrough).executions,
+	"freeze":     (*playthrough).freeze,
+	"join":       (*playthrough).join,
+	"kill":       (*playthrough).killWorker,
+	"ledger":     (*playthrough).ledger,
+	"release":    (*playthrough).release,
+	"restart":    (*playthrough).restart,
+	"stop":       (*playthrough).stopWorker,
+	"thaw":       (*playthrough).resumeProcess,
+	"up":         (*playthrough).startSidecar,
+	"worker":     (*playthrough).worker,
 }
 
 // parseStep reads the one verb of a step and what goes with it.
@@ -115,11 +115,11 @@ func verbs() []string {
 // expand gives a value the form of JSON, and makes the long text of every
 // {$repeat: TEXT, times: N}.
 func expand(v any) (any, error) {
-	v, err := plain(v)
-	return long(v), err
+	v, err := toJSONForm(v)
+	return expandLong(v), err
 }
 
-func long(v any) any {
+func expandLong(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		if text, ok := v["$repeat"].(string); ok {
@@ -127,11 +127,11 @@ func long(v any) any {
 			return strings.Repeat(text, int(times))
 		}
 		for key := range v {
-			v[key] = long(v[key])
+			v[key] = expandLong(v[key])
 		}
 	case []any:
 		for i := range v {
-			v[i] = long(v[i])
+			v[i] = expandLong(v[i])
 		}
 	}
 	return v

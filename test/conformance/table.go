@@ -43,7 +43,7 @@ func printTable(w io.Writer, set *settings, columns []*column, took time.Duratio
 		fmt.Fprintln(table)
 	}
 	for _, r := range rowsOf(set) {
-		row(r.name, r.of)
+		row(r.name, r.resultIn)
 	}
 	row(journalRow, func(c *column) result { return result{passed: c.journal == nil, err: c.journal} })
 	_ = table.Flush()
@@ -85,8 +85,8 @@ func printLevels(w io.Writer, set *settings, columns []*column) {
 
 // tableRow is a row of the table, and what is in it of each column.
 type tableRow struct {
-	name string
-	of   func(*column) result
+	name     string
+	resultIn func(*column) result
 }
 
 // rowsOf are the rows of scenarios, of answers and of kills.
@@ -95,7 +95,7 @@ func rowsOf(set *settings) []tableRow {
 	for _, s := range set.scenarios {
 		all = append(all, tableRow{s.Name, func(c *column) result {
 			r := c.results[s.Name]
-			r.same = c.mode.serves && !s.executes()
+			r.same = c.mode.serves && !s.executesTurns()
 			return r
 		}})
 	}
@@ -113,7 +113,7 @@ func rowsOf(set *settings) []tableRow {
 			return r
 		}})
 	}
-	if set.kills > 0 {
+	if set.killCount > 0 {
 		for _, name := range killRows() {
 			all = append(all, tableRow{name, func(c *column) result { return c.results[name] }})
 		}

@@ -11,7 +11,7 @@ import (
 // worker is a process of the scenario's language that executes turns and steps.
 type worker struct {
 	driver *driver
-	// seen is how many of its events were awaited; told are the errors among those that were.
+	// seen is how many of its events were awaited. `told` are the errors among them.
 	seen   int
 	failed map[int]bool
 	// released are the points at which its handlers hold no more.
@@ -35,7 +35,7 @@ func nameOf(s step, key string) string {
 }
 
 // launch starts a process of its own that can be killed.
-func (p *play) launch(name string, s step) (*driver, error) {
+func (p *playthrough) launch(name string, s step) (*driver, error) {
 	if p.workers[name] != nil {
 		return nil, fmt.Errorf("there is a process %s", name)
 	}
@@ -49,7 +49,7 @@ func (p *play) launch(name string, s step) (*driver, error) {
 }
 
 // worker starts a worker process.
-func (p *play) worker(s step) (any, error) {
+func (p *playthrough) worker(s step) (any, error) {
 	name := nameOf(s, "name")
 	d, err := p.launch(name, s)
 	if err != nil {
@@ -71,7 +71,7 @@ func (p *play) worker(s step) (any, error) {
 	return r.Result, err
 }
 
-func (p *play) workerOf(s step, key string) (*worker, error) {
+func (p *playthrough) workerOf(s step, key string) (*worker, error) {
 	w := p.workers[nameOf(s, key)]
 	if w == nil {
 		return nil, fmt.Errorf("no worker %s", nameOf(s, key))
@@ -81,7 +81,7 @@ func (p *play) workerOf(s step, key string) (*worker, error) {
 
 // await waits for an event of a worker, behind the last one that was awaited. An error has no
 // place in that order: a worker tells it at once, and what serves a run when that is over.
-func (p *play) await(s step) (any, error) {
+func (p *playthrough) await(s step) (any, error) {
 	w, err := p.workerOf(s, "worker")
 	if err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func (p *play) await(s step) (any, error) {
 }
 
 // killWorker sends SIGKILL to a worker.
-func (p *play) killWorker(s step) (any, error) {
+func (p *playthrough) killWorker(s step) (any, error) {
 	w, err := p.workerOf(s, "name")
 	if err != nil {
 		return nil, err
@@ -114,17 +114,17 @@ func (p *play) killWorker(s step) (any, error) {
 }
 
 // freeze stops a worker's process as it is: it neither works nor sends heartbeats.
-func (p *play) freeze(s step) (any, error) {
+func (p *playthrough) freeze(s step) (any, error) {
 	if err := p.signal(s, syscall.SIGSTOP); err != nil {
 		return nil, err
 	}
 	return nil, p.retireWorker(p.workers[nameOf(s, "name")])
 }
 
-// thaw lets it go on.
-func (p *play) thaw(s step) (any, error) { return nil, p.signal(s, syscall.SIGCONT) }
+// resumeProcess lets it go on.
+func (p *playthrough) resumeProcess(s step) (any, error) { return nil, p.signal(s, syscall.SIGCONT) }
 
-func (p *play) signal(s step, signal syscall.Signal) error {
+func (p *playthrough) signal(s step, signal syscall.Signal) error {
 	w, err := p.workerOf(s, "name")
 	if err != nil {
 		return err
@@ -133,7 +133,7 @@ func (p *play) signal(s step, signal syscall.Signal) error {
 }
 
 // stopWorker drains a worker.
-func (p *play) stopWorker(s step) (any, error) {
+func (p *playthrough) stopWorker(s step) (any, error) {
 	got, err := p.callWorker(s, "name", "stop")
 	if err != nil {
 		return nil, err
@@ -142,7 +142,7 @@ func (p *play) stopWorker(s step) (any, error) {
 }
 
 // release lets a handler of a worker go on that holds.
-func (p *play) release(s step) (any, error) {
+func (p *playthrough) release(s step) (any, error) {
 	got, err := p.callWorker(s, "worker", "release")
 	if name, ok := s.args["name"].(string); ok && err == nil {
 		p.workers[nameOf(s, "worker")].released[name] = true
@@ -152,7 +152,7 @@ func (p *play) release(s step) (any, error) {
 
 // end lets a process end its work for another scenario, or kills it where that may take long.
 func (w *worker) end(l *lane, well bool) error {
-	if !well || w.gone || w.driver.holds(w.released) {
+	if !well || w.gone || w.driver.hasHeldHandler(w.released) {
 		return w.driver.kill()
 	}
 	answer, err := w.driver.send("stop", nil)
@@ -162,18 +162,18 @@ func (w *worker) end(l *lane, well bool) error {
 	select {
 	case r, ok := <-answer:
 		if ok && r.Error == nil {
-			l.give(w.driver)
+			l.reuse(w.driver)
 			return nil
 		}
-	case <-time.After(soon): // It waits for what nobody gives.
+	case <-time.After(exitTimeout): // It waits for a value that never arrives.
 	}
 	return w.driver.kill()
 }
 
-// soon is how long a process may take to end its work, so that it is used again.
-const soon = 500 * time.Millisecond
+// exitTimeout is how long a process may take to end its work, so that it is used again.
+const exitTimeout = 500 * time.Millisecond
 
-func (p *play) callWorker(s step, key, op string) (any, error) {
+func (p *playthrough) callWorker(s step, key, op string) (any, error) {
 	w, err := p.workerOf(s, key)
 	if err != nil {
 		return nil, err
@@ -187,24 +187,24 @@ func (p *play) callWorker(s step, key, op string) (any, error) {
 
 // executions counts how often the tools were executed by all workers, the dead
 // ones included.
-func (p *play) executions(s step) (any, error) {
+func (p *playthrough) executions(s step) (any, error) {
 	return p.counted("executions", s, func(map[string]any) any { return new(int) })
 }
 
 // effects counts what the tools changed in a world that takes each idempotency key
 // once, whichever worker came with it.
-func (p *play) effects(s step) (any, error) {
+func (p *playthrough) effects(s step) (any, error) {
 	return p.counted("effects", s, func(event map[string]any) any { return event["idempotency_key"] })
 }
 
 // counted counts the different executions of the tools, as key tells them apart.
-func (p *play) counted(what string, s step, key func(map[string]any) any) (any, error) {
+func (p *playthrough) counted(what string, s step, key func(map[string]any) any) (any, error) {
 	different := map[string]map[any]bool{}
 	for name := range s.args {
 		different[name] = map[any]bool{}
 	}
 	for _, w := range p.workers {
-		events, err := w.driver.settled()
+		events, err := w.driver.allEvents()
 		if err != nil {
 			return nil, err
 		}

@@ -184,7 +184,7 @@ func TestKillWithAccounts(t *testing.T) {
 			t.Errorf("%s has %d tokens, all runs %d", name, a.GetSettledTokens(), total)
 		}
 	}
-	testkit.Tried(t, kills, "kills")
+	testkit.ReportTried(t, kills, "kills")
 	t.Logf("%d kills, %d calls of models", kills, calls.Load())
 	if code := s.stop(); code != 0 {
 		t.Errorf("exit code %d", code)

@@ -28,15 +28,15 @@ type agents struct {
 	*sidecar
 	ctx    context.Context
 	client a2apb.A2AServiceClient
-	// pieces are written by turns that were told to.
-	pieces chan string
+	// chunks are written by turns that must write pieces.
+	chunks chan string
 	// executed counts the executions of turns.
 	executed atomic.Int64
 }
 
 func newAgents(t *testing.T) *agents {
 	t.Helper()
-	a := &agents{sidecar: newSidecar(t, "--pack", "testdata/agents.pack.yaml"), pieces: make(chan string)}
+	a := &agents{sidecar: newSidecar(t, "--pack", "testdata/agents.pack.yaml"), chunks: make(chan string)}
 	a.start()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
@@ -78,8 +78,8 @@ func (a *agents) work() {
 	})
 }
 
-// turn asks, or writes pieces until it is given an empty one, or says what it was
-// told.
+// turn asks a question, writes pieces until it gets an empty one, or repeats the message that it
+// received.
 func (a *agents) turn(ctx context.Context, t *pawl.Turn) (pawl.Completion, error) {
 	a.executed.Add(1)
 	messages := t.Assignment.GetTurn().GetMessages()
@@ -91,7 +91,7 @@ func (a *agents) turn(ctx context.Context, t *pawl.Turn) (pawl.Completion, error
 	case "write":
 		for n := 0; ; n++ {
 			select {
-			case piece := <-a.pieces:
+			case piece := <-a.chunks:
 				if piece == "" {
 					return pawl.Completion{Output: say("written")}, nil
 				}
@@ -140,7 +140,7 @@ func (a *agents) subscribe(id string, pairs ...string) grpc.ServerStreamingClien
 func (a *agents) push(piece string) {
 	a.t.Helper()
 	select {
-	case a.pieces <- piece:
+	case a.chunks <- piece:
 	case <-a.ctx.Done():
 		a.t.Fatal("no turn takes pieces")
 	}
@@ -167,7 +167,7 @@ func inState(want a2apb.TaskState) func(*a2apb.StreamResponse) bool {
 	}
 }
 
-func piece(e *a2apb.StreamResponse) bool { return e.GetArtifactUpdate() != nil }
+func isArtifactUpdate(e *a2apb.StreamResponse) bool { return e.GetArtifactUpdate() != nil }
 
 const (
 	submitted     = a2apb.TaskState_TASK_STATE_SUBMITTED
@@ -175,8 +175,8 @@ const (
 	inputRequired = a2apb.TaskState_TASK_STATE_INPUT_REQUIRED
 )
 
-// TestKillAfterSubmitted: a task that was accepted, and that nobody works on yet,
-// is done after the restart, once, under the same id.
+// TestKillAfterSubmitted checks a task that was accepted and that no worker executes yet. It is
+// done after the restart, once, under the same id.
 func TestKillAfterSubmitted(t *testing.T) {
 	t.Parallel()
 	a := newAgents(t)
@@ -185,7 +185,12 @@ func TestKillAfterSubmitted(t *testing.T) {
 		t.Fatalf("the task is %v", task.GetStatus())
 	}
 	a.restart()
-	if got := a.get(task.GetId()); !proto.Equal(got, task) {
+	got := a.get(task.GetId())
+	if text := got.GetStatus().GetMessage().GetParts(); len(text) != 1 || !strings.HasPrefix(text[0].GetText(), "The task waits for a worker") {
+		t.Errorf("the status has the text %v", text)
+	}
+	got.Status.Message = nil // Only GetTask has the text.
+	if !proto.Equal(got, task) {
 		t.Errorf("behind the restart the task is\n%v\nbefore\n%v", got, task)
 	}
 	stream := a.subscribe(task.GetId())
@@ -199,9 +204,9 @@ func TestKillAfterSubmitted(t *testing.T) {
 	a.check()
 }
 
-// TestKillInAnArtifact: the sidecar is killed between two pieces of an artifact.
-// What was told is there, the worker goes on where it was, and a subscriber that
-// comes back with what it saw last misses nothing and sees nothing twice.
+// TestKillInAnArtifact checks a kill of the sidecar between two pieces of an artifact. The pieces
+// that were sent are there, and the worker continues. A subscriber that reconnects with its last
+// position misses nothing and sees nothing twice.
 func TestKillInAnArtifact(t *testing.T) {
 	t.Parallel()
 	a := newAgents(t)
@@ -212,7 +217,7 @@ func TestKillInAnArtifact(t *testing.T) {
 	a.push("b")
 	var last float64
 	for range 2 {
-		e := a.until(stream, piece)
+		e := a.until(stream, isArtifactUpdate)
 		last = e[len(e)-1].GetArtifactUpdate().GetMetadata().GetFields()["pawl.dev/generation"].GetNumberValue()
 	}
 	a.restart()
@@ -222,18 +227,18 @@ func TestKillInAnArtifact(t *testing.T) {
 		t.Errorf("behind the restart the task begins with %v", first)
 	}
 	a.push("c")
-	news := a.until(again, piece)
+	news := a.until(again, isArtifactUpdate)
 	if u := news[len(news)-1].GetArtifactUpdate(); !u.GetAppend() || u.GetArtifact().GetParts()[0].GetText() != "c" {
 		t.Errorf("the next piece is %v", u)
 	}
 	a.push("")
 	a.until(again, inState(completed))
-	var told []string
+	var chunks []string
 	for _, p := range a.get(task.GetId()).GetArtifacts()[0].GetParts() {
-		told = append(told, p.GetText())
+		chunks = append(chunks, p.GetText())
 	}
-	if strings.Join(told, "") != "abc" || a.executed.Load() != 1 {
-		t.Errorf("executed %d times, the artifact is %v", a.executed.Load(), told)
+	if strings.Join(chunks, "") != "abc" || a.executed.Load() != 1 {
+		t.Errorf("executed %d times, the artifact is %v", a.executed.Load(), chunks)
 	}
 	a.kill()
 	a.check()
@@ -267,8 +272,9 @@ func TestKillAtInputRequired(t *testing.T) {
 	a.check()
 }
 
-// TestDrainEndsSubscriptions: a sidecar that is told to stop does not wait for its
-// subscribers, and tells them to come back. Who waits for the task of a message gets it as it is.
+// TestDrainEndsSubscriptions checks that a sidecar that must stop does not wait for its
+// subscribers, but makes them reconnect. A caller that waits for the task of a message gets the
+// current task.
 func TestDrainEndsSubscriptions(t *testing.T) {
 	t.Parallel()
 	a := newAgents(t)
@@ -303,8 +309,8 @@ func TestDrainEndsSubscriptions(t *testing.T) {
 	a.check()
 }
 
-// TestKillAfterTheEnd: an ended task is the same after the restart; whoever saw
-// only its beginning gets the rest.
+// TestKillAfterTheEnd checks that an ended task is the same after the restart, and that a reader
+// that saw only its beginning gets the rest.
 func TestKillAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	a := newAgents(t)

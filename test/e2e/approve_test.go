@@ -22,22 +22,22 @@ import (
 
 // refunds are the effects: what each call paid, and how often it did.
 type refunds struct {
-	mu   sync.Mutex
-	paid map[string][]string
+	mu       sync.Mutex
+	payments map[string][]string
 }
 
 func (r *refunds) pay(_ context.Context, step *pawl.Step) (json.RawMessage, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := step.Assignment.GetIdempotencyKey()
-	r.paid[key] = append(r.paid[key], step.Assignment.GetPayloadJson())
+	r.payments[key] = append(r.payments[key], step.Assignment.GetPayloadJson())
 	return json.RawMessage(`"paid"`), nil
 }
 
 // heldTogether is how many calls of a run wait at once.
 const heldTogether = 8
 
-// refundTurn asks for all refunds at once, and hears of denials as answers.
+// refundTurn requests all refunds at once. Denials are answers of the requests.
 func refundTurn(ctx context.Context, turn *pawl.Turn) (pawl.Completion, error) {
 	if turn.Assignment.GetTurn().GetTerminal() {
 		return pawl.Completion{}, nil
@@ -61,19 +61,19 @@ func refundTurn(ctx context.Context, turn *pawl.Turn) (pawl.Completion, error) {
 type verdict struct {
 	decision pawlv1.StepDecision
 	payload  string
-	won      bool
+	approved bool
 	reason   string
 }
 
-// decideUntilTold repeats a decision with its id until the sidecar, killed meanwhile or not,
-// has told what became of it.
+// decideUntilTold repeats a decision with its id until the sidecar has answered it, even if the
+// sidecar is killed meanwhile.
 func decideUntilTold(ctx context.Context, t *testing.T, s func() pawlv1.ControlServiceClient, req *pawlv1.DecideStepRequest) verdict {
 	v := verdict{decision: req.GetDecision(), payload: req.GetPayloadJson()}
 	for ctx.Err() == nil {
 		_, err := s().DecideStep(ctx, req)
 		switch status.Code(err) {
 		case codes.OK:
-			v.won = true
+			v.approved = true
 			return v
 		case codes.Unavailable, codes.Canceled:
 			continue
@@ -85,9 +85,9 @@ func decideUntilTold(ctx context.Context, t *testing.T, s func() pawlv1.ControlS
 	return v
 }
 
-// TestKillWithApprovals: two people decide about each held call at the same moment, while the
-// sidecar is killed: one decision counts, the other hears who was first, and the call has the
-// effect that was decided, once (PAWL_DECISIONS, PAWL_KILLS).
+// TestKillWithApprovals lets two people decide about each held call at the same moment, while the
+// sidecar is killed. One decision counts, the other one gets the first decision as its answer, and
+// the call has the decided effect once (PAWL_DECISIONS, PAWL_KILLS).
 func TestKillWithApprovals(t *testing.T) {
 	t.Parallel()
 	want, kills := 64, 4
@@ -100,7 +100,7 @@ func TestKillWithApprovals(t *testing.T) {
 	ctx := deadline(t, 15*time.Minute)
 	s := newSidecar(t, "--pack", "testdata/approve.pack.yaml", "--allow-tool", "*")
 	s.start()
-	effects := &refunds{paid: map[string][]string{}}
+	effects := &refunds{payments: map[string][]string{}}
 	stop := startWorker(ctx, t, s, pawl.WorkerConfig{
 		ID: "clerk", Turns: 4, Steps: 64, Prompts: map[string]pawl.TurnFunc{"clerk": refundTurn}, Tools: map[string]pawl.ToolFunc{"refund": effects.pay},
 	})
@@ -108,7 +108,7 @@ func TestKillWithApprovals(t *testing.T) {
 	client := pawlv1.NewControlServiceClient(s.dial())
 	control := func() pawlv1.ControlServiceClient { return client }
 	rng := rand.New(rand.NewPCG(50, 34))
-	decided, made := map[string][2]verdict{}, 0
+	decided, payments := map[string][2]verdict{}, 0
 	for len(decided) < want {
 		started, err := s.runs().StartRun(ctx, &pawlv1.StartRunRequest{Pack: "approve", Execution: pawlv1.Execution_EXECUTION_WORKERS})
 		if err != nil {
@@ -136,17 +136,17 @@ func TestKillWithApprovals(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				for i := range both {
-					if both[i].won && both[i].decision == pawlv1.StepDecision_STEP_DECISION_APPROVE {
+					if both[i].approved && both[i].decision == pawlv1.StepDecision_STEP_DECISION_APPROVE {
 						both[i].payload = a.GetCall().GetPayloadJson()
 					}
 				}
 				decided[a.GetCall().GetIdempotencyKey()] = both
 			})
 		}
-		if made < kills {
+		if payments < kills {
 			s.kill()
 			s.start()
-			made++
+			payments++
 		}
 		wg.Wait()
 		if _, err := s.runs().WaitRun(ctx, &pawlv1.WaitRunRequest{RunId: run}); err != nil {
@@ -155,8 +155,8 @@ func TestKillWithApprovals(t *testing.T) {
 	}
 	stop()
 	checkDecided(t, effects, decided)
-	testkit.Tried(t, len(decided)+made, "double decisions and kills")
-	t.Logf("%d double decisions, %d kills", len(decided), made)
+	testkit.ReportTried(t, len(decided)+payments, "double decisions and kills")
+	t.Logf("%d double decisions, %d kills", len(decided), payments)
 	if code := s.stop(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
@@ -184,29 +184,29 @@ func checkDecided(t *testing.T, effects *refunds, decided map[string][2]verdict)
 	effects.mu.Lock()
 	defer effects.mu.Unlock()
 	for key, both := range decided {
-		if both[0].won == both[1].won {
+		if both[0].approved == both[1].approved {
 			t.Errorf("%s: %+v", key, both)
 			continue
 		}
-		won, lost := both[0], both[1]
-		if lost.won {
-			won, lost = lost, won
+		winner, loser := both[0], both[1]
+		if loser.approved {
+			winner, loser = loser, winner
 		}
-		if lost.reason != "ALREADY_DECIDED" && lost.reason != "NOTHING_TO_DECIDE" {
-			t.Errorf("%s: the second was told %s", key, lost.reason)
+		if loser.reason != "ALREADY_DECIDED" && loser.reason != "NOTHING_TO_DECIDE" {
+			t.Errorf("%s: the second was told %s", key, loser.reason)
 		}
-		paid := effects.paid[key]
-		if won.decision == pawlv1.StepDecision_STEP_DECISION_DENY {
+		paid := effects.payments[key]
+		if winner.decision == pawlv1.StepDecision_STEP_DECISION_DENY {
 			if len(paid) != 0 {
 				t.Errorf("%s was denied, and paid %v", key, paid)
 			}
 			continue
 		}
-		if len(paid) != 1 || paid[0] != won.payload {
-			t.Errorf("%s: paid %v, decided %s %s", key, paid, won.decision, won.payload)
+		if len(paid) != 1 || paid[0] != winner.payload {
+			t.Errorf("%s: paid %v, decided %s %s", key, paid, winner.decision, winner.payload)
 		}
 	}
-	for key := range effects.paid {
+	for key := range effects.payments {
 		if _, ok := decided[key]; !ok {
 			t.Errorf("%s was paid without a decision", key)
 		}

@@ -97,8 +97,8 @@ func TestBackupUnderLoad(t *testing.T) {
 	again.check()
 	again.start()
 	runs := again.runs()
-	// A run whose step a worker had at the moment of the backup fails: nobody knows whether the
-	// tool ran. Those between two steps make further visits.
+	// A run whose step a worker had at the moment of the backup fails, because it is unknown
+	// whether the tool ran. Runs between two steps make further visits.
 	visits := func() (sum int32) {
 		for _, id := range before {
 			got, err := runs.GetRun(ctx, &pawlv1.GetRunRequest{RunId: id})
@@ -141,31 +141,31 @@ func (s *sidecar) stored(ctx context.Context) {
 	}
 }
 
-// TestBrokenBackup: of a backup in whose middle the sidecar or the command is killed nothing
-// is left that passes for one, and the next one is whole. One is made at a time, and one
-// whose caller went away is over.
+// TestBrokenBackup checks backups during which the sidecar or the command is killed. No partial
+// backup is mistaken for a complete one, and the next backup is complete. Only one backup is made
+// at a time. A backup whose caller disconnected ends.
 func TestBrokenBackup(t *testing.T) {
 	t.Parallel()
 	ctx := deadline(t, 5*patience)
 	s := newSidecar(t)
 	s.start()
 	s.stored(ctx)
-	kept := filepath.Join(t.TempDir(), "kept")
-	names := func() (whole, left []string) {
-		entries, err := os.ReadDir(kept)
+	intact := filepath.Join(t.TempDir(), "kept")
+	names := func() (complete, partial []string) {
+		entries, err := os.ReadDir(intact)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			t.Fatal(err)
 		}
 		for _, e := range entries {
 			if strings.HasSuffix(e.Name(), ".pawlbackup") {
-				whole = append(whole, e.Name())
+				complete = append(complete, e.Name())
 			} else if e.Name() != "LOCK" {
-				left = append(left, e.Name())
+				partial = append(partial, e.Name())
 			}
 		}
-		return whole, left
+		return complete, partial
 	}
-	// Nobody reads on, so that it stays in its middle.
+	// No reader reads on, so the backup stays in its middle.
 	store := pawlv1.NewStoreServiceClient(s.dial())
 	held, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -176,7 +176,7 @@ func TestBrokenBackup(t *testing.T) {
 	if _, err := stream.Recv(); err != nil {
 		t.Fatal(err)
 	}
-	cmd := s.command("backup", kept, "--addr", "unix:"+s.socket)
+	cmd := s.command("backup", intact, "--addr", "unix:"+s.socket)
 	out, err := cmd.CombinedOutput()
 	if err == nil || cmd.ProcessState.ExitCode() != 1 || !strings.Contains(string(out), "STORE_BUSY") {
 		t.Errorf("a second one at once: %v\n%s", err, out)
@@ -200,12 +200,12 @@ func TestBrokenBackup(t *testing.T) {
 		return true
 	})
 	for _, kill := range []string{"sidecar", "command"} {
-		cmd := s.command("backup", kept, "--addr", "unix:"+s.socket)
+		cmd := s.command("backup", intact, "--addr", "unix:"+s.socket)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, "a part of it is written", func() bool {
-			part, err := filepath.Glob(filepath.Join(kept, ".backup-*"))
+			part, err := filepath.Glob(filepath.Join(intact, ".backup-*"))
 			if err != nil || len(part) == 0 {
 				return false
 			}
@@ -218,24 +218,24 @@ func TestBrokenBackup(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := cmd.Wait()
-		whole, left := names()
-		if err == nil && len(whole) == 1 {
+		complete, partial := names()
+		if err == nil && len(complete) == 1 {
 			t.Skip("it was written before it could be killed")
 		}
-		if len(whole) > 0 {
-			t.Errorf("the %s was killed, and there is %v", kill, whole)
+		if len(complete) > 0 {
+			t.Errorf("the %s was killed, and there is %v", kill, complete)
 		}
-		t.Logf("the %s was killed: %v, left %v", kill, err, left)
+		t.Logf("the %s was killed: %v, left %v", kill, err, partial)
 		if kill == "sidecar" {
 			s.start()
 		}
 	}
-	s.backUp(kept)
-	if whole, left := names(); len(whole) != 1 || len(left) != 0 {
-		t.Errorf("in the end there are %v and %v", whole, left)
+	s.backUp(intact)
+	if complete, partial := names(); len(complete) != 1 || len(partial) != 0 {
+		t.Errorf("in the end there are %v and %v", complete, partial)
 	}
 	data := filepath.Join(t.TempDir(), "again")
-	if out, err := s.command("restore", kept, "--data", data).CombinedOutput(); err != nil {
+	if out, err := s.command("restore", intact, "--data", data).CombinedOutput(); err != nil {
 		t.Errorf("pawl restore: %v\n%s", err, out)
 	}
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/pawl-dev/pawl/test/testkit"
 )
 
-// crowd is n at PAWL_CROWD=100; by default two hundredths of it.
-func crowd(n int) int {
+// scaleCrowd is n at PAWL_CROWD=100; by default two hundredths of it.
+func scaleCrowd(n int) int {
 	percent := 2
 	if p, err := strconv.Atoi(os.Getenv("PAWL_CROWD")); err == nil {
 		percent = p
@@ -46,9 +46,9 @@ func atOnce(n int, do func(int)) {
 	all.Wait()
 }
 
-// settles waits until the process has as many goroutines as before a crowd, give or take
+// awaitGoroutines waits until the process has as many goroutines as before a crowd, give or take
 // what it may keep for the next one.
-func settles(t *testing.T, s *sidecar, before sample) {
+func awaitGoroutines(t *testing.T, s *sidecar, before sample) {
 	t.Helper()
 	eventually(t, "the goroutines of the crowd end", func() bool {
 		now, err := take(s)
@@ -65,13 +65,13 @@ func sampled(t *testing.T, s *sidecar) sample {
 	return got
 }
 
-// within holds a sample to the bound of its crowd.
-func within(t *testing.T, what string, n int, each int64, got sample) {
+// checkBound holds a sample to the bound of its crowd.
+func checkBound(t *testing.T, name string, n int, each int64, got sample) {
 	t.Helper()
-	testkit.Tried(t, n, what)
-	t.Logf("crowd: %d %s: memory %d MiB, %d goroutines", n, what, got.memory>>20, got.goroutines)
+	testkit.ReportTried(t, n, name)
+	t.Logf("crowd: %d %s: memory %d MiB, %d goroutines", n, name, got.memory>>20, got.goroutines)
 	if bound := crowdMemory(n, each); got.memory > bound {
-		t.Errorf("%d %s take %d MiB, at most %d", n, what, got.memory>>20, bound>>20)
+		t.Errorf("%d %s take %d MiB, at most %d", n, name, got.memory>>20, bound>>20)
 	}
 }
 
@@ -79,7 +79,7 @@ func within(t *testing.T, what string, n int, each int64, got sample) {
 // them is felt when they are gone.
 func TestCrowdOfConnections(t *testing.T) {
 	t.Parallel()
-	n := crowd(5000)
+	n := scaleCrowd(5000)
 	s := newSidecar(t, "--pack", "testdata/loop.pack.yaml", "--metrics", "127.0.0.1:0")
 	s.start()
 	before := sampled(t, s)
@@ -95,8 +95,8 @@ func TestCrowdOfConnections(t *testing.T) {
 		t.Errorf("%d descriptors for %d connections", full.descriptors, n)
 	}
 	atOnce(n, func(i int) { conns[i].Close() })
-	within(t, "connections", n, 256<<10, full)
-	settles(t, s, before)
+	checkBound(t, "connections", n, 256<<10, full)
+	awaitGoroutines(t, s, before)
 	if l.runs.Load() != int64(n) {
 		t.Errorf("%d runs of %d ended", l.runs.Load(), n)
 	}
@@ -106,7 +106,7 @@ func TestCrowdOfConnections(t *testing.T) {
 // who write nor memory without bound; each can go on where it stopped.
 func TestCrowdOfSlowReaders(t *testing.T) {
 	t.Parallel()
-	n := crowd(2000)
+	n := scaleCrowd(2000)
 	s := newSidecar(t, "--pack", "testdata/loop.pack.yaml", "--metrics", "127.0.0.1:0")
 	s.start()
 	before := sampled(t, s)
@@ -115,7 +115,7 @@ func TestCrowdOfSlowReaders(t *testing.T) {
 	runs := s.runs()
 	streams := make([]grpc.ServerStreamingClient[pawlv1.StreamTransitionsResponse], n)
 	conns := make([]*grpc.ClientConn, n)
-	// Windows that do not grow: else the client takes what nobody reads.
+	// The windows do not grow. Otherwise the client would accept data that it does not read.
 	const window = 64 << 10
 	atOnce(n, func(i int) {
 		conns[i] = s.dial(grpc.WithStaticStreamWindowSize(window), grpc.WithStaticConnWindowSize(window))
@@ -127,7 +127,7 @@ func TestCrowdOfSlowReaders(t *testing.T) {
 	})
 	l := &live{t: t, s: s}
 	atOnce(n, func(int) { l.run(ctx, runs) })
-	within(t, "readers that read nothing", n, 640<<10, sampled(t, s))
+	checkBound(t, "readers that read nothing", n, 640<<10, sampled(t, s))
 	if t.Failed() {
 		return
 	}
@@ -138,7 +138,7 @@ func TestCrowdOfSlowReaders(t *testing.T) {
 	}
 	cancel()
 	atOnce(n, func(i int) { conns[i].Close() })
-	settles(t, s, before)
+	awaitGoroutines(t, s, before)
 }
 
 // readEnds reads until n runs have ended.
@@ -161,7 +161,7 @@ func readEnds(t *testing.T, stream grpc.ServerStreamingClient[pawlv1.StreamTrans
 // next, and every run ends with its totals.
 func TestCrowdOfWorkers(t *testing.T) {
 	t.Parallel()
-	n := crowd(10_000)
+	n := scaleCrowd(10_000)
 	s := newSidecar(t, "--pack", "testdata/count.json", "--allow-tool", "*", "--metrics", "127.0.0.1:0")
 	s.start()
 	before := sampled(t, s)
@@ -183,23 +183,23 @@ func TestCrowdOfWorkers(t *testing.T) {
 		c.comeAndGo(ctx, t, conn, i)
 		conn.Close()
 	})
-	within(t, "workers that came and went", n, 16<<10, sampled(t, s))
+	checkBound(t, "workers that came and went", n, 16<<10, sampled(t, s))
 	stop := startCounters(ctx, t, s, c)
 	for _, run := range started {
 		c.verify(ctx, t, runs, run)
 	}
 	stop()
 	tools()
-	settles(t, s, before)
+	awaitGoroutines(t, s, before)
 }
 
-// comeAndGo is a worker that leaves after its first turn, or, if its number is even, as soon as
-// it came, whatever it was given.
+// comeAndGo is a worker that leaves after its first turn. If its number is even, it leaves as soon
+// as it is connected, even if it has work.
 func (c *counter) comeAndGo(ctx context.Context, t *testing.T, conn *grpc.ClientConn, i int) {
 	ctx, leave := context.WithCancel(ctx)
 	defer leave()
 	if i%2 == 0 {
-		come(ctx, t, conn, i)
+		registerIdleWorker(ctx, t, conn, i)
 		return
 	}
 	w, err := pawl.NewWorker(pawl.WorkerConfig{
@@ -218,8 +218,8 @@ func (c *counter) comeAndGo(ctx context.Context, t *testing.T, conn *grpc.Client
 	}
 }
 
-// come registers a worker with room for a turn, which says no word more.
-func come(ctx context.Context, t *testing.T, conn *grpc.ClientConn, i int) {
+// registerIdleWorker registers a worker with room for a turn, which says no word more.
+func registerIdleWorker(ctx context.Context, t *testing.T, conn *grpc.ClientConn, i int) {
 	stream, err := pawlv1.NewWorkerServiceClient(conn).Work(ctx)
 	if err == nil {
 		id := fmt.Sprintf("crowd-%d", i)
@@ -256,7 +256,7 @@ workflow:
 // never early, and who drives another run meanwhile is served.
 func TestCrowdOfTimers(t *testing.T) {
 	t.Parallel()
-	n := crowd(20_000)
+	n := scaleCrowd(20_000)
 	s := newSidecar(t, "--pack", "testdata/loop.pack.yaml", "--metrics", "127.0.0.1:0")
 	s.start()
 	ctx := deadline(t, 5*patience)
@@ -288,19 +288,19 @@ func TestCrowdOfTimers(t *testing.T) {
 	l := &live{t: t, s: s}
 	var beside sync.WaitGroup
 	beside.Go(func() {
-		for !l.over.Load() && !t.Failed() {
+		for !l.ended.Load() && !t.Failed() {
 			l.run(ctx, runs)
 		}
 	})
-	// Asked when they are due: nobody polls before.
+	// The runs are read when they are due. No caller polls before.
 	<-time.After(time.Until(due))
 	lags := make([]time.Duration, n)
 	atOnce(n, func(i int) { lags[i] = lagOf(ctx, t, runs, ids[i]) })
-	l.over.Store(true)
+	l.ended.Store(true)
 	beside.Wait()
 	slices.Sort(lags)
 	t.Logf("crowd: timers fired after p50 %v, p99 %v, last %v; %d runs were driven meanwhile", lags[n/2], lags[n*99/100], lags[n-1], l.runs.Load())
-	within(t, "timers in one second", n, 24<<10, sampled(t, s))
+	checkBound(t, "timers in one second", n, 24<<10, sampled(t, s))
 	if l.runs.Load() == 0 {
 		t.Error("nobody was served meanwhile")
 	}

@@ -46,12 +46,12 @@ func TestDamagedDirectory(t *testing.T) {
 	table, ends := map[string]map[string]int{}, map[string]int{}
 	for n := range trials {
 		v := victims[n%len(victims)]
-		v.revive(v.copies[random.IntN(len(v.copies))])
+		v.restoreCopy(v.copies[random.IntN(len(v.copies))])
 		h, err := damage.Choose(v.dir, random, datadir.WrittenBytes)
-		if err := errors.Join(err, h.Do(v.dir)); err != nil {
+		if err := errors.Join(err, h.Apply(v.dir)); err != nil {
 			t.Fatalf("%v: %v", h, err)
 		}
-		end := v.judge(h)
+		end := v.classifyDamage(h)
 		if table[h.Kind] == nil {
 			table[h.Kind] = map[string]int{}
 		}
@@ -67,7 +67,7 @@ func TestDamagedDirectory(t *testing.T) {
 	for _, kind := range slices.Sorted(maps.Keys(table)) {
 		t.Logf("%-12s %v", kind, table[kind])
 	}
-	testkit.Tried(t, trials, fmt.Sprintf("damages: %v", ends))
+	testkit.ReportTried(t, trials, fmt.Sprintf("damages: %v", ends))
 }
 
 // victim is a sidecar whose directory is hurt again and again, and what was in it.
@@ -169,8 +169,8 @@ func (v *victim) keep(name string) {
 	v.copies = append(v.copies, to)
 }
 
-// revive puts a copy into the directory's place.
-func (v *victim) revive(from string) {
+// restoreCopy puts a copy into the directory's place.
+func (v *victim) restoreCopy(from string) {
 	v.t.Helper()
 	if err := os.RemoveAll(v.dir); err != nil {
 		v.t.Fatal(err)
@@ -185,24 +185,24 @@ func copyTree(t *testing.T, from, to string) {
 	}
 }
 
-// judge starts the process on the damaged directory and asks it for everything. It
+// classifyDamage starts the process on the damaged directory and asks it for everything. It
 // returns "refused" by the start, "read" or "check" for who named it else, or "harmless".
-func (v *victim) judge(h damage.Hurt) string {
+func (v *victim) classifyDamage(h damage.FileDamage) string {
 	v.t.Helper()
 	before := filesOf(v.t, v.dir)
 	if _, err := v.tryStart(); err != nil {
 		<-v.done
-		said := v.stderr.String()
-		if code := v.cmd.ProcessState.ExitCode(); code != 1 || !named(h, said) || strings.Contains(said, "goroutine ") {
-			v.t.Errorf("%v: exit code %d, not named: %s", h, code, said)
+		stderr := v.stderr.String()
+		if code := v.cmd.ProcessState.ExitCode(); code != 1 || !named(h, stderr) || strings.Contains(stderr, "goroutine ") {
+			v.t.Errorf("%v: exit code %d, not named: %s", h, code, stderr)
 		}
 		// What is found only when the database is open is found in what it made of the files.
-		late := strings.Contains(said, "nothing that it holds was changed")
+		late := strings.Contains(stderr, "nothing that it holds was changed")
 		if after := filesOf(v.t, v.dir); !late && !maps.Equal(before, after) {
-			v.t.Errorf("%v: refused, but the directory was changed: %s", h, said)
+			v.t.Errorf("%v: refused, but the directory was changed: %s", h, stderr)
 		}
-		if _, ok := v.proven(h); ok {
-			v.t.Errorf("%v: the start refuses, the check does not: %s", h, said)
+		if _, ok := v.runCheck(h); ok {
+			v.t.Errorf("%v: the start refuses, the check does not: %s", h, stderr)
 		}
 		return "refused"
 	}
@@ -210,10 +210,10 @@ func (v *victim) judge(h damage.Hurt) string {
 	if code := v.stop(); code != 0 && !named {
 		v.t.Errorf("%v: exit code %d\n%s", h, code, v.stderr.String())
 	}
-	said, ok := v.proven(h)
+	stderr, ok := v.runCheck(h)
 	switch {
 	case named && ok:
-		v.t.Errorf("%v: a read named it, the check does not: %s", h, said)
+		v.t.Errorf("%v: a read named it, the check does not: %s", h, stderr)
 		return "read"
 	case named:
 		return "read"
@@ -224,26 +224,26 @@ func (v *victim) judge(h damage.Hurt) string {
 	}
 }
 
-// named: what a start or a check said names the damage. Nobody can tell a key registry
-// whose proof of the key is damaged from that of another key.
-func named(h damage.Hurt, said string) bool {
+// named reports whether the output of a start or a check names the damage. A key registry with a damaged proof of its key
+// cannot be distinguished from the registry of another key.
+func named(h damage.FileDamage, said string) bool {
 	return strings.Contains(said, "the store is damaged") ||
 		h.File == "KEYREGISTRY" && strings.Contains(said, "ENCRYPTION_KEY_WRONG: the encryption key does not open KEYREGISTRY")
 }
 
-// proven runs the check; ok: in order. What it says otherwise names a fault.
-func (v *victim) proven(h damage.Hurt) (said string, ok bool) {
+// runCheck runs the check; ok: in order. What it says otherwise names a fault.
+func (v *victim) runCheck(h damage.FileDamage) (output string, ok bool) {
 	v.t.Helper()
-	said, err := v.checked()
-	if err != nil && (!strings.Contains(said, "fault") && !named(h, said) || strings.Contains(said, "goroutine ")) {
-		v.t.Errorf("%v: the check ends with %v and names nothing: %s", h, err, said)
+	output, err := v.checked()
+	if err != nil && (!strings.Contains(output, "fault") && !named(h, output) || strings.Contains(output, "goroutine ")) {
+		v.t.Errorf("%v: the check ends with %v and names nothing: %s", h, err, output)
 	}
-	return said, err == nil
+	return output, err == nil
 }
 
 // readBack compares everything that is served with what was; named: something was refused
 // with DATA_LOSS.
-func (v *victim) readBack(h damage.Hurt) (named bool) {
+func (v *victim) readBack(h damage.FileDamage) (named bool) {
 	v.t.Helper()
 	client := v.sidecar.runs()
 	refused := func(what string, err error) bool {

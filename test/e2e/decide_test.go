@@ -9,7 +9,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// decidePack waits for a decision that leads to a state which nobody outside moves.
+// decidePack waits for a decision that leads to a state which no caller from outside can leave.
 const decidePack = `{
   "id": "decide", "name": "Decide", "version": "1.0.0",
   "template_engine": {"version": "v1", "syntax": "{{variable}}"},
@@ -25,9 +25,9 @@ const decidePack = `{
   }
 }`
 
-// TestDecisionsOverRestarts: what was answered once is answered alike after SIGKILL, a
-// late repeat changes nothing, the second of two deciders hears who was first, and the
-// end at a bound says what was lost.
+// TestDecisionsOverRestarts checks that a repeated request gets the same answer after SIGKILL, that
+// a late repeat changes nothing, that the second of two deciders gets the first decision, and that
+// the end at a bound names the lost event.
 func TestDecisionsOverRestarts(t *testing.T) {
 	t.Parallel()
 	s, ctx := newSidecar(t), t.Context()

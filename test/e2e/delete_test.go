@@ -19,8 +19,8 @@ import (
 	"github.com/pawl-dev/pawl/test/testkit"
 )
 
-// more is what a call needs besides the run.
-var more = map[string]string{
+// extraFields is what a call needs besides the run.
+var extraFields = map[string]string{
 	"ForkRun": `"atSeq":1`, "EmitEvent": `"event":"Again","eventId":"e"`, "SendInput": `"parts":[{"text":"x"}],"messageId":"m"`,
 	"ShowTurn": `"turnSeq":1`, "SetArtifacts": `"artifacts":[{"name":"mark","value":{"text":"x"}}]`,
 	"CompleteTurn": `"turnSeq":1,"attempt":1,"event":"Again"`, "FailTurn": `"turnSeq":1,"attempt":1,"error":{"code":"t","message":"m"}`,
@@ -67,16 +67,16 @@ func TestDeletedRunIsTypedEverywhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := endedRun(ctx, t, client, "other")
-	gone, err := client.DeleteRun(ctx, &pawlv1.DeleteRunRequest{RunId: run})
-	if err != nil || gone.GetDuplicate() || gone.GetRecords() == 0 || gone.GetStatus() != pawlv1.RunStatus_RUN_STATUS_CANCELLED {
-		t.Fatalf("%v, %v", gone, err)
+	deleted, err := client.DeleteRun(ctx, &pawlv1.DeleteRunRequest{RunId: run})
+	if err != nil || deleted.GetDuplicate() || deleted.GetRecords() == 0 || deleted.GetStatus() != pawlv1.RunStatus_RUN_STATUS_CANCELLED {
+		t.Fatalf("%v, %v", deleted, err)
 	}
 	for range 2 {
 		if _, err := client.StartRun(ctx, start); play.Reason(err) != "RUN_DELETED" {
 			t.Errorf("its start, repeated: %v", err)
 		}
 		again, err := client.DeleteRun(ctx, &pawlv1.DeleteRunRequest{RunId: run})
-		if err != nil || !again.GetDuplicate() || !again.GetDeletedAt().AsTime().Equal(gone.GetDeletedAt().AsTime()) {
+		if err != nil || !again.GetDuplicate() || !again.GetDeletedAt().AsTime().Equal(deleted.GetDeletedAt().AsTime()) {
 			t.Errorf("again: %v, %v", again, err)
 		}
 		if n := askEverything(ctx, t, conn, run); n < 18 {
@@ -101,15 +101,15 @@ func askEverything(ctx context.Context, t *testing.T, conn *grpc.ClientConn, run
 			continue
 		}
 		in := dynamicpb.NewMessage(m.Input())
-		if err := protojson.Unmarshal(fmt.Appendf(nil, `{"runId":%q,%s}`, run, more[name]), in); err != nil && more[name] != "" {
+		if err := protojson.Unmarshal(fmt.Appendf(nil, `{"runId":%q,%s}`, run, extraFields[name]), in); err != nil && extraFields[name] != "" {
 			t.Fatalf("%s: %v", name, err)
-		} else if more[name] == "" {
+		} else if extraFields[name] == "" {
 			in.Set(m.Input().Fields().ByName("run_id"), protoreflect.ValueOfString(run))
 		}
 		tried++
 		err := callOnce(ctx, conn, m, in)
 		if name == "ResolveStep" {
-			// Who does not hold the step is told so first, of any run.
+			// A caller that does not hold the step gets this error first, for any run.
 			if play.Reason(err) != "STEP_NOT_HELD" {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -147,7 +147,7 @@ func TestDeletesUnderKills(t *testing.T) {
 	s.start()
 	client := s.runs()
 	var mu sync.Mutex
-	deleted, kept := map[string]string{}, map[string]string{}
+	deleted, remaining := map[string]string{}, map[string]string{}
 	var done atomic.Int64
 	working, stop := context.WithCancel(ctx)
 	var all sync.WaitGroup
@@ -164,7 +164,7 @@ func TestDeletesUnderKills(t *testing.T) {
 				if gone {
 					deleted[id] = run
 				} else {
-					kept[id] = run
+					remaining[id] = run
 				}
 				mu.Unlock()
 				done.Add(1)
@@ -186,19 +186,19 @@ func TestDeletesUnderKills(t *testing.T) {
 			t.Errorf("%s is begun again: %v", id, err)
 		}
 	}
-	for id, run := range kept {
+	for id, run := range remaining {
 		proof, err := client.VerifyRun(ctx, &pawlv1.VerifyRunRequest{RunId: run})
 		if err != nil || !proof.GetOk() {
 			t.Errorf("%s was not deleted: %v, %v", id, proof, err)
 		}
 	}
-	if len(deleted) < kills || len(kept) < kills {
-		t.Errorf("%d deleted and %d kept in %d kills", len(deleted), len(kept), kills)
+	if len(deleted) < kills || len(remaining) < kills {
+		t.Errorf("%d deleted and %d kept in %d kills", len(deleted), len(remaining), kills)
 	}
 	s.kill()
 	s.check()
-	testkit.Tried(t, kills, "kills")
-	t.Logf("%d runs deleted, %d kept", len(deleted), len(kept))
+	testkit.ReportTried(t, kills, "kills")
+	t.Logf("%d runs deleted, %d kept", len(deleted), len(remaining))
 }
 
 func startOfLife(id string) *pawlv1.StartRunRequest {

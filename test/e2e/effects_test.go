@@ -42,16 +42,16 @@ const (
 	refundKills  = 6
 )
 
-// TestOneRefundPerOrder: many runs ask for the refund of the same orders at once, while the
-// sidecar is killed again and again. The bank pays each order back once; every other run
-// is told which step did it.
+// TestOneRefundPerOrder lets many runs request refunds of the same orders at once, while the
+// sidecar is killed repeatedly. The bank refunds each order once. Every other run gets the step
+// that refunded it.
 func TestOneRefundPerOrder(t *testing.T) {
 	t.Parallel()
 	s := newSidecar(t, "--pack", "testdata/refunds.json", "--allow-tool", "*", "--restart-grace", "300ms")
 	s.start()
 	ctx := deadline(t, 5*time.Minute)
 	b := &bank{done: map[string]string{}, times: map[string]int{}}
-	var paid, told atomic.Int64
+	var paid, turns atomic.Int64
 	clerk := func(ctx context.Context, turn *pawl.Turn) (pawl.Completion, error) {
 		view := turn.Assignment.GetTurn()
 		if view.GetTerminal() {
@@ -68,7 +68,7 @@ func TestOneRefundPerOrder(t *testing.T) {
 		case err == nil:
 			paid.Add(1)
 		case failedAs(err) == "DUPLICATE_EFFECT":
-			told.Add(1)
+			turns.Add(1)
 		default:
 			t.Errorf("run %s: %v", turn.Assignment.GetLease().GetRunId(), err)
 		}
@@ -103,9 +103,9 @@ func TestOneRefundPerOrder(t *testing.T) {
 		})
 	}
 	for range refundKills {
-		seen := paid.Load() + told.Load()
+		seen := paid.Load() + turns.Load()
 		want := min(seen+int64(5+rand.IntN(20)), refundOrders*refundRuns-1)
-		eventually(t, "refunds are asked for", func() bool { return paid.Load()+told.Load() >= want })
+		eventually(t, "refunds are asked for", func() bool { return paid.Load()+turns.Load() >= want })
 		s.kill()
 		s.start()
 	}
@@ -122,7 +122,7 @@ func TestOneRefundPerOrder(t *testing.T) {
 			t.Errorf("order %d was paid back %d times", n, times)
 		}
 	}
-	t.Logf("%d orders, %d runs, %d kills: %d refunds, %d calls of the bank, %d told of another's", refundOrders, refundOrders*refundRuns, refundKills, len(b.done), b.calls.Load(), told.Load())
+	t.Logf("%d orders, %d runs, %d kills: %d refunds, %d calls of the bank, %d told of another's", refundOrders, refundOrders*refundRuns, refundKills, len(b.done), b.calls.Load(), turns.Load())
 	if code := s.stop(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}

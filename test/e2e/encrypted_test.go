@@ -39,9 +39,9 @@ func readable(t *testing.T, dir, text string) (in []string) {
 	return in
 }
 
-// TestKillEncrypted is TestKill on an encrypted store, a quarter as often. Of what was
-// given to it nothing can be read in any file; without the key, or with another, nobody
-// opens it; under a new key everything is there.
+// TestKillEncrypted is TestKill on an encrypted store, a quarter as often. No stored value can be
+// read in any file. The store cannot be opened without the key or with another key. Under a new key
+// everything is there.
 func TestKillEncrypted(t *testing.T) {
 	t.Parallel()
 	kills := 2

@@ -26,9 +26,9 @@ import (
 
 // scripted are runs of the crash pack that were driven while something was wrong.
 type scripted struct {
-	acked   atomic.Int64
-	drivers []*play.Driver
-	wait    sync.WaitGroup
+	acknowledged atomic.Int64
+	drivers      []*play.Driver
+	wait         sync.WaitGroup
 }
 
 // play begins n scripts, each by a client of its own.
@@ -36,7 +36,7 @@ func playAlong(ctx context.Context, t *testing.T, s *sidecar, n int) *scripted {
 	t.Helper()
 	p := &scripted{}
 	for script := range n {
-		d := &play.Driver{Client: s.runs(), Script: script + 1, Acked: &p.acked, Ledger: map[uint64][]byte{}}
+		d := &play.Driver{Client: s.runs(), Script: script + 1, Acked: &p.acknowledged, Ledger: map[uint64][]byte{}}
 		p.drivers = append(p.drivers, d)
 		p.wait.Go(func() {
 			if err := d.Play(ctx); err != nil && !errors.Is(err, play.ErrRunEnded) {
@@ -47,8 +47,8 @@ func playAlong(ctx context.Context, t *testing.T, s *sidecar, n int) *scripted {
 	return p
 }
 
-// proven waits for the end of all scripts and looks for all that was acknowledged.
-func (p *scripted) proven(ctx context.Context, t *testing.T, s *sidecar) {
+// checkAcknowledged waits for the end of all scripts and looks for all that was acknowledged.
+func (p *scripted) checkAcknowledged(ctx context.Context, t *testing.T, s *sidecar) {
 	t.Helper()
 	p.wait.Wait()
 	for _, d := range p.drivers {
@@ -62,9 +62,9 @@ func (p *scripted) proven(ctx context.Context, t *testing.T, s *sidecar) {
 	s.check()
 }
 
-// refuses starts a process that has to end with code 1, with these words and no trace of a
+// checkRefusal starts a process that has to end with code 1, with these words and no trace of a
 // panic.
-func (s *sidecar) refuses(words ...string) {
+func (s *sidecar) checkRefusal(words ...string) {
 	s.t.Helper()
 	if _, err := s.tryStart(); err == nil {
 		s.t.Errorf("it started, want %q", words)
@@ -78,16 +78,16 @@ func (s *sidecar) refuses(words ...string) {
 // ended judges what a process said that ended by itself.
 func (s *sidecar) ended(words ...string) {
 	s.t.Helper()
-	said := s.stderr.String()
-	if code := s.cmd.ProcessState.ExitCode(); code != 1 || strings.Contains(said, "goroutine ") {
-		s.t.Errorf("exit code %d, want 1 and no panic: %s", code, said)
+	stderr := s.stderr.String()
+	if code := s.cmd.ProcessState.ExitCode(); code != 1 || strings.Contains(stderr, "goroutine ") {
+		s.t.Errorf("exit code %d, want 1 and no panic: %s", code, stderr)
 	}
 	for _, word := range words {
-		if !strings.Contains(said, word) {
-			s.t.Errorf("it does not say %q: %s", word, said)
+		if !strings.Contains(stderr, word) {
+			s.t.Errorf("it does not say %q: %s", word, stderr)
 		}
 	}
-	s.t.Logf("it said: %s", strings.TrimSpace(said[max(0, len(said)-400):]))
+	s.t.Logf("it said: %s", strings.TrimSpace(stderr[max(0, len(stderr)-400):]))
 }
 
 // awaitEnd waits until the process ends by itself.
@@ -122,7 +122,7 @@ func TestStoppedProcess(t *testing.T) {
 		ended()
 	}()
 	for range 3 {
-		play.AwaitCount(driving, t, &p.acked, p.acked.Load()+5) // The scripts may end before the workers' run.
+		play.AwaitCount(driving, t, &p.acknowledged, p.acknowledged.Load()+5) // The scripts may end before the workers' run.
 		play.AwaitCount(ctx, t, &c.turns, min(c.turns.Load()+5, workerVisits))
 		signalled(t, s, syscall.SIGSTOP)
 		<-time.After(1200 * time.Millisecond) // Longer than a lease.
@@ -137,7 +137,7 @@ func TestStoppedProcess(t *testing.T) {
 	if r := got.GetRun(); r.GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED || r.GetTotalVisits() != workerVisits+1 || r.GetToolCalls() != workerVisits {
 		t.Errorf("run %s ended %v (%s) with %d visits and %d calls", run, r.GetStatus(), r.GetReason(), r.GetTotalVisits(), r.GetToolCalls())
 	}
-	p.proven(ctx, t, s)
+	p.checkAcknowledged(ctx, t, s)
 }
 
 // startAlone starts workers for the count pack that leave all others alone.
@@ -177,11 +177,11 @@ func TestBadDisk(t *testing.T) {
 			p := playAlong(ctx, t, o.sidecar, 3)
 			p.wait.Wait()
 			o.disk.Set(powerdisk.Faults{})
-			p.proven(ctx, t, o.sidecar)
+			p.checkAcknowledged(ctx, t, o.sidecar)
 		},
 		"read-only at the first start": func(_ *testing.T, o *onDisk) {
 			o.disk.Set(powerdisk.Faults{ReadOnly: true})
-			o.refuses("read-only file system", o.mount)
+			o.checkRefusal("read-only file system", o.mount)
 		},
 		"read-only at a later start": func(t *testing.T, o *onDisk) {
 			o.start()
@@ -190,13 +190,13 @@ func TestBadDisk(t *testing.T) {
 			p.wait.Wait()
 			o.kill()
 			o.disk.Set(powerdisk.Faults{ReadOnly: true})
-			o.refuses("read-only file system", o.dir)
+			o.checkRefusal("read-only file system", o.dir)
 			o.disk.Set(powerdisk.Faults{})
 			o.start()
-			p.proven(ctx, t, o.sidecar)
+			p.checkAcknowledged(ctx, t, o.sidecar)
 		},
-		"read-only under load": func(t *testing.T, o *onDisk) { o.breaks(t, powerdisk.Faults{ReadOnly: true}) },
-		"full under load":      func(t *testing.T, o *onDisk) { o.breaks(t, powerdisk.Faults{Full: true, Free: 1 << 40}) },
+		"read-only under load": func(t *testing.T, o *onDisk) { o.checkBrokenDisk(t, powerdisk.Faults{ReadOnly: true}) },
+		"full under load":      func(t *testing.T, o *onDisk) { o.checkBrokenDisk(t, powerdisk.Faults{Full: true, Free: 1 << 40}) },
 		"read-only at the stop": func(t *testing.T, o *onDisk) {
 			o.start()
 			p := playAlong(deadline(t, patience), t, o.sidecar, 1)
@@ -204,8 +204,8 @@ func TestBadDisk(t *testing.T) {
 			o.disk.Set(powerdisk.Faults{ReadOnly: true})
 			o.stop()
 			o.ended("read-only file system", "nothing that was acknowledged is lost")
-			o.mend(t)
-			p.proven(deadline(t, patience), t, o.sidecar)
+			o.repair(t)
+			p.checkAcknowledged(deadline(t, patience), t, o.sidecar)
 		},
 		"nearly full": func(t *testing.T, o *onDisk) {
 			o.start()
@@ -227,7 +227,7 @@ func TestBadDisk(t *testing.T) {
 				_, err := o.runs().StartRun(ctx, &pawlv1.StartRunRequest{Pack: "crash", VariablesJson: `{"topic":"x"}`, Execution: pawlv1.Execution_EXECUTION_CALLER})
 				return err == nil
 			})
-			playAlong(ctx, t, o.sidecar, 1).proven(ctx, t, o.sidecar)
+			playAlong(ctx, t, o.sidecar, 1).checkAcknowledged(ctx, t, o.sidecar)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -239,24 +239,24 @@ func TestBadDisk(t *testing.T) {
 	}
 }
 
-// breaks breaks the disk under load: the process says so and ends, and on a mended disk
-// everything is there and goes on.
-func (o *onDisk) breaks(t *testing.T, f powerdisk.Faults) {
+// checkBrokenDisk breaks the disk under load. The process reports this and ends. On a repaired disk
+// everything is there and continues.
+func (o *onDisk) checkBrokenDisk(t *testing.T, f powerdisk.Faults) {
 	t.Helper()
 	o.start()
 	ctx := deadline(t, 3*patience)
 	p := playAlong(ctx, t, o.sidecar, 4)
-	play.AwaitCount(ctx, t, &p.acked, 20)
+	play.AwaitCount(ctx, t, &p.acknowledged, 20)
 	o.disk.Set(f)
 	o.awaitEnd()
 	o.ended("commit outcome unknown", "nothing that was acknowledged is lost")
-	o.mend(t)
-	p.proven(ctx, t, o.sidecar)
+	o.repair(t)
+	p.checkAcknowledged(ctx, t, o.sidecar)
 }
 
-// mend mends the disk, mounts it anew and starts: the kernel tells whoever syncs next of
-// what it could not write before.
-func (o *onDisk) mend(t *testing.T) {
+// repair repairs the disk, mounts it again and starts the sidecar. The kernel then reports data that
+// it could not write earlier to the next caller of a sync.
+func (o *onDisk) repair(t *testing.T) {
 	t.Helper()
 	o.disk.Set(powerdisk.Faults{})
 	if err := errors.Join(o.unmount(), o.attach()); err != nil {
@@ -274,12 +274,12 @@ func TestFewDescriptors(t *testing.T) {
 		s.wrap = []string{"sh", "-c", fmt.Sprintf(`ulimit -n %d; exec "$@"`, n), "sh"}
 		return s
 	}
-	limited(8).refuses("too many open files")
+	limited(8).checkRefusal("too many open files")
 	s := limited(48)
 	s.start()
 	ctx := deadline(t, 3*patience)
 	p := playAlong(ctx, t, s, 2)
-	play.AwaitCount(ctx, t, &p.acked, 5)
+	play.AwaitCount(ctx, t, &p.acknowledged, 5)
 	var crowd []*grpc.ClientConn
 	for range 100 {
 		conn := s.dial()
@@ -290,14 +290,14 @@ func TestFewDescriptors(t *testing.T) {
 		fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.cmd.Process.Pid))
 		return err == nil && len(fds) >= 47
 	})
-	play.AwaitCount(ctx, t, &p.acked, p.acked.Load()+10)
+	play.AwaitCount(ctx, t, &p.acknowledged, p.acknowledged.Load()+10)
 	for _, conn := range crowd {
 		conn.Close()
 	}
 	late := s.dial()
 	late.Connect()
 	eventually(t, "connections are taken again", func() bool { return late.GetState() == connectivity.Ready })
-	p.proven(ctx, t, s)
+	p.checkAcknowledged(ctx, t, s)
 }
 
 // TestLittleMemory: under a soft limit that is nearly what an idle process takes it works on;
@@ -315,7 +315,7 @@ func TestLittleMemory(t *testing.T) {
 	} else {
 		t.Logf("%d MiB under GOMEMLIMIT=40MiB", memory>>20)
 	}
-	p.proven(ctx, t, s)
+	p.checkAcknowledged(ctx, t, s)
 }
 
 // TestCopyUnderLoad: a directory that was copied while it was written is refused by name, or
@@ -360,7 +360,7 @@ func TestCopyUnderLoad(t *testing.T) {
 			// A copy is not the store: who holds that one does not hold this one.
 			second := newSidecar(t, desk...)
 			second.dir = s.dir
-			second.refuses("the data directory is in use by process", fmt.Sprint(s.cmd.Process.Pid))
+			second.checkRefusal("the data directory is in use by process", fmt.Sprint(s.cmd.Process.Pid))
 		}
 	}
 	over.Store(true)

@@ -17,11 +17,11 @@ import (
 	"github.com/pawl-dev/pawl/test/e2e/play"
 )
 
-// values are all that the run of servedBy was told and said.
-var values = slices.Concat(secrets, plain)
+// values are all texts that the run of servedBy received and produced.
+var values = slices.Concat(secrets, plainValues)
 
-// leftOf is everything that is told of an erased run, as JSON; what is refused must be so
-// typed.
+// leftOf returns everything that calls return about an erased run, as JSON. Refusals must have the
+// right type.
 func leftOf(ctx context.Context, t *testing.T, runs pawlv1.RunServiceClient, run string) string {
 	t.Helper()
 	var all strings.Builder
@@ -119,9 +119,9 @@ func filesHolding(t *testing.T, dir string, words []string) (found []string) {
 	return found
 }
 
-// TestEraseRun: of an erased run every reader is told what is left, with a mark, and what would
-// tell a value is refused; the chain is the same and is proven; killed or not, no file has a
-// value, and the run of another pack has all of them.
+// TestEraseRun checks that every reader of an erased run gets what remains, with a mark, and that
+// calls that would return a value are refused. The hash chain is the same and is verified. With and
+// without kills, no file contains a value, and the run of another pack keeps all values.
 func TestEraseRun(t *testing.T) {
 	t.Parallel()
 	s := newSidecar(t, "--pack", "testdata/erasable.pack.yaml", "--pack", "testdata/loop.pack.yaml", "--metrics", "127.0.0.1:0", "--allow-tool", "*")
@@ -155,9 +155,9 @@ func TestEraseRun(t *testing.T) {
 	if err != nil || !before.GetOk() || before.GetErased() {
 		t.Fatalf("before: %v, %v", before, err)
 	}
-	gone, err := runs.EraseRun(ctx, erase)
-	if err != nil || gone.GetDuplicate() || !bytes.Equal(gone.GetHash(), before.GetHash()) || gone.GetRecords() != uint64(before.GetRecords()) {
-		t.Fatalf("%v, %v", gone, err)
+	erased, err := runs.EraseRun(ctx, erase)
+	if err != nil || erased.GetDuplicate() || !bytes.Equal(erased.GetHash(), before.GetHash()) || erased.GetRecords() != uint64(before.GetRecords()) {
+		t.Fatalf("%v, %v", erased, err)
 	}
 	for range 2 {
 		if found := holding(leftOf(ctx, t, runs, run), append(values, "s3cret-note")); len(found) > 0 {

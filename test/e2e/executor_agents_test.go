@@ -14,8 +14,8 @@ import (
 	"github.com/pawl-dev/pawl/test/testkit/endpoint"
 )
 
-// TestAgentsWithoutCode: a sidecar with a model answers A2A messages, and delegations to
-// members, and nobody else executes anything; workers do where the operator says so.
+// TestAgentsWithoutCode checks that a sidecar with a model executes A2A messages and delegations to
+// members, without any other executor. Workers execute them where the operator configures this.
 func TestAgentsWithoutCode(t *testing.T) {
 	t.Parallel()
 	server := endpoint.New(t, func(n int, asked endpoint.Request) endpoint.Answer {
@@ -28,7 +28,7 @@ func TestAgentsWithoutCode(t *testing.T) {
 		}
 		return endpoint.Answer{Text: fmt.Sprintf("Heard: %v", strings.Contains(string(said), "It is four."))}
 	})
-	s := newSidecar(t, "--pack", "testdata/team.pack.yaml", "--allow-tool", "*", "--model", asks["chat"](server))
+	s := newSidecar(t, "--pack", "testdata/team.pack.yaml", "--allow-tool", "*", "--model", endpointModels["chat"](server))
 	s.start()
 	ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(t.Context(), "a2a-version", "1.0"), patience)
 	defer cancel()

@@ -20,8 +20,8 @@ const (
 	clerk    = "testdata/clerk.pack.yaml"
 )
 
-// asks says which model is asked of an endpoint, in both forms.
-var asks = map[string]func(*endpoint.Server) string{
+// endpointModels says which model is asked of an endpoint, in both forms.
+var endpointModels = map[string]func(*endpoint.Server) string{
 	"chat":     func(s *endpoint.Server) string { return "gpt=" + s.URL },
 	"messages": func(s *endpoint.Server) string { return "gpt=anthropic+" + s.URL },
 }
@@ -36,12 +36,12 @@ func modelKeyFile(t *testing.T) string {
 	return "gpt=" + path
 }
 
-func leaving(n int, event, note string) endpoint.Answer {
+func leaveAnswer(n int, event, note string) endpoint.Answer {
 	arguments, _ := json.Marshal(map[string]any{"event": event, "artifacts": map[string]any{"note": note}})
 	return endpoint.Answer{Text: "So.", Calls: []endpoint.Call{{ID: fmt.Sprintf("leave-%d", n), Name: "leave_state", Arguments: string(arguments)}}}
 }
 
-func looking(n int, at ...string) endpoint.Answer {
+func lookAnswer(n int, at ...string) endpoint.Answer {
 	a := endpoint.Answer{Text: fmt.Sprintf("Let me look, %d.", n)}
 	for i, arguments := range at {
 		a.Calls = append(a.Calls, endpoint.Call{ID: fmt.Sprintf("call-%d-%d", n, i), Name: "look", Arguments: arguments})
@@ -53,57 +53,57 @@ func looking(n int, at ...string) endpoint.Answer {
 // says and the states that are entered, and the key is nowhere.
 func TestAPackRunsWithoutCode(t *testing.T) {
 	t.Parallel()
-	for form, ask := range asks {
+	for form, ask := range endpointModels {
 		t.Run(form, func(t *testing.T) {
 			t.Parallel()
 			server := endpoint.New(t, func(n int, _ endpoint.Request) endpoint.Answer {
 				if n == 0 {
-					return leaving(n, "Found", "a key under the mat")
+					return leaveAnswer(n, "Found", "a key under the mat")
 				}
 				return endpoint.Answer{Text: "It was under the mat."}
 			})
 			s := newSidecar(t)
 			cmd := s.command("run", clerk, "--model", ask(server), "--model-key", modelKeyFile(t), "--input", "Where is the key?")
-			var said, errors strings.Builder
-			cmd.Stdout, cmd.Stderr = &said, &errors
+			var texts, errors strings.Builder
+			cmd.Stdout, cmd.Stderr = &texts, &errors
 			if err := cmd.Run(); err != nil {
-				t.Fatalf("%v\n%s\n%s", err, &said, &errors)
+				t.Fatalf("%v\n%s\n%s", err, &texts, &errors)
 			}
 			for _, want := range []string{"→ work (1)", "So.", "→ report (1)", "It was under the mat.", "COMPLETED"} {
-				if !strings.Contains(said.String(), want) {
-					t.Errorf("no %q in %s", want, &said)
+				if !strings.Contains(texts.String(), want) {
+					t.Errorf("no %q in %s", want, &texts)
 				}
 			}
-			asked := server.Requests()
-			if len(asked) != 2 {
-				t.Fatalf("%d requests", len(asked))
+			requests := server.Requests()
+			if len(requests) != 2 {
+				t.Fatalf("%d requests", len(requests))
 			}
-			if h := asked[0].Header; h.Get("Authorization") != "Bearer "+modelKey && h.Get("X-Api-Key") != modelKey {
+			if h := requests[0].Header; h.Get("Authorization") != "Bearer "+modelKey && h.Get("X-Api-Key") != modelKey {
 				t.Errorf("no key in %v", h)
 			}
-			second, _ := json.Marshal(asked[1].Body)
+			second, _ := json.Marshal(requests[1].Body)
 			if !strings.Contains(string(second), "Report: a key under the mat") {
 				t.Errorf("asked %s", second)
 			}
-			if strings.Contains(said.String()+errors.String(), modelKey) {
+			if strings.Contains(texts.String()+errors.String(), modelKey) {
 				t.Error("the key was told")
 			}
 		})
 	}
 }
 
-// lookers serve the tool: each execution is told, and ends once it may.
-type lookers struct {
-	begun, may chan struct{}
-	calls      atomic.Int64
+// slowTool serves the tool. Each execution is reported, and ends when it may.
+type slowTool struct {
+	started, proceed chan struct{}
+	calls            atomic.Int64
 }
 
-func (l *lookers) look(ctx context.Context, s *pawl.Step) (json.RawMessage, error) {
+func (l *slowTool) execute(ctx context.Context, s *pawl.Step) (json.RawMessage, error) {
 	l.calls.Add(1)
 	for _, gate := range []func() bool{
 		func() bool {
 			select {
-			case l.begun <- struct{}{}:
+			case l.started <- struct{}{}:
 				return true
 			case <-ctx.Done():
 				return false
@@ -111,7 +111,7 @@ func (l *lookers) look(ctx context.Context, s *pawl.Step) (json.RawMessage, erro
 		},
 		func() bool {
 			select {
-			case <-l.may:
+			case <-l.proceed:
 				return true
 			case <-ctx.Done():
 				return false
@@ -125,10 +125,10 @@ func (l *lookers) look(ctx context.Context, s *pawl.Step) (json.RawMessage, erro
 	return json.RawMessage(`{"seen":"nothing"}`), nil
 }
 
-func (l *lookers) start(ctx context.Context, t *testing.T, s *sidecar) {
+func (l *slowTool) start(ctx context.Context, t *testing.T, s *sidecar) {
 	t.Helper()
 	w, err := pawl.NewWorker(pawl.WorkerConfig{
-		Conn: s.dial(), ID: "looker", Tools: map[string]pawl.ToolFunc{"look": l.look}, Steps: 4, Retry: 10 * time.Millisecond,
+		Conn: s.dial(), ID: "looker", Tools: map[string]pawl.ToolFunc{"look": l.execute}, Steps: 4, Retry: 10 * time.Millisecond,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -148,7 +148,7 @@ func (l *lookers) start(ctx context.Context, t *testing.T, s *sidecar) {
 func TestKillBetweenRounds(t *testing.T) {
 	t.Parallel()
 	const rounds = 4
-	for form, ask := range asks {
+	for form, ask := range endpointModels {
 		t.Run(form, func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -156,15 +156,15 @@ func TestKillBetweenRounds(t *testing.T) {
 			server := endpoint.New(t, func(n int, _ endpoint.Request) endpoint.Answer {
 				switch {
 				case n < rounds:
-					return looking(n, fmt.Sprintf(`{"at": %d}`, n), fmt.Sprintf(`{"at":%d}`, n+100))
+					return lookAnswer(n, fmt.Sprintf(`{"at": %d}`, n), fmt.Sprintf(`{"at":%d}`, n+100))
 				case n == rounds:
-					return leaving(n, "Lost", "nothing")
+					return leaveAnswer(n, "Lost", "nothing")
 				}
 				return endpoint.Answer{Text: "It is lost."}
 			})
 			s := newSidecar(t, "--pack", clerk, "--allow-tool", "*", "--model", ask(server))
 			s.start()
-			l := &lookers{begun: make(chan struct{}), may: make(chan struct{})}
+			l := &slowTool{started: make(chan struct{}), proceed: make(chan struct{})}
 			l.start(ctx, t, s)
 			got, err := s.runs().StartRun(ctx, &pawlv1.StartRunRequest{Pack: "clerk", Execution: pawlv1.Execution_EXECUTION_SIDECAR, Input: textParts("Where?")})
 			if err != nil {
@@ -172,12 +172,12 @@ func TestKillBetweenRounds(t *testing.T) {
 			}
 			for range rounds {
 				for range 2 {
-					receive(ctx, t, l.begun)
+					receive(ctx, t, l.started)
 				}
 				s.kill()
 				s.start()
 				for range 2 {
-					send(ctx, t, l.may)
+					send(ctx, t, l.proceed)
 				}
 			}
 			ended, err := s.runs().WaitRun(ctx, &pawlv1.WaitRunRequest{RunId: got.GetRun().GetRunId()})
@@ -229,7 +229,8 @@ func textParts(text string) []*pawlv1.Part {
 	return []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: text}}}
 }
 
-// TestAModelsMistakesAreToldToIt: what it calls wrongly is its own to mend, and no step.
+// TestAModelsMistakesAreToldToIt checks that the model receives the errors of its wrong calls and
+// can correct them, and that no step is made.
 func TestAModelsMistakesAreToldToIt(t *testing.T) {
 	t.Parallel()
 	mistakes := []struct {
@@ -237,19 +238,19 @@ func TestAModelsMistakesAreToldToIt(t *testing.T) {
 		told string
 	}{
 		{endpoint.Answer{Calls: []endpoint.Call{{ID: "c", Name: "find", Arguments: "{}"}}}, `there is no tool \"find\", only: look`},
-		{looking(1, `{"at":`), "no JSON object"},
-		{looking(2, `[1]`), "no JSON object"},
-		{looking(3, `{"at":"here"}`), "at"},
-		{leaving(4, "Nowhere", "x"), "one of Found, Lost"},
+		{lookAnswer(1, `{"at":`), "no JSON object"},
+		{lookAnswer(2, `[1]`), "no JSON object"},
+		{lookAnswer(3, `{"at":"here"}`), "at"},
+		{leaveAnswer(4, "Nowhere", "x"), "one of Found, Lost"},
 		{endpoint.Answer{Calls: []endpoint.Call{{ID: "c", Name: "leave_state", Arguments: `{"event":"Found","note":"beside"}`}}}, "note"},
 		{endpoint.Answer{Calls: []endpoint.Call{{ID: "c", Name: "leave_state", Arguments: `{"event":"Found","artifacts":{"node":"x"}}`}}}, `one of note, not \"node\"`},
 		{endpoint.Answer{Calls: []endpoint.Call{{ID: "c", Name: "leave_state", Arguments: `{"event":"Found","artifacts":{"note":7}}`}}}, "want a string"},
 		{endpoint.Answer{Text: "I am done."}, "text alone does not move the run"},
-		{leaving(9, "Found", "at last"), ""},
+		{leaveAnswer(9, "Found", "at last"), ""},
 		{endpoint.Answer{Text: "Reported."}, ""},
 	}
 	server := endpoint.New(t, func(n int, _ endpoint.Request) endpoint.Answer { return mistakes[n].says })
-	s := newSidecar(t, "--pack", clerk, "--allow-tool", "*", "--model", asks["chat"](server))
+	s := newSidecar(t, "--pack", clerk, "--allow-tool", "*", "--model", endpointModels["chat"](server))
 	s.start()
 	ctx := t.Context()
 	got, err := s.runs().StartRun(ctx, &pawlv1.StartRunRequest{Pack: "clerk", Execution: pawlv1.Execution_EXECUTION_SIDECAR})
@@ -283,7 +284,7 @@ func TestAnEndpointThatRefuses(t *testing.T) {
 		}
 		return endpoint.Answer{Status: 401, Error: "what is " + modelKey + "?"}
 	})
-	s := newSidecar(t, "--pack", clerk, "--log-level", "debug", "--model", asks["chat"](server), "--model-key", modelKeyFile(t))
+	s := newSidecar(t, "--pack", clerk, "--log-level", "debug", "--model", endpointModels["chat"](server), "--model-key", modelKeyFile(t))
 	s.start()
 	ctx := t.Context()
 	runs := s.runs()
@@ -317,7 +318,7 @@ func TestAnEndpointThatRefuses(t *testing.T) {
 	}
 }
 
-// TestNoModelNoRun: what nobody would execute does not begin.
+// TestNoModelNoRun checks that a run does not start if no executor would execute it.
 func TestNoModelNoRun(t *testing.T) {
 	t.Parallel()
 	s := newSidecar(t, "--pack", clerk)

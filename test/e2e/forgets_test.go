@@ -12,7 +12,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// charges is a pack whose tool is asked about where nobody knows of a call.
+// charges is a pack with a reconcile tool for calls with unknown outcome.
 const charges = `id: charges
 name: Charges
 version: 1.0.0
@@ -54,19 +54,19 @@ func TestForgetfulWorkers(t *testing.T) {
 				t.Fatal(err)
 			}
 			run := chargeIn(ctx, t, s)
-			first := forgetful(ctx, t, s, "i", proto.Uint64(0))
+			first := registerForgetful(ctx, t, s, "i", proto.Uint64(0))
 			sent := first.step(t)
 			s.kill()
 			s.start()
-			back := forgetful(ctx, t, s, c.instance, c.received(sent.GetDelivery()))
+			back := registerForgetful(ctx, t, s, c.instance, c.received(sent.GetDelivery()))
 			if c.again {
 				again := back.step(t)
 				if l := again.GetLease(); l.GetRunId() != run || l.GetAttempt() != 1 {
 					t.Fatalf("sent again: %v, after %v", again, sent)
 				}
-				back.paid(t, again)
+				back.answerPayment(t, again)
 			}
-			defer back.nothing(t)
+			defer back.endUnused(t)
 			defer startWorker(ctx, t, s, pawl.WorkerConfig{ID: "status", Steps: 1, Tools: map[string]pawl.ToolFunc{
 				"status": func(context.Context, *pawl.Step) (json.RawMessage, error) {
 					return json.RawMessage(`{"happened": true, "result": "paid"}`), nil
@@ -132,15 +132,15 @@ func answeredOnce(ctx context.Context, t *testing.T, s *sidecar, run string, dou
 	}
 }
 
-// foreign is a stream of a worker that somebody else has written.
+// foreign is the stream of a worker with another implementation.
 type foreign struct {
 	stream pawlv1.WorkerService_WorkClient
 	steps  chan *pawlv1.StepAssignment
 	leave  context.CancelFunc
 }
 
-// forgetful registers a worker that presents nothing, with room for one call.
-func forgetful(ctx context.Context, t *testing.T, s *sidecar, instance string, received *uint64) *foreign {
+// registerForgetful registers a worker that presents nothing, with room for one call.
+func registerForgetful(ctx context.Context, t *testing.T, s *sidecar, instance string, received *uint64) *foreign {
 	t.Helper()
 	ctx, leave := context.WithCancel(ctx)
 	t.Cleanup(leave)
@@ -190,8 +190,8 @@ func (f *foreign) step(t *testing.T) *pawlv1.StepAssignment {
 	return nil
 }
 
-// paid answers a call.
-func (f *foreign) paid(t *testing.T, a *pawlv1.StepAssignment) {
+// answerPayment answers a call.
+func (f *foreign) answerPayment(t *testing.T, a *pawlv1.StepAssignment) {
 	t.Helper()
 	l := a.GetLease()
 	if err := f.stream.Send(&pawlv1.WorkRequest{Id: 1, Item: &pawlv1.WorkRequest_ResolveStep{ResolveStep: &pawlv1.ResolveStepRequest{
@@ -202,8 +202,8 @@ func (f *foreign) paid(t *testing.T, a *pawlv1.StepAssignment) {
 	}
 }
 
-// nothing ends the stream, over which no other call has come.
-func (f *foreign) nothing(t *testing.T) {
+// endUnused ends the stream, over which no other call has come.
+func (f *foreign) endUnused(t *testing.T) {
 	t.Helper()
 	f.leave()
 	for got := range f.steps {

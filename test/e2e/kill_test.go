@@ -14,10 +14,9 @@ import (
 
 const killClients = 16
 
-// TestKill sends SIGKILL at random points under load, as often as PAWL_KILLS
-// says, and proves: every acknowledged record is in the journal with the hash
-// that was acknowledged; and every run's records and totals are those of the
-// same script on a sidecar that nobody killed.
+// TestKill sends SIGKILL at random points under load, PAWL_KILLS times. It checks that every
+// acknowledged record is in the journal with the acknowledged hash, and that the records and totals
+// of every run are those of the same script on a sidecar that was not killed.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	killed(t, times("PAWL_KILLS", 8))

@@ -19,18 +19,18 @@ import (
 )
 
 const (
-	purse = 1_000_000 // what a run may spend, micro-dollars, as the pack says
-	most  = 5_000     // what a purchase costs at most
-	// buyers and together are how many agents buy at once, and how much each.
-	buyers, together = 8, 8
+	budgetMicros = 1_000_000 // what a run may spend, micro-dollars, as the pack says
+	maxCost      = 5_000     // what a purchase costs at most
+	// buyers and unitsPerBuyer are how many agents buy at once, and how much each.
+	buyers, unitsPerBuyer = 8, 8
 )
 
 // shop sells: once for each key, however often it is asked, at a price of its own.
 type shop struct {
-	mu     sync.Mutex
-	prices map[string]int64
-	spent  int64
-	sold   atomic.Int64
+	mu      sync.Mutex
+	prices  map[string]int64
+	revenue int64
+	sales   atomic.Int64
 }
 
 // buy is the tool. It says what was paid.
@@ -41,10 +41,10 @@ func (s *shop) buy(_ context.Context, step *pawl.Step) (json.RawMessage, error) 
 	price, known := s.prices[key]
 	if !known {
 		rng := rand.New(rand.NewPCG(uint64(len(s.prices)), 7))
-		price = most/2 + rng.Int64N(most/2+1)
+		price = maxCost/2 + rng.Int64N(maxCost/2+1)
 		s.prices[key] = price
-		s.spent += price
-		s.sold.Add(1)
+		s.revenue += price
+		s.sales.Add(1)
 	}
 	step.SetUsage(&pawlv1.Usage{CostMicroUsd: price})
 	return json.RawMessage(strconv.FormatInt(price, 10)), nil
@@ -52,17 +52,17 @@ func (s *shop) buy(_ context.Context, step *pawl.Step) (json.RawMessage, error) 
 
 // buyerTurn buys eight things at once for as long as the lease holds them.
 func buyerTurn(ctx context.Context, turn *pawl.Turn) (pawl.Completion, error) {
-	left := turn.Assignment.GetTurn().GetRemaining().GetCostMicroUsd()
+	remaining := turn.Assignment.GetTurn().GetRemaining().GetCostMicroUsd()
 	for _, step := range turn.Assignment.GetTurn().GetSteps() {
 		if step.GetStatus() == pawlv1.StepStatus_STEP_STATUS_OK {
 			// What was left is that of now: what this visit spent before is not counted twice.
 			paid, _ := strconv.ParseInt(step.GetResultJson(), 10, 64)
-			left += paid
+			remaining += paid
 		}
 	}
 	bought := 0
 	for round := 0; ; round++ {
-		n := min(together, left/most)
+		n := min(unitsPerBuyer, remaining/maxCost)
 		if n == 0 {
 			return pawl.Completion{Output: []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: strconv.Itoa(bought)}}}}, nil
 		}
@@ -81,7 +81,7 @@ func buyerTurn(ctx context.Context, turn *pawl.Turn) (pawl.Completion, error) {
 			if errs[i] != nil {
 				return pawl.Completion{}, errs[i]
 			}
-			left -= paid[i]
+			remaining -= paid[i]
 			bought++
 		}
 	}
@@ -131,12 +131,12 @@ func TestKillWithLedger(t *testing.T) {
 	stopLead := startWorker(p.ctx, t, p.a, pawl.WorkerConfig{ID: "lead", Turns: 4, Prompts: map[string]pawl.TurnFunc{"lead": spenderTurn}})
 	defer stopLead()
 	stopBuyers := startWorker(p.ctx, t, p.b, pawl.WorkerConfig{
-		ID: "buyers", Turns: buyers, Steps: buyers * together, Prompts: map[string]pawl.TurnFunc{"buyer": buyerTurn}, Tools: map[string]pawl.ToolFunc{"buy": s.buy},
+		ID: "buyers", Turns: buyers, Steps: buyers * unitsPerBuyer, Prompts: map[string]pawl.TurnFunc{"buyer": buyerTurn}, Tools: map[string]pawl.ToolFunc{"buy": s.buy},
 	})
 	defer stopBuyers()
 	rng := rand.New(rand.NewPCG(5, 6))
-	made, worst := 0, 1.0
-	for runs := 0; runs == 0 || made < kills; runs++ {
+	payments, worst := 0, 1.0
+	for runs := 0; runs == 0 || payments < kills; runs++ {
 		before := s.total()
 		got, err := p.a.runs().StartRun(p.ctx, &pawlv1.StartRunRequest{Pack: "purse", Execution: pawlv1.Execution_EXECUTION_WORKERS})
 		if err != nil {
@@ -151,37 +151,37 @@ func TestKillWithLedger(t *testing.T) {
 		}()
 		var last *pawlv1.Run
 		for last == nil {
-			if made < kills {
-				play.AwaitCount(goesOn, t, &s.sold, s.sold.Load()+1+rng.Int64N(20))
+			if payments < kills {
+				play.AwaitCount(goesOn, t, &s.sales, s.sales.Load()+1+rng.Int64N(20))
 			}
 			select {
 			case last = <-ended:
 			default:
-				if made == kills {
+				if payments == kills {
 					last = <-ended
 					break
 				}
 				victim := []*sidecar{p.a, p.b}[rng.IntN(2)]
 				victim.kill()
 				victim.start()
-				made++
+				payments++
 			}
 		}
 		spent := s.total() - before
 		if last.GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED || last.GetReservedCostMicroUsd() != 0 {
 			t.Errorf("run %s ended %v (%s) with %d reserved", run, last.GetStatus(), last.GetReason(), last.GetReservedCostMicroUsd())
 		}
-		if spent > purse || last.GetCostMicroUsd() > purse || last.GetCostMicroUsd() < spent {
-			t.Errorf("run %s: %d spent, %d settled, of %d", run, spent, last.GetCostMicroUsd(), purse)
+		if spent > budgetMicros || last.GetCostMicroUsd() > budgetMicros || last.GetCostMicroUsd() < spent {
+			t.Errorf("run %s: %d spent, %d settled, of %d", run, spent, last.GetCostMicroUsd(), budgetMicros)
 		}
-		worst = min(worst, float64(spent)/purse)
-		t.Logf("run %d: spent $%.4f, settled $%.4f of $1, %d kills so far", runs, float64(spent)/1e6, float64(last.GetCostMicroUsd())/1e6, made)
+		worst = min(worst, float64(spent)/budgetMicros)
+		t.Logf("run %d: spent $%.4f, settled $%.4f of $1, %d kills so far", runs, float64(spent)/1e6, float64(last.GetCostMicroUsd())/1e6, payments)
 	}
 	if worst < 0.95 {
 		t.Errorf("of the budget %.1f %% could be spent, want 95 %%", 100*worst)
 	}
-	testkit.Tried(t, made, "kills")
-	t.Logf("%d kills, %d purchases, overspent $0, worst use %.1f %%", made, s.sold.Load(), 100*worst)
+	testkit.ReportTried(t, payments, "kills")
+	t.Logf("%d kills, %d purchases, overspent $0, worst use %.1f %%", payments, s.sales.Load(), 100*worst)
 	stopLead()
 	stopBuyers()
 	p.check()
@@ -190,5 +190,5 @@ func TestKillWithLedger(t *testing.T) {
 func (s *shop) total() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.spent
+	return s.revenue
 }

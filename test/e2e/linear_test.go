@@ -11,10 +11,10 @@ import (
 
 const linearClients = 6
 
-// TestCallsAreLinearizable: clients race for the same runs and webhooks with starts,
-// events and decisions, steps and their answers, cancellations and reads, while the process
-// is killed, PAWL_LINEAR times. What they were told has an order in which the pure machine
-// would have told it; a call whose answer was lost is in it, or not.
+// TestCallsAreLinearizable lets clients race for the same runs and webhooks with starts, events and
+// decisions, steps and their answers, cancellations and reads, while the process is killed,
+// PAWL_LINEAR times. There must be an order of the calls in which the pure machine gives the same
+// answers. A call whose answer was lost may be in the order or not.
 func TestCallsAreLinearizable(t *testing.T) {
 	t.Parallel()
 	kills := times("PAWL_LINEAR", 1)
@@ -37,7 +37,7 @@ func TestCallsAreLinearizable(t *testing.T) {
 		s.start()
 	}
 	play.AwaitCount(ctx, t, &l.Calls, l.Calls.Load()+100)
-	l.Over.Store(true)
+	l.Ended.Store(true)
 	all.Wait()
 	l.Judge(t, "testdata/desk.pack.yaml")
 	if code := s.stop(); code != 0 {

@@ -24,8 +24,8 @@ var oldKey, newKey = strings.Repeat("a1", 32), strings.Repeat("b2", 32)
 
 const publicURL = "https://approve.example.com"
 
-// click opens a link, or posts a decision with it.
-func (s *sidecar) click(link, decision string) (int, string) {
+// openLink opens a link, or posts a decision with it.
+func (s *sidecar) openLink(link, decision string) (int, string) {
 	s.t.Helper()
 	at := "http://" + s.http + strings.TrimPrefix(link, publicURL)
 	var resp *http.Response
@@ -48,9 +48,9 @@ func (s *sidecar) click(link, decision string) (int, string) {
 
 // mailbox keeps the link of each held call that a webhook delivers, by its idempotent place.
 type mailbox struct {
-	mu    sync.Mutex
-	links map[string]string
-	came  chan struct{}
+	mu      sync.Mutex
+	links   map[string]string
+	arrived chan struct{}
 }
 
 func (m *mailbox) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
@@ -67,7 +67,7 @@ func (m *mailbox) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 		m.mu.Unlock()
 	}
 	select {
-	case m.came <- struct{}{}:
+	case m.arrived <- struct{}{}:
 	default:
 	}
 }
@@ -82,7 +82,7 @@ func (m *mailbox) await(ctx context.Context, t *testing.T, place string) string 
 			return link
 		}
 		select {
-		case <-m.came:
+		case <-m.arrived:
 		case <-ctx.Done():
 			t.Fatalf("no link came for %s", place)
 		}
@@ -105,14 +105,14 @@ func TestDecisionLinks(t *testing.T) {
 	s := newSidecar(t, "--pack", "testdata/approve.pack.yaml", "--allow-tool", "*", "--http", "127.0.0.1:0", "--push-allow", "127.0.0.1",
 		"--audit", trail, "--link-url", publicURL, "--link-keys-file", keys, "--link-expiry", "0")
 	s.start()
-	box := &mailbox{links: map[string]string{}, came: make(chan struct{}, 1)}
+	box := &mailbox{links: map[string]string{}, arrived: make(chan struct{}, 1)}
 	receiver := httptest.NewServer(box)
 	defer receiver.Close()
 	put := &pawlv1.PutWebhookRequest{WebhookId: "mail", Url: receiver.URL, Secret: "whsec_" + strings.Repeat("AAAA", 8), LinkFor: "alice@example.com"}
 	if _, err := s.deliveries().PutWebhook(ctx, put); err != nil {
 		t.Fatal(err)
 	}
-	effects := &refunds{paid: map[string][]string{}}
+	effects := &refunds{payments: map[string][]string{}}
 	stop := startWorker(ctx, t, s, pawl.WorkerConfig{
 		ID: "clerk", Turns: 4, Steps: 64, Prompts: map[string]pawl.TurnFunc{"clerk": refundTurn}, Tools: map[string]pawl.ToolFunc{"refund": effects.pay},
 	})
@@ -123,11 +123,11 @@ func TestDecisionLinks(t *testing.T) {
 	}
 	run := started.GetRun().GetRunId()
 	control := pawlv1.NewControlServiceClient(s.dial())
-	held := heldCalls(ctx, t, func() pawlv1.ControlServiceClient { return control }, run)
-	links := make([]string, len(held))
-	for i, a := range held {
+	approvals := heldCalls(ctx, t, func() pawlv1.ControlServiceClient { return control }, run)
+	links := make([]string, len(approvals))
+	for i, a := range approvals {
 		links[i] = box.await(ctx, t, fmt.Sprintf("%s/%d", run, a.GetCall().GetStep()))
-		if code, page := s.click(links[i], ""); code != http.StatusOK || !strings.Contains(page, a.GetCall().GetApproval().GetDigest()) {
+		if code, page := s.openLink(links[i], ""); code != http.StatusOK || !strings.Contains(page, a.GetCall().GetApproval().GetDigest()) {
 			t.Fatalf("%d %s", code, page)
 		}
 	}
@@ -136,7 +136,7 @@ func TestDecisionLinks(t *testing.T) {
 	}
 	want := func(link, decision string, code int, words ...string) {
 		t.Helper()
-		got, page := s.click(link, decision)
+		got, page := s.openLink(link, decision)
 		for _, word := range words {
 			if !strings.Contains(page, word) {
 				t.Errorf("no %q in %s", word, page)
@@ -164,13 +164,13 @@ func TestDecisionLinks(t *testing.T) {
 	write(newKey)
 	s.start()
 	want(links[2], "approve", http.StatusForbidden, "not valid")
-	for i, a := range held[2:] {
+	for i, a := range approvals[2:] {
 		link := bobs[a.GetCall().GetStep()]
 		// Two clicks at once: one decides, and the other says what was decided.
 		var pair sync.WaitGroup
 		var codes [2]int
 		for k := range codes {
-			pair.Go(func() { codes[k], _ = s.click(link, []string{"approve", "deny"}[(i+k)%2]) })
+			pair.Go(func() { codes[k], _ = s.openLink(link, []string{"approve", "deny"}[(i+k)%2]) })
 		}
 		pair.Wait()
 		if codes != [2]int{http.StatusOK, http.StatusConflict} && codes != [2]int{http.StatusConflict, http.StatusOK} {
@@ -180,7 +180,7 @@ func TestDecisionLinks(t *testing.T) {
 	if got, err := s.runs().WaitRun(ctx, &pawlv1.WaitRunRequest{RunId: run}); err != nil || got.GetRun().GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED {
 		t.Fatalf("%v, %v", got, err)
 	}
-	s.decidedAsPaid(ctx, t, run, held, effects)
+	s.decidedAsPaid(ctx, t, run, approvals, effects)
 	if out, err := s.command("audit", "export", trail, "--method", "pawl.v1.ControlService/DecideStep").CombinedOutput(); err != nil || !strings.Contains(string(out), "link:alice@example.com") || !strings.Contains(string(out), "link:bob@example.com") {
 		t.Errorf("audit: %s, %v", out, err)
 	}
@@ -210,7 +210,7 @@ func (s *sidecar) decidedAsPaid(ctx context.Context, t *testing.T, run string, h
 	defer effects.mu.Unlock()
 	for _, a := range held {
 		call := a.GetCall()
-		decisions, paid := approved[call.GetStep()], len(effects.paid[call.GetIdempotencyKey()])
+		decisions, paid := approved[call.GetStep()], len(effects.payments[call.GetIdempotencyKey()])
 		if len(decisions) != 1 || (paid == 1) != decisions[0] || paid > 1 {
 			t.Errorf("step %d: decided %v, paid %d times", call.GetStep(), decisions, paid)
 		}

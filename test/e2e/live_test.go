@@ -25,9 +25,9 @@ const liveCallers = 12
 
 // live is one load on one sidecar: callers, and readers of all runs.
 type live struct {
-	t    *testing.T
-	s    *sidecar
-	over atomic.Bool
+	t     *testing.T
+	s     *sidecar
+	ended atomic.Bool
 	// runs that were ended, and records that were shown and asked about.
 	runs, shown atomic.Int64
 }
@@ -51,9 +51,9 @@ func TestLiveReaders(t *testing.T) {
 		callers.Go(func() { l.call(ctx) })
 	}
 	<-time.After(lasts)
-	l.over.Store(true)
+	l.ended.Store(true)
 	callers.Wait()
-	// The last run of all: whoever has read its end has read everything.
+	// This is the last run. A reader that has read its end has read everything.
 	last := l.run(ctx, l.s.runs())
 	for _, r := range readers {
 		r.await(ctx, t, last)
@@ -64,7 +64,7 @@ func TestLiveReaders(t *testing.T) {
 // call makes runs until it is over.
 func (l *live) call(ctx context.Context) {
 	client := l.s.runs()
-	for !l.over.Load() && ctx.Err() == nil && !l.t.Failed() {
+	for !l.ended.Load() && ctx.Err() == nil && !l.t.Failed() {
 		l.run(ctx, client)
 	}
 }
@@ -97,14 +97,14 @@ func (l *live) run(ctx context.Context, client pawlv1.RunServiceClient) string {
 	return run
 }
 
-// reader is one stream of all runs. ended gets the runs whose end it was shown, lost
+// reader is one stream of all runs. ended gets the runs whose end it was shown, failures
 // what ended it.
 type reader struct {
-	name  string
-	mu    sync.Mutex
-	ended map[string]bool
-	moved chan struct{}
-	lost  chan error
+	name     string
+	mu       sync.Mutex
+	ended    map[string]bool
+	moved    chan struct{}
+	failures chan error
 }
 
 func (r *reader) end(run string) {
@@ -117,7 +117,7 @@ func (r *reader) end(run string) {
 	}
 }
 
-func (r *reader) saw(run string) bool {
+func (r *reader) hasSeen(run string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.ended[run]
@@ -126,10 +126,10 @@ func (r *reader) saw(run string) bool {
 // await waits until the reader was shown the end of a run.
 func (r *reader) await(ctx context.Context, t *testing.T, run string) {
 	t.Helper()
-	for !r.saw(run) {
+	for !r.hasSeen(run) {
 		select {
 		case <-r.moved:
-		case err := <-r.lost:
+		case err := <-r.failures:
 			t.Errorf("reader %s: %v", r.name, err)
 			return
 		case <-ctx.Done():
@@ -143,9 +143,9 @@ func (r *reader) await(ctx context.Context, t *testing.T, run string) {
 func (l *live) readers(ctx context.Context) []*reader {
 	var readers []*reader
 	add := func(name string, read func(*reader) error) {
-		r := &reader{name: name, ended: map[string]bool{}, moved: make(chan struct{}, 1), lost: make(chan error, 1)}
+		r := &reader{name: name, ended: map[string]bool{}, moved: make(chan struct{}, 1), failures: make(chan error, 1)}
 		readers = append(readers, r)
-		go func() { r.lost <- read(r) }()
+		go func() { r.failures <- read(r) }()
 	}
 	every := []pawlv1.RecordKind{
 		pawlv1.RecordKind_RECORD_KIND_TRANSITION, pawlv1.RecordKind_RECORD_KIND_TURN_ABANDONED,
@@ -175,7 +175,7 @@ func (l *live) follow(ctx context.Context, r *reader, req *pawlv1.StreamTransiti
 		if item, err = stream.Recv(); err != nil || item.GetRecord() == nil {
 			continue
 		}
-		if err = l.ask(ctx, client, r, item.GetRecord()); err == nil && req.GetConsumer() != "" && !l.over.Load() {
+		if err = l.ask(ctx, client, r, item.GetRecord()); err == nil && req.GetConsumer() != "" && !l.ended.Load() {
 			_, err = deliveries.AckConsumer(ctx, &pawlv1.AckConsumerRequest{Consumer: req.GetConsumer(), Cursor: item.GetRecord().GetCursor()})
 		}
 	}
@@ -223,7 +223,7 @@ func (l *live) ask(ctx context.Context, client pawlv1.RunServiceClient, r *reade
 	if record.GetEnded() != nil {
 		defer r.end(run)
 	}
-	if l.over.Load() {
+	if l.ended.Load() {
 		return nil
 	}
 	l.shown.Add(1)

@@ -14,9 +14,9 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// TestWhatWasSaidIsStoredOnce: a turn of 100 rounds over a conversation that grows to 840 KB,
-// of which every round shows the model all, takes at most 2 MB: as values of the store, and
-// in its files once they are written anew.
+// TestWhatWasSaidIsStoredOnce checks that a turn of 100 rounds takes at most 2 MB, although every
+// round shows the model the whole conversation of up to 840 KB. It measures the values of the
+// store, and its files after they were rewritten.
 func TestWhatWasSaidIsStoredOnce(t *testing.T) {
 	t.Parallel()
 	const most = 2_000_000
@@ -78,7 +78,7 @@ func TestRunFilesHoldCallsOfModels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked := func(s *sidecar, run string, step uint32) *pawlv1.GetModelStepResponse {
+	modelStep := func(s *sidecar, run string, step uint32) *pawlv1.GetModelStepResponse {
 		got, err := s.runs().GetModelStep(ctx, &pawlv1.GetModelStepRequest{RunId: run, Step: step})
 		if err != nil {
 			t.Fatal(err)
@@ -86,11 +86,11 @@ func TestRunFilesHoldCallsOfModels(t *testing.T) {
 		return got
 	}
 	for _, step := range []uint32{1, rounds} {
-		want := asked(from, run, step)
-		if got := asked(to, run, step); !proto.Equal(got, want) || len(want.GetMessages()) != int(2*step-1) {
+		want := modelStep(from, run, step)
+		if got := modelStep(to, run, step); !proto.Equal(got, want) || len(want.GetMessages()) != int(2*step-1) {
 			t.Errorf("step %d: %v, want %v", step, got, want)
 		}
-		copied := asked(to, fork.GetRun().GetRunId(), step)
+		copied := modelStep(to, fork.GetRun().GetRunId(), step)
 		if !slices.EqualFunc(copied.GetMessages(), want.GetMessages(), func(a, b *pawlv1.Message) bool { return proto.Equal(a, b) }) ||
 			!proto.Equal(copied.GetStep().GetModel().GetAnswer(), want.GetStep().GetModel().GetAnswer()) {
 			t.Errorf("step %d of the fork: %v, want %v", step, copied, want)

@@ -27,13 +27,13 @@ import (
 	"github.com/pawl-dev/pawl/test/testkit"
 )
 
-// forgery is how thorough somebody is who changes payloads in the files of a store.
+// forgery says how thorough an attacker is that changes payloads in the files of a store.
 type forgery int
 
 const (
 	// payloads alone: the hash of the entry does not follow from its bytes any more.
 	payloads forgery = iota
-	// chain: the hashes of all entries are made anew, and the head's.
+	// chain means that the hashes of all entries and of the head are computed again.
 	chain
 	// state: so is what the run's state says of the payload.
 	state
@@ -42,8 +42,8 @@ const (
 // waiting is one run of a caller, with calls that were approved.
 type waiting struct {
 	run, tool string
-	// asked are the payloads by step as they were approved.
-	asked map[uint32]string
+	// payloads are the payloads by step as they were approved.
+	payloads map[uint32]string
 }
 
 // approvedCalls makes a run with n approved calls, every third with arguments that the person
@@ -54,12 +54,12 @@ func approvedCalls(ctx context.Context, t *testing.T, s *sidecar, tool string, n
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := waiting{run: started.GetRun().GetRunId(), tool: tool, asked: map[uint32]string{}}
+	w := waiting{run: started.GetRun().GetRunId(), tool: tool, payloads: map[uint32]string{}}
 	var calls []*pawlv1.StepOutcome
 	for from := 0; from < n; from += 64 {
 		req := &pawlv1.RequestStepRequest{RunId: w.run, TurnToken: started.GetTurn().GetToken(), TurnSeq: started.GetTurn().GetTurnSeq(), Attempt: 1}
 		for i := from; i < min(n, from+64); i++ {
-			req.Requests = append(req.Requests, &pawlv1.StepRequest{Key: strconv.Itoa(i), Tool: tool, PayloadJson: paying(tool, 1000+i)})
+			req.Requests = append(req.Requests, &pawlv1.StepRequest{Key: strconv.Itoa(i), Tool: tool, PayloadJson: paymentArgs(tool, 1000+i)})
 		}
 		got, err := s.runs().RequestStep(ctx, req)
 		if err != nil {
@@ -84,7 +84,7 @@ func approvedCalls(ctx context.Context, t *testing.T, s *sidecar, tool string, n
 			}
 			payload := step.GetPayloadJson()
 			if i%3 == 0 {
-				payload = paying(tool, 5000+i)
+				payload = paymentArgs(tool, 5000+i)
 				req.Decision, req.PayloadJson = pawlv1.StepDecision_STEP_DECISION_EDIT, payload
 			}
 			decide := func(ctx context.Context) (*pawlv1.DecideStepResponse, error) { return client.DecideStep(ctx, req) }
@@ -93,15 +93,15 @@ func approvedCalls(ctx context.Context, t *testing.T, s *sidecar, tool string, n
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			w.asked[step.GetStep()] = payload
+			w.payloads[step.GetStep()] = payload
 		})
 	}
 	people.Wait()
 	return w
 }
 
-// paying are arguments of a tool.
-func paying(tool string, amount int) string {
+// paymentArgs are arguments of a tool.
+func paymentArgs(tool string, amount int) string {
 	if tool == "payer" {
 		return fmt.Sprintf(`{"message":"pay %d to DE89370400440532013000"}`, amount)
 	}
@@ -116,24 +116,24 @@ func mutate(t *testing.T, dir string, how forgery, all []waiting) (left map[stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &forger{t: t, how: how, rng: rand.New(rand.NewPCG(uint64(how), 77)), left: map[string]bool{}, txn: db.NewTransactionAt(db.MaxVersion(), true)}
+	f := &forger{t: t, forgery: how, rng: rand.New(rand.NewPCG(uint64(how), 77)), remaining: map[string]bool{}, txn: db.NewTransactionAt(db.MaxVersion(), true)}
 	for i := range all {
 		f.run(all[i].run)
 	}
 	if err := errors.Join(f.txn.CommitAt(db.MaxVersion()+1, nil), db.Close()); err != nil {
 		t.Fatal(err)
 	}
-	return f.left, f.mutated
+	return f.remaining, f.mutations
 }
 
 // forger changes rows.
 type forger struct {
-	t       *testing.T
-	how     forgery
-	rng     *rand.Rand
-	txn     *badger.Txn
-	left    map[string]bool
-	mutated int
+	t         *testing.T
+	forgery   forgery
+	rng       *rand.Rand
+	txn       *badger.Txn
+	remaining map[string]bool
+	mutations int
 	// hashes are those of changed payloads by step.
 	hashes map[uint32][32]byte
 }
@@ -149,40 +149,40 @@ func (f *forger) run(run string) {
 		if errors.Is(err, badger.ErrKeyNotFound) {
 			break
 		}
-		f.must(err)
+		f.check(err)
 		old, err := item.ValueCopy(nil)
-		f.must(err)
+		f.check(err)
 		entry, err := codec.DecodeEntry(run, old)
-		f.must(err)
+		f.check(err)
 		f.entry(&entry)
 		value, hash, err := codec.EncodeEntry(prev, first, &entry.Input, entry.Records)
-		f.must(err)
+		f.check(err)
 		codec.SetCursor(value, entry.Cursor)
-		if f.how == payloads {
+		if f.forgery == payloads {
 			copy(value[9:73], old[9:73]) // both hashes stay as they were
 		}
-		f.must(f.txn.Set(key, value))
+		f.check(f.txn.Set(key, value))
 		first, prev = first+uint64(len(entry.Records)), hash
 	}
-	if f.how == payloads {
+	if f.forgery == payloads {
 		return
 	}
 	key := layout.HeadKey(0, run)
 	item, err := f.txn.Get(key)
-	f.must(err)
+	f.check(err)
 	raw, err := item.ValueCopy(nil)
-	f.must(err)
+	f.check(err)
 	head, err := codec.DecodeHead(raw)
-	f.must(err)
+	f.check(err)
 	for i := range head.Steps {
-		if hash, ok := f.hashes[head.Steps[i].Step]; ok && f.how == state {
+		if hash, ok := f.hashes[head.Steps[i].Step]; ok && f.forgery == state {
 			head.Steps[i].PayloadHash = hash
 		}
 	}
-	f.must(f.txn.Set(key, codec.EncodeHead(head, prev)))
+	f.check(f.txn.Set(key, codec.EncodeHead(head, prev)))
 }
 
-func (f *forger) must(err error) {
+func (f *forger) check(err error) {
 	f.t.Helper()
 	if err != nil {
 		f.t.Fatal(err)
@@ -216,7 +216,7 @@ func (f *forger) entry(e *machine.Entry) {
 // change makes another call of a payload that is valid, or none.
 func (f *forger) change(run string, step uint32, payload *[]byte) bool {
 	if key := fmt.Sprintf("%s/%d", run, step); step%8 == 0 {
-		f.left[key] = true
+		f.remaining[key] = true
 		return false
 	}
 	changed := bytes.Clone(*payload)
@@ -236,7 +236,7 @@ func (f *forger) change(run string, step uint32, payload *[]byte) bool {
 		f.t.Fatalf("%s is %s", changed, *payload)
 	}
 	*payload, f.hashes[step] = changed, validate.PayloadHash(changed)
-	f.mutated++
+	f.mutations++
 	return true
 }
 
@@ -253,15 +253,15 @@ func TestMutatedPayloadsDoNotGoOut(t *testing.T) {
 	for name, how := range map[string]forgery{"payloads": payloads, "and their chain": chain, "and the state": state} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			mutated(t, how, n)
+			checkMutations(t, how, n)
 		})
 	}
 }
 
-func mutated(t *testing.T, how forgery, n int) {
+func checkMutations(t *testing.T, how forgery, n int) {
 	args := []string{"--pack", "testdata/mutated.pack.yaml", "--allow-tool", "*", "--restart-grace", "100ms"}
-	far := newSidecar(t, args...)
-	s := newSidecar(t, append(args, "--agent", "payer="+cardOf(t, doorTo(t, far.socket), "mutated/payer"))...)
+	remote := newSidecar(t, args...)
+	s := newSidecar(t, append(args, "--agent", "payer="+cardOf(t, doorTo(t, remote.socket), "mutated/payer"))...)
 	s.start()
 	ctx := deadline(t, 10*time.Minute)
 	work, own, agent := approvedCalls(ctx, t, s, "refund", n), approvedCalls(ctx, t, s, "refund", n), approvedCalls(ctx, t, s, "payer", n)
@@ -270,7 +270,8 @@ func mutated(t *testing.T, how forgery, n int) {
 		t.Fatalf("exit code %d", code)
 	}
 	left, mutations := mutate(t, s.dir, how, []waiting{work, own, agent})
-	// A payload whose chain was made anew follows from its bytes: only the digest knows.
+	// With a new chain, a changed payload is consistent with the stored bytes. Only the digest of
+	// the approval reveals it.
 	if out, err := s.checked(); err == nil && how != chain {
 		t.Errorf("pawl check finds nothing: %s", out)
 	}
@@ -278,21 +279,21 @@ func mutated(t *testing.T, how forgery, n int) {
 	if _, err := s.runs().ResumeRun(ctx, &pawlv1.ResumeRunRequest{RunId: agent.run}); err != nil {
 		t.Fatal(err)
 	}
-	effects := &refunds{paid: map[string][]string{}}
-	effects.own(ctx, t, s, own.run)
+	effects := &refunds{payments: map[string][]string{}}
+	effects.executeOwnCalls(ctx, t, s, own.run)
 	stop := startWorker(ctx, t, s, pawl.WorkerConfig{ID: "teller", Steps: 16, Tools: map[string]pawl.ToolFunc{"refund": effects.pay}})
 	defer stop()
-	far.start()
-	defer startWorker(ctx, t, far, pawl.WorkerConfig{ID: "payer", Turns: 16, Prompts: map[string]pawl.TurnFunc{"payer": effects.told}})()
+	remote.start()
+	defer startWorker(ctx, t, remote, pawl.WorkerConfig{ID: "payer", Turns: 16, Prompts: map[string]pawl.TurnFunc{"payer": effects.payTurn}})()
 	for _, w := range []waiting{work, own, agent} {
 		w.sent(ctx, t, s, left, effects)
 	}
-	testkit.Tried(t, mutations, "mutated payloads")
+	testkit.ReportTried(t, mutations, "mutated payloads")
 	t.Logf("%d of %d calls were left as they were, and went out", len(left), 3*n)
 }
 
-// own is the caller of a run that executes its calls itself, those that GetTurn shows to it.
-func (r *refunds) own(ctx context.Context, t *testing.T, s *sidecar, run string) {
+// executeOwnCalls is the caller of a run that executes its calls itself, those that GetTurn shows to it.
+func (r *refunds) executeOwnCalls(ctx context.Context, t *testing.T, s *sidecar, run string) {
 	t.Helper()
 	turn, err := s.runs().GetTurn(ctx, &pawlv1.GetTurnRequest{RunId: run})
 	if err != nil {
@@ -302,7 +303,7 @@ func (r *refunds) own(ctx context.Context, t *testing.T, s *sidecar, run string)
 		if step.GetStatus() != pawlv1.StepStatus_STEP_STATUS_PENDING {
 			continue
 		}
-		r.paid[step.GetIdempotencyKey()] = append(r.paid[step.GetIdempotencyKey()], step.GetPayloadJson())
+		r.payments[step.GetIdempotencyKey()] = append(r.payments[step.GetIdempotencyKey()], step.GetPayloadJson())
 		if _, err := s.runs().ResolveStep(ctx, &pawlv1.ResolveStepRequest{
 			RunId: run, Step: step.GetStep(), Tool: step.GetTool(), Attempt: step.GetAttempt(), TurnToken: turn.GetTurn().GetToken(),
 			Answer: &pawlv1.ResolveStepRequest_ResultJson{ResultJson: `"paid"`},
@@ -312,13 +313,13 @@ func (r *refunds) own(ctx context.Context, t *testing.T, s *sidecar, run string)
 	}
 }
 
-// told is the agent: what it is told is what it pays. Only the amount says which call it is.
-func (r *refunds) told(_ context.Context, turn *pawl.Turn) (pawl.Completion, error) {
+// payTurn is the agent. It pays what the message contains. Only the amount identifies the call.
+func (r *refunds) payTurn(_ context.Context, turn *pawl.Turn) (pawl.Completion, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, m := range turn.Assignment.GetTurn().GetMessages() {
 		text := m.GetParts()[0].GetText()
-		r.paid[text] = append(r.paid[text], text)
+		r.payments[text] = append(r.payments[text], text)
 	}
 	return pawl.Completion{Output: textParts("paid")}, nil
 }
@@ -346,29 +347,29 @@ func (w *waiting) sent(ctx context.Context, t *testing.T, s *sidecar, left map[s
 	effects.mu.Lock()
 	defer effects.mu.Unlock()
 	for _, step := range turn.GetSteps() {
-		id, want := step.GetIdempotencyKey(), w.asked[step.GetStep()]
+		id, want := step.GetIdempotencyKey(), w.payloads[step.GetStep()]
 		key := id
 		if w.tool == "payer" {
 			key = messageOf(want)
 			want = key
 		}
-		paid := effects.paid[key]
+		paid := effects.payments[key]
 		if left[id] && (len(paid) != 1 || paid[0] != want || recorded[step.GetStep()] != "") {
 			t.Errorf("%s of %s, approved as %s: went out as %v, recorded %q", w.tool, id, want, paid, recorded[step.GetStep()])
 		}
 		if !left[id] && (len(paid) != 0 || step.GetError().GetCode() != "APPROVAL_MISMATCH" || recorded[step.GetStep()] != "APPROVAL_MISMATCH") {
 			t.Errorf("%s of %s, changed: went out as %v, answered %v, recorded %q", w.tool, id, paid, step.GetError(), recorded[step.GetStep()])
 		}
-		delete(effects.paid, key)
+		delete(effects.payments, key)
 	}
-	for key, paid := range effects.paid {
+	for key, paid := range effects.payments {
 		if w.tool == "payer" && !strings.Contains(key, "/") {
 			t.Errorf("the agent was told %v, which nobody approved", paid)
 		}
 	}
 }
 
-// messageOf is what an agent is told.
+// messageOf returns the message that an agent receives.
 func messageOf(payload string) string {
 	var told struct{ Message string }
 	_ = json.Unmarshal([]byte(payload), &told)

@@ -23,9 +23,9 @@ func onDatabase(t *testing.T, url string) *sidecar {
 	return s
 }
 
-// proven compares what drivers were told on a disturbed sidecar with an undisturbed one on the
-// same server, and proves both stores. The password is in nothing that was said.
-func proven(t *testing.T, server *pgserver.Server, s *sidecar, drivers []*play.Driver) {
+// compareDrivers compares the answers of drivers on a disturbed sidecar with those of an undisturbed one on
+// the same server, and verifies both stores. No output contains the password.
+func compareDrivers(t *testing.T, server *pgserver.Server, s *sidecar, drivers []*play.Driver) {
 	t.Helper()
 	calm := onDatabase(t, server.Database(t))
 	calm.start()
@@ -41,8 +41,8 @@ func proven(t *testing.T, server *pgserver.Server, s *sidecar, drivers []*play.D
 	}
 }
 
-// lives fails the test if the sidecar is not the process that it was.
-func (s *sidecar) lives(pid int) {
+// checkProcess fails the test if the sidecar is not the process that it was.
+func (s *sidecar) checkProcess(pid int) {
 	s.t.Helper()
 	select {
 	case <-s.done:
@@ -61,7 +61,7 @@ func TestKillSidecarOnPostgres(t *testing.T) {
 	s := onDatabase(t, server.Database(t))
 	s.start()
 	drivers := underFire(t, s, times("PAWL_KILLS", 4), killClients, s.runs)
-	proven(t, server, s, drivers)
+	compareDrivers(t, server, s, drivers)
 }
 
 // TestKillPostgres kills the database and all its processes under load, as often as
@@ -78,14 +78,14 @@ func TestKillPostgres(t *testing.T) {
 		server.Kill(t)
 		server.Restart(t)
 		play.AwaitCount(ctx, t, acked, acked.Load()+1)
-		s.lives(pid)
+		s.checkProcess(pid)
 	})
-	proven(t, server, s, drivers)
+	compareDrivers(t, server, s, drivers)
 }
 
-// TestKillConnectionsToPostgres cuts all connections to the database under load, as often as
-// PAWL_CONNECTION_CUTS says: in turn in the midst of whatever they do, once a commit was stored
-// and before its answer arrived, and for as long as it takes to be refused.
+// TestKillConnectionsToPostgres cuts all connections to the database under load,
+// PAWL_CONNECTION_CUTS times: in turn at any moment, between a stored commit and its answer, and
+// until calls are refused.
 func TestKillConnectionsToPostgres(t *testing.T) {
 	t.Parallel()
 	server := pgserver.Start(t, pgserver.Durable())
@@ -98,7 +98,7 @@ func TestKillConnectionsToPostgres(t *testing.T) {
 		func() { between.Cut() },
 		func() {
 			// The commit of a run that starts, whose variables say so.
-			<-between.LoseAnswer("ratchets").Sprung()
+			<-between.LoseAnswer("ratchets").Triggered()
 		},
 		func() {
 			between.Refuse()
@@ -111,10 +111,10 @@ func TestKillConnectionsToPostgres(t *testing.T) {
 		cuts[n%len(cuts)]()
 		n++
 		play.AwaitCount(ctx, t, acked, acked.Load()+1)
-		s.lives(pid)
+		s.checkProcess(pid)
 	})
 	s.database = url
-	proven(t, server, s, drivers)
+	compareDrivers(t, server, s, drivers)
 }
 
 // refusedForDatabase returns once new work is refused because the database is away.

@@ -31,8 +31,8 @@ type onDisk struct {
 	mount   string
 	unmount func() error
 	random  *rand.Rand
-	// lost counts the changes that cuts took back, midway those that hit a start.
-	lost, midway int
+	// lostChanges counts the changes that cuts took back, startCuts those that hit a start.
+	lostChanges, startCuts int
 }
 
 // newOnDisk is nil where nothing can be mounted by FUSE, and says so.
@@ -68,21 +68,21 @@ func (o *onDisk) attach() (err error) {
 // cut takes the power away at this moment, or has it be gone already, and gives it back.
 func (o *onDisk) cut() {
 	o.t.Helper()
-	o.disk.Off()
+	o.disk.PowerOff()
 	o.kill()
 	if err := o.unmount(); err != nil {
 		o.t.Fatalf("unmount: %v", err)
 	}
-	o.lost += o.disk.Cut(o.random)
+	o.lostChanges += o.disk.Cut(o.random)
 	if err := o.attach(); err != nil {
 		o.t.Fatal(err)
 	}
 }
 
-// outage cuts under load: after some acknowledgements or behind one of the next syncs.
+// cutPower cuts under load: after some acknowledgements or behind one of the next syncs.
 // Then, in turns, the directory is checked first, the power goes again while the process
 // starts, or the process starts.
-func (o *onDisk) outage(ctx context.Context, acked *atomic.Int64) {
+func (o *onDisk) cutPower(ctx context.Context, acked *atomic.Int64) {
 	o.t.Helper()
 	if o.random.IntN(2) == 0 {
 		play.AwaitCount(ctx, o.t, acked, acked.Load()+1+o.random.Int64N(120))
@@ -113,7 +113,7 @@ func (o *onDisk) cutAtStart() {
 	}
 	select {
 	case <-off:
-		o.midway++
+		o.startCuts++
 	case said := <-first:
 		if said.err != nil {
 			o.t.Errorf("the start between two cuts: %v\n%s", said.err, o.stderr.String())
@@ -166,11 +166,11 @@ func powerCuts(t *testing.T, seed uint64, n int) (lost int, ran bool) {
 	ctx, stop := context.WithCancel(deadline(t, 10*patience))
 	large := &largeDriver{client: o.runs(), ledger: map[uint64][]byte{}, random: rand.New(rand.NewPCG(seed, 4))}
 	var wg sync.WaitGroup
-	wg.Go(func() { large.play(ctx) })
-	gone := map[string]bool{}
-	wg.Go(func() { o.deleteUnderCuts(ctx, gone) })
+	wg.Go(func() { large.run(ctx) })
+	missing := map[string]bool{}
+	wg.Go(func() { o.deleteUnderCuts(ctx, missing) })
 	counted := o.countUnderCuts(ctx, 2+n/4)
-	drivers := play.UnderCrashes(t.Context(), t, n, killClients/2, o.runs, o.outage)
+	drivers := play.UnderCrashes(t.Context(), t, n, killClients/2, o.runs, o.cutPower)
 	counted()
 	stop()
 	wg.Wait()
@@ -181,12 +181,12 @@ func powerCuts(t *testing.T, seed uint64, n int) (lost int, ran bool) {
 	for _, loss := range lostOf(deadline(t, patience), disturbed, large.runID, large.ledger) {
 		t.Errorf("large values: %s", loss)
 	}
-	for run := range gone {
+	for run := range missing {
 		if _, err := disturbed.GetRun(deadline(t, patience), &pawlv1.GetRunRequest{RunId: run}); play.Reason(err) != "RUN_DELETED" {
 			t.Errorf("run %s was deleted: %v", run, err)
 		}
 	}
-	t.Logf("%d cuts met a start; %d runs deleted; %d large values in run %s", o.midway, len(gone), len(large.ledger), large.runID)
+	t.Logf("%d cuts met a start; %d runs deleted; %d large values in run %s", o.startCuts, len(missing), len(large.ledger), large.runID)
 	if code := o.stop(); code != 0 {
 		t.Errorf("exit code %d after SIGTERM, want 0\n%s", code, o.stderr.String())
 	}
@@ -197,7 +197,7 @@ func powerCuts(t *testing.T, seed uint64, n int) (lost int, ran bool) {
 		t.Fatal(err)
 	}
 	o.unmount = nil
-	return o.lost, true
+	return o.lostChanges, true
 }
 
 // countUnderCuts has workers execute turns and steps of some runs; the returned function
@@ -250,7 +250,7 @@ type largeDriver struct {
 // maxLarge bounds what all values of one run hold.
 const maxLarge = 128 << 20
 
-func (d *largeDriver) play(ctx context.Context) {
+func (d *largeDriver) run(ctx context.Context) {
 	started, err := play.Retry(ctx, func(ctx context.Context) (*pawlv1.StartRunResponse, error) {
 		return d.client.StartRun(ctx, &pawlv1.StartRunRequest{Pack: "loop", Execution: pawlv1.Execution_EXECUTION_CALLER, RequestId: "large"})
 	})
@@ -301,13 +301,13 @@ func (d *largeDriver) emit(ctx context.Context, id, value string) (*pawlv1.EmitE
 }
 
 // lostOf names what was acknowledged and is not in the journal of a run.
-func lostOf(ctx context.Context, client pawlv1.RunServiceClient, run string, ledger map[uint64][]byte) (lost []string) {
+func lostOf(ctx context.Context, client pawlv1.RunServiceClient, run string, ledger map[uint64][]byte) (missing []string) {
 	records := map[uint64][]byte{}
 	req := &pawlv1.ListTransitionsRequest{RunId: run, Kinds: play.EveryKind(), PageSize: 200}
 	for {
 		page, err := client.ListTransitions(ctx, req)
 		if err != nil {
-			return append(lost, fmt.Sprintf("run %s: %v", run, err))
+			return append(missing, fmt.Sprintf("run %s: %v", run, err))
 		}
 		for _, r := range page.GetRecords() {
 			records[r.GetSeq()] = r.GetHash()
@@ -318,10 +318,10 @@ func lostOf(ctx context.Context, client pawlv1.RunServiceClient, run string, led
 	}
 	for seq, hash := range ledger {
 		if !bytes.Equal(records[seq], hash) {
-			lost = append(lost, fmt.Sprintf("run %s: acknowledged record %d is not in the journal", run, seq))
+			missing = append(missing, fmt.Sprintf("run %s: acknowledged record %d is not in the journal", run, seq))
 		}
 	}
-	return lost
+	return missing
 }
 
 // TestLyingDiskIsFound: where syncs are answered without being done, the same judgement
@@ -329,7 +329,7 @@ func lostOf(ctx context.Context, client pawlv1.RunServiceClient, run string, led
 func TestLyingDiskIsFound(t *testing.T) {
 	t.Parallel()
 	for seed := uint64(1); seed <= 20; seed++ {
-		found, ran := lies(t, seed)
+		found, ran := cutLyingDisk(t, seed)
 		if !ran {
 			return
 		}
@@ -341,8 +341,8 @@ func TestLyingDiskIsFound(t *testing.T) {
 	t.Error("20 cuts of a disk that does not sync, and nothing was missing")
 }
 
-// lies cuts a disk that began to lie when the process served, and says what is missing.
-func lies(t *testing.T, seed uint64) (found string, ran bool) {
+// cutLyingDisk cuts a disk that began to lie when the process served, and says what is missing.
+func cutLyingDisk(t *testing.T, seed uint64) (found string, ran bool) {
 	t.Helper()
 	o := newOnDisk(t, seed, "--pack", "testdata/loop.pack.yaml")
 	if o == nil {

@@ -22,8 +22,8 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/test/testkit/child"
+	"github.com/pawl-dev/pawl/test/testkit/mcpserver"
 	"github.com/pawl-dev/pawl/test/testkit/pgserver"
-	"github.com/pawl-dev/pawl/test/testkit/program"
 )
 
 // patience bounds every wait of these tests; none of them takes near as long.
@@ -31,7 +31,7 @@ const patience = 60 * time.Second
 
 // buildOnce builds the binary under test; all tests of the package share it.
 var buildOnce = sync.OnceValues(func() (string, error) {
-	bin, err := program.Build("cmd/sidecar")
+	bin, err := child.Build("cmd/sidecar")
 	if err == nil && pgserver.StoreWanted() {
 		return onPostgres(bin)
 	}
@@ -44,7 +44,7 @@ var postgres *pgserver.Server
 // onPostgres is a program in place of the sidecar's that has each of them keep its store in
 // PostgreSQL instead of its directory.
 func onPostgres(sidecar string) (string, error) {
-	bin, err := program.Build("test/testkit/onpostgres")
+	bin, err := child.Build("test/testkit/onpostgres")
 	if err != nil {
 		return "", err
 	}
@@ -62,6 +62,7 @@ func deadline(t *testing.T, d time.Duration) context.Context {
 }
 
 func TestMain(m *testing.M) {
+	mcpserver.Run()
 	if os.Getenv(workerAddress) != "" {
 		if err := workerProcess(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -73,7 +74,7 @@ func TestMain(m *testing.M) {
 	if postgres != nil {
 		postgres.End()
 	}
-	program.Remove()
+	child.Remove()
 	os.Exit(code)
 }
 

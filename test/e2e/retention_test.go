@@ -27,12 +27,12 @@ func TestRetentionUnderKills(t *testing.T) {
 		"--retain", "label=hold=1 keep=true", "--retain", "name=old older_than=1s archive="+archive), deadline(t, 6*patience)
 	s.start()
 	client := s.runs()
-	lives := &retained{runs: map[string]string{}}
+	remaining := &retained{runs: map[string]string{}}
 	var all sync.WaitGroup
 	for n := range clients {
 		all.Go(func() {
 			for i := range each {
-				if err := lives.live(ctx, client, fmt.Sprintf("%d-%d", n, i), i%8); err != nil {
+				if err := remaining.live(ctx, client, fmt.Sprintf("%d-%d", n, i), i%8); err != nil {
 					t.Error(err)
 					return
 				}
@@ -46,11 +46,11 @@ func TestRetentionUnderKills(t *testing.T) {
 		s.start()
 	}
 	all.Wait()
-	lives.settle(ctx, t, client)
+	remaining.settle(ctx, t, client)
 	s.kill()
 	s.check()
 	lines := auditedRuns(t, trail)
-	for run, kind := range lives.runs {
+	for run, kind := range remaining.runs {
 		files, _ := filepath.Glob(filepath.Join(archive, "default", run+".*.pawlrun"))
 		switch {
 		case kind != "ended" && len(files) > 0:
@@ -63,7 +63,7 @@ func TestRetentionUnderKills(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d kills, %d runs, %d files", kills, len(lives.runs), len(archivedFiles(t, archive)))
+	t.Logf("%d kills, %d runs, %d files", kills, len(remaining.runs), len(archivedFiles(t, archive)))
 }
 
 // retained are the runs of the test: whether each has ended, is held or goes on.

@@ -20,33 +20,33 @@ import (
 // world is the outside of sagas: what was done in each run, in order, each thing once by its
 // idempotency key.
 type world struct {
-	mu   sync.Mutex
-	keys map[string]bool
-	did  map[string][]string
-	acts atomic.Int64
+	mu      sync.Mutex
+	keys    map[string]bool
+	effects map[string][]string
+	actions atomic.Int64
 }
 
-// do records "TOOL KEY" of a run, unless the key did it before.
-func (w *world) do(run, tool, key string) {
-	w.acts.Add(1)
+// record records "TOOL KEY" of a run, unless the key did it before.
+func (w *world) record(run, tool, key string) {
+	w.actions.Add(1)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if id := tool + " " + key; !w.keys[id] {
 		w.keys[id] = true
-		w.did[run] = append(w.did[run], id)
+		w.effects[run] = append(w.effects[run], id)
 	}
 }
 
-func (w *world) happened(tool, key string) bool {
+func (w *world) hasRecorded(tool, key string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.keys[tool+" "+key]
 }
 
-// undoing says which tool undoes which.
+// undoing maps each compensate tool to the tool that it compensates.
 var undoing = map[string]string{"release": "reserve", "refund": "charge", "recall": "ship"}
 
-// act is what a worker does when the sidecar asks about, or undoes, another call.
+// act is what a worker does when the sidecar inquires about a call or compensates it.
 type act struct {
 	Key     string `json:"idempotency_key"`
 	Tool    string
@@ -59,27 +59,27 @@ const (
 	sagaKills = 6
 )
 
-// TestSagasAreUndone: every run reserves, charges and ships, and then fails, is cancelled,
-// follows an event that undoes, or ends well, while the sidecar is killed. Of some charges
-// nobody knows, before or after they happened. Each effect of the first three is undone
-// once, the last one first; those of the last stand.
+// TestSagasAreUndone lets every run reserve, charge and ship. Then the run fails, is cancelled,
+// follows an event that triggers compensation, or completes, while the sidecar is killed. The
+// outcome of some charges is unknown, before or after they happened. In the first three cases each
+// effect is compensated once, the last one first. In the last case the effects stay.
 func TestSagasAreUndone(t *testing.T) {
 	t.Parallel()
 	s := newSidecar(t, "--pack", "testdata/saga.json", "--allow-tool", "*", "--restart-grace", "300ms")
 	s.start()
 	ctx := deadline(t, 6*time.Minute)
-	w := &world{keys: map[string]bool{}, did: map[string][]string{}}
-	defer startWorker(ctx, t, s, pawl.WorkerConfig{ID: "clerk", Turns: 8, Prompts: map[string]pawl.TurnFunc{"*": sell}})()
+	w := &world{keys: map[string]bool{}, effects: map[string][]string{}}
+	defer startWorker(ctx, t, s, pawl.WorkerConfig{ID: "clerk", Turns: 8, Prompts: map[string]pawl.TurnFunc{"*": sellTurn}})()
 	tools := map[string]pawl.ToolFunc{"charged": func(_ context.Context, step *pawl.Step) (json.RawMessage, error) {
-		var asked act
-		if err := json.Unmarshal([]byte(step.Assignment.GetPayloadJson()), &asked); err != nil {
+		var request act
+		if err := json.Unmarshal([]byte(step.Assignment.GetPayloadJson()), &request); err != nil {
 			return nil, err
 		}
-		return json.Marshal(map[string]any{"happened": w.happened("charge", asked.Key), "result": "by key"})
+		return json.Marshal(map[string]any{"happened": w.hasRecorded("charge", request.Key), "result": "by key"})
 	}}
 	for _, tool := range []string{"reserve", "ship"} {
 		tools[tool] = func(_ context.Context, step *pawl.Step) (json.RawMessage, error) {
-			w.do(runOf(step), tool, step.IdempotencyKey())
+			w.record(runOf(step), tool, step.IdempotencyKey())
 			return json.RawMessage(`{"by":"` + tool + `"}`), nil
 		}
 	}
@@ -89,39 +89,39 @@ func TestSagasAreUndone(t *testing.T) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		case mood == 1 && moodOf(step) < 16: // does it, and never says so
-			w.do(runOf(step), "charge", step.IdempotencyKey())
+			w.record(runOf(step), "charge", step.IdempotencyKey())
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}
-		w.do(runOf(step), "charge", step.IdempotencyKey())
+		w.record(runOf(step), "charge", step.IdempotencyKey())
 		return json.RawMessage(`{"by":"charge"}`), nil
 	}
 	for undo, done := range undoing {
 		tools[undo] = func(_ context.Context, step *pawl.Step) (json.RawMessage, error) {
-			var asked act
-			if err := json.Unmarshal([]byte(step.Assignment.GetPayloadJson()), &asked); err != nil || asked.Tool != done {
-				return nil, fmt.Errorf("%s: asked to undo %+v, %w", undo, asked, err)
+			var request act
+			if err := json.Unmarshal([]byte(step.Assignment.GetPayloadJson()), &request); err != nil || request.Tool != done {
+				return nil, fmt.Errorf("%s: asked to undo %+v, %w", undo, request, err)
 			}
-			if asked.Outcome != "ok" {
-				t.Errorf("%s of %s: outcome %q", undo, asked.Key, asked.Outcome)
+			if request.Outcome != "ok" {
+				t.Errorf("%s of %s: outcome %q", undo, request.Key, request.Outcome)
 			}
-			w.do(runOf(step), undo, asked.Key)
+			w.record(runOf(step), undo, request.Key)
 			return json.RawMessage(`{}`), nil
 		}
 	}
 	defer startWorker(ctx, t, s, pawl.WorkerConfig{ID: "hands", Steps: 16, Tools: tools})()
 	ids := startSagas(ctx, t, s)
 	for range sagaKills {
-		seen := w.acts.Load()
+		seen := w.actions.Load()
 		end := time.Now().Add(5 * time.Second)
-		eventually(t, "things are done", func() bool { return w.acts.Load() >= seen+int64(5+rand.IntN(20)) || time.Now().After(end) })
+		eventually(t, "things are done", func() bool { return w.actions.Load() >= seen+int64(5+rand.IntN(20)) || time.Now().After(end) })
 		s.kill()
 		s.start()
 	}
 	for n, id := range ids {
 		w.verify(ctx, t, s.runs(), n, id)
 	}
-	t.Logf("%d runs, %d kills, %d acts, %d of them effects", sagaRuns, sagaKills, w.acts.Load(), len(w.keys))
+	t.Logf("%d runs, %d kills, %d acts, %d of them effects", sagaRuns, sagaKills, w.actions.Load(), len(w.keys))
 	if code := s.stop(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
@@ -136,8 +136,8 @@ func moodOf(step *pawl.Step) int {
 
 func runOf(step *pawl.Step) string { return step.Assignment.GetLease().GetRunId() }
 
-// sell makes the three calls and ends as the run's label says.
-func sell(ctx context.Context, turn *pawl.Turn) (pawl.Completion, error) {
+// sellTurn makes the three calls and ends as the run's label says.
+func sellTurn(ctx context.Context, turn *pawl.Turn) (pawl.Completion, error) {
 	view := turn.Assignment.GetTurn()
 	if view.GetTerminal() {
 		return pawl.Completion{}, nil
@@ -147,18 +147,18 @@ func sell(ctx context.Context, turn *pawl.Turn) (pawl.Completion, error) {
 			return pawl.Completion{}, err
 		}
 	}
-	var given struct{ End string }
-	if err := json.Unmarshal([]byte(view.GetVariablesJson()), &given); err != nil {
+	var args struct{ End string }
+	if err := json.Unmarshal([]byte(view.GetVariablesJson()), &args); err != nil {
 		return pawl.Completion{}, err
 	}
-	switch given.End {
+	switch args.End {
 	case "fail":
 		return pawl.Completion{}, &pawl.Failure{Code: "NO", Message: "no", Final: true}
 	case "cancel":
 		<-ctx.Done()
 		return pawl.Completion{}, ctx.Err()
 	}
-	return pawl.Completion{Event: given.End}, nil
+	return pawl.Completion{Event: args.End}, nil
 }
 
 var sagaEnds = []string{"fail", "cancel", "Regret", "Sold"}
@@ -216,7 +216,7 @@ func (w *world) verify(ctx context.Context, t *testing.T, runs pawlv1.RunService
 		t.Errorf("run %s (%s) ended %v (%s)", id, end, run.GetStatus(), run.GetReason())
 	}
 	w.mu.Lock()
-	did := slices.Clone(w.did[id])
+	did := slices.Clone(w.effects[id])
 	w.mu.Unlock()
 	var effects, undone []string
 	for _, a := range did {

@@ -53,7 +53,7 @@ func TestScheduleKills(t *testing.T) {
 	s.start()
 	control := pawlv1.NewControlServiceClient(s.dial())
 	for range 12 {
-		fires(ctx, t, control, fired(ctx, t, control)+1+rng.IntN(downSchedules*downMinutes/16))
+		fires(ctx, t, control, countFired(ctx, t, control)+1+rng.IntN(downSchedules*downMinutes/16))
 		s.kill()
 		s.start()
 	}
@@ -71,12 +71,12 @@ func TestScheduleKills(t *testing.T) {
 // fires returns when the schedules say that they fired so many instants, or all.
 func fires(ctx context.Context, t *testing.T, control pawlv1.ControlServiceClient, n int) {
 	t.Helper()
-	for n = min(n, downSchedules*downMinutes); fired(ctx, t, control) < n; {
+	for n = min(n, downSchedules*downMinutes); countFired(ctx, t, control) < n; {
 	}
 }
 
-// fired counts what the schedules say that they fired.
-func fired(ctx context.Context, t *testing.T, control pawlv1.ControlServiceClient) (n int) {
+// countFired counts what the schedules say that they fired.
+func countFired(ctx context.Context, t *testing.T, control pawlv1.ControlServiceClient) (n int) {
 	t.Helper()
 	got, err := control.ListSchedules(ctx, &pawlv1.ListSchedulesRequest{})
 	if err != nil {

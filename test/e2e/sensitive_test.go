@@ -32,8 +32,8 @@ import (
 // secrets are values that the pack calls sensitive, one of each kind.
 var secrets = []string{"s3cret-variable", "s3cret-artifact", "s3cret-payload", "s3cret-result", "s3cret-output", "s3cret-input"}
 
-// plain are values of the same run that it does not.
-var plain = []string{"open-variable", "open-artifact", "open-payload", "open-result"}
+// plainValues are values of the same run that it does not.
+var plainValues = []string{"open-variable", "open-artifact", "open-payload", "open-result"}
 
 // withPrincipals is a sidecar with a token for each: NAME SCOPES.
 func withPrincipals(t *testing.T, lines []string, args ...string) *sidecar {
@@ -52,8 +52,8 @@ func withPrincipals(t *testing.T, lines []string, args ...string) *sidecar {
 
 func tokenOf(name string) string { return "token-of-" + name + "-0123456789" }
 
-// by is a context whose calls are a principal's.
-func by(ctx context.Context, name string) context.Context {
+// asPrincipal is a context whose calls are a principal's.
+func asPrincipal(ctx context.Context, name string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+tokenOf(name))
 }
 
@@ -61,8 +61,8 @@ func text(words string) []*pawlv1.Part {
 	return []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: words}}}
 }
 
-// served drives a run that has every value, and returns it.
-func served(ctx context.Context, t *testing.T, runs pawlv1.RunServiceClient) string {
+// driveRun drives a run that has every value, and returns it.
+func driveRun(ctx context.Context, t *testing.T, runs pawlv1.RunServiceClient) string {
 	t.Helper()
 	return servedBy(ctx, t, runs, "sensitive")
 }
@@ -110,7 +110,7 @@ func servedBy(ctx context.Context, t *testing.T, runs pawlv1.RunServiceClient, p
 	return run
 }
 
-// readAll is everything that a principal is told of a run, as JSON.
+// readAll returns everything that calls return to a principal about a run, as JSON.
 func readAll(ctx context.Context, t *testing.T, runs pawlv1.RunServiceClient, run string) string {
 	t.Helper()
 	var all strings.Builder
@@ -160,9 +160,9 @@ func holding(in string, words []string) (found []string) {
 	return found
 }
 
-// TestSensitiveValues: who lacks the scope is told by no call, log or webhook what the pack
-// calls sensitive, and is told that something is missing; who has it, and who executes,
-// reads everything. The hashes are the same for both.
+// TestSensitiveValues checks that a principal without the scope gets sensitive values in no call,
+// log or webhook, and gets marks in their places. A principal with the scope, and the executor, get
+// everything. The hashes are the same for both.
 func TestSensitiveValues(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -186,32 +186,32 @@ func TestSensitiveValues(t *testing.T) {
 	s.start()
 	ctx := deadline(t, 5*patience)
 	runs := s.runs()
-	_, err := s.deliveries().PutWebhook(by(ctx, "auditor"), &pawlv1.PutWebhookRequest{
+	_, err := s.deliveries().PutWebhook(asPrincipal(ctx, "auditor"), &pawlv1.PutWebhookRequest{
 		WebhookId: "w", Url: ear.URL, Secret: "whsec_" + base64.StdEncoding.EncodeToString([]byte("0123456789abcdef01234567")), FromBeginning: true, Kinds: play.EveryKind(),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := served(by(ctx, "driver"), t, runs)
-	hidden, whole := readAll(by(ctx, "reader"), t, runs, run), readAll(by(ctx, "auditor"), t, runs, run)
+	run := driveRun(asPrincipal(ctx, "driver"), t, runs)
+	hidden, unredacted := readAll(asPrincipal(ctx, "reader"), t, runs, run), readAll(asPrincipal(ctx, "auditor"), t, runs, run)
 	if found := holding(hidden, secrets); len(found) > 0 {
 		t.Errorf("a reader without the scope is told %v\n%s", found, hidden)
 	}
 	digest := sha256.Sum256([]byte(`{"v":"s3cret-artifact"}`))
-	if named := base64.StdEncoding.EncodeToString(digest[:]); strings.Contains(hidden, named) || !strings.Contains(whole, named) {
+	if named := base64.StdEncoding.EncodeToString(digest[:]); strings.Contains(hidden, named) || !strings.Contains(unredacted, named) {
 		t.Error("the digest of a short value is told to who may not read it, or not to who may")
 	}
-	if found := holding(hidden, plain); len(found) != len(plain) || !strings.Contains(hidden, `"redacted":true`) || !strings.Contains(hidden, "[redacted]") {
+	if found := holding(hidden, plainValues); len(found) != len(plainValues) || !strings.Contains(hidden, `"redacted":true`) || !strings.Contains(hidden, "[redacted]") {
 		t.Errorf("a reader without the scope is told only %v of what is not sensitive, or not that something is missing\n%s", found, hidden)
 	}
-	if found := holding(whole, slices.Concat(secrets, plain)); len(found) != len(secrets)+len(plain) || strings.Contains(whole, "redacted") {
+	if found := holding(unredacted, slices.Concat(secrets, plainValues)); len(found) != len(secrets)+len(plainValues) || strings.Contains(unredacted, "redacted") {
 		t.Errorf("a reader with the scope is told only %v", found)
 	}
-	turn, err := runs.GetTurn(by(ctx, "driver"), &pawlv1.GetTurnRequest{RunId: run})
+	turn, err := runs.GetTurn(asPrincipal(ctx, "driver"), &pawlv1.GetTurnRequest{RunId: run})
 	if err != nil || len(holding(turn.GetSystemPrompt(), []string{"s3cret-variable", "s3cret-artifact"})) != 2 {
 		t.Errorf("who executes is told %q, %v", turn.GetSystemPrompt(), err)
 	}
-	_, err = runs.ForkRun(by(ctx, "driver"), &pawlv1.ForkRunRequest{RunId: run, AtSeq: 1, Pack: "sensitive", RequestId: "f"})
+	_, err = runs.ForkRun(asPrincipal(ctx, "driver"), &pawlv1.ForkRunRequest{RunId: run, AtSeq: 1, Pack: "sensitive", RequestId: "f"})
 	if status.Code(err) != codes.PermissionDenied || play.Reason(err) != "SENSITIVE_VALUES" {
 		t.Errorf("a fork under a pack of choice: %v", err)
 	}
@@ -236,30 +236,31 @@ func TestSensitiveValues(t *testing.T) {
 // sameHashes: the chain that both readers see is one, and it is proven.
 func sameHashes(ctx context.Context, t *testing.T, runs pawlv1.RunServiceClient, run string) {
 	t.Helper()
-	a, b := play.Journal(by(ctx, "reader"), t, runs, run), play.Journal(by(ctx, "auditor"), t, runs, run)
+	a, b := play.Journal(asPrincipal(ctx, "reader"), t, runs, run), play.Journal(asPrincipal(ctx, "auditor"), t, runs, run)
 	for i := range a {
 		if string(a[i].GetHash()) != string(b[i].GetHash()) {
 			t.Errorf("record %d has another hash for who may not read its values", i+1)
 		}
 	}
-	proof, err := runs.VerifyRun(by(ctx, "reader"), &pawlv1.VerifyRunRequest{RunId: run})
+	proof, err := runs.VerifyRun(asPrincipal(ctx, "reader"), &pawlv1.VerifyRunRequest{RunId: run})
 	if err != nil || !proof.GetOk() {
 		t.Errorf("%v, %v", proof, err)
 	}
 }
 
-// wholeOrNothing: a file or a comparison is told to who may read all of it.
+// wholeOrNothing checks that only a principal that may read all of a run gets its file or its
+// comparison.
 func wholeOrNothing(ctx context.Context, t *testing.T, runs pawlv1.RunServiceClient, run string) {
 	t.Helper()
 	for name, want := range map[string]codes.Code{"reader": codes.PermissionDenied, "auditor": codes.OK} {
-		stream, err := runs.ExportRun(by(ctx, name), &pawlv1.ExportRunRequest{RunId: run})
+		stream, err := runs.ExportRun(asPrincipal(ctx, name), &pawlv1.ExportRunRequest{RunId: run})
 		if err == nil {
 			_, err = stream.Recv()
 		}
 		if status.Code(err) != want || want != codes.OK && play.Reason(err) != "SENSITIVE_VALUES" {
 			t.Errorf("export by %s: %v", name, err)
 		}
-		_, err = runs.DiffRuns(by(ctx, name), &pawlv1.DiffRunsRequest{RunId: run, Seq: 1})
+		_, err = runs.DiffRuns(asPrincipal(ctx, name), &pawlv1.DiffRunsRequest{RunId: run, Seq: 1})
 		if status.Code(err) != want {
 			t.Errorf("comparison by %s: %v", name, err)
 		}

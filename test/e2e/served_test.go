@@ -25,7 +25,7 @@ const chargesEach = 2
 // call is made again, and those that waited are made.
 func TestKillUnderServedRuns(t *testing.T) {
 	t.Parallel()
-	n := crowd(servedRuns)
+	n := scaleCrowd(servedRuns)
 	s := newSidecar(t, "--allow-tool", "*")
 	s.start()
 	ctx := deadline(t, 5*patience)

@@ -24,14 +24,14 @@ type sample struct {
 	descriptors int64
 	// disk is what the directory occupies, in bytes.
 	disk int64
-	// ended counts the runs that were ended so far, gone those that were deleted, acked the
+	// ended counts the runs that were ended so far, deletedRuns those that were deleted, acknowledged the
 	// acknowledged changes.
-	ended, gone, acked int64
+	ended, deletedRuns, acknowledged int64
 }
 
 func (s sample) String() string {
 	return fmt.Sprintf("%6s  memory %4d MiB  goroutines %5d  descriptors %4d  disk %5d MiB  runs ended %7d  deleted %7d  acknowledged %8d",
-		s.at.Round(time.Second), s.memory>>20, s.goroutines, s.descriptors, s.disk>>20, s.ended, s.gone, s.acked)
+		s.at.Round(time.Second), s.memory>>20, s.goroutines, s.descriptors, s.disk>>20, s.ended, s.deletedRuns, s.acknowledged)
 }
 
 // take reads a sample of a running sidecar.
@@ -46,7 +46,7 @@ func take(s *sidecar) (out sample, err error) {
 	if out.descriptors, err = descriptors(pid, s.dir); err != nil {
 		return out, err
 	}
-	out.disk, err = occupied(s.dir)
+	out.disk, err = diskUsage(s.dir)
 	return out, err
 }
 
@@ -95,8 +95,8 @@ func gauge(addr, name string) (int64, error) {
 	return 0, fmt.Errorf("no %s among the metrics: %w", name, lines.Err())
 }
 
-// occupied is what a directory's files take of the disk; they are sparse.
-func occupied(dir string) (sum int64, err error) {
+// diskUsage is what a directory's files take of the disk; they are sparse.
+func diskUsage(dir string) (sum int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return nil // The store removed it meanwhile.

@@ -22,15 +22,15 @@ import (
 type soak struct {
 	*sidecar
 
-	ctx  context.Context
-	over atomic.Bool
-	// acked counts acknowledged changes, ended the runs that came to their end, read the
+	ctx      context.Context
+	finished atomic.Bool
+	// acknowledged counts acknowledged changes, ended the runs that came to their end, read the
 	// records that the watcher was shown, steps the executions of the tool.
-	acked, ended, read, steps atomic.Int64
-	// gone counts the runs that were deleted.
-	gone    atomic.Int64
-	scripts atomic.Int64
-	load    sync.WaitGroup
+	acknowledged, ended, read, steps atomic.Int64
+	// deletedRuns counts the runs that were deleted.
+	deletedRuns atomic.Int64
+	scripts     atomic.Int64
+	load        sync.WaitGroup
 
 	mu sync.Mutex
 	// recent are drivers whose runs have ended since the last start, deleted the runs that
@@ -48,11 +48,10 @@ const (
 	soakKept   = 1000
 )
 
-// TestSoak: PAWL_SOAK long (2 s by default), drivers, workers with steps, delegations over
-// A2A, retried turns, a watcher, a webhook and somebody who deletes what ended load a sidecar that is restarted each
-// minute, or more often if there are few, by SIGTERM and SIGKILL in turns. Nothing that
-// was acknowledged is missing after any of them, every run ends, what the process takes
-// does not grow, and the check at the end finds everything in order.
+// TestSoak runs for the time PAWL_SOAK (2 s by default). Drivers, workers with steps, delegations over A2A, retried
+// turns, a watcher, a webhook and a deleter of ended runs load a sidecar that is restarted each minute, or more
+// often if there are few, by SIGTERM and SIGKILL in turn. After each restart no acknowledged record is missing.
+// Every run ends, the resources of the process do not grow, and the check at the end finds no fault.
 func TestSoak(t *testing.T) {
 	t.Parallel()
 	lasts := 2 * time.Second
@@ -65,7 +64,7 @@ func TestSoak(t *testing.T) {
 	var samples []sample
 	began := time.Now()
 	for n := 0; time.Since(began) < lasts && !t.Failed(); n++ {
-		samples = append(samples, s.life(began, life))
+		samples = append(samples, s.runFor(began, life))
 		s.restart(n%2 == 1)
 		s.prove()
 	}
@@ -75,9 +74,9 @@ func TestSoak(t *testing.T) {
 		t.Errorf("exit code %d after SIGTERM, want 0\n%s", code, s.stderr.String())
 	}
 	s.check()
-	testkit.Tried(t, len(samples), "restarts")
+	testkit.ReportTried(t, len(samples), "restarts")
 	t.Logf("soak: %v, %d restarts, %d runs ended, %d deleted, %d changes of drivers acknowledged, %d steps executed, %d records read",
-		time.Since(began).Round(time.Second), len(samples), s.ended.Load(), s.gone.Load(), s.acked.Load(), s.steps.Load(), s.read.Load())
+		time.Since(began).Round(time.Second), len(samples), s.ended.Load(), s.deletedRuns.Load(), s.acknowledged.Load(), s.steps.Load(), s.read.Load())
 }
 
 func newSoak(t *testing.T, lasts time.Duration) *soak {
@@ -93,7 +92,7 @@ func newSoak(t *testing.T, lasts time.Duration) *soak {
 	return s
 }
 
-// begin starts everybody.
+// begin starts all load generators.
 func (s *soak) begin() {
 	s.t.Helper()
 	heard := newEar(s.t)
@@ -111,7 +110,7 @@ func (s *soak) begin() {
 		}
 	}
 	s.load.Go(s.watch)
-	s.load.Go(s.tidy)
+	s.load.Go(s.deleteOldRuns)
 	for _, cfg := range []pawl.WorkerConfig{
 		{ID: "turns", Turns: 8, Prompts: map[string]pawl.TurnFunc{"counter": s.count, "lead": leadOnce, "helper": help}},
 		{ID: "steps", Steps: 4, Tools: map[string]pawl.ToolFunc{"add": s.add}},
@@ -124,8 +123,8 @@ func (s *soak) begin() {
 // drive plays scripts; those that are over are proven after the next start.
 func (s *soak) drive() {
 	client := s.runs()
-	for !s.over.Load() && s.ctx.Err() == nil {
-		d := &play.Driver{Client: client, Script: int(s.scripts.Add(1)), Acked: &s.acked, Ledger: map[uint64][]byte{}}
+	for !s.finished.Load() && s.ctx.Err() == nil {
+		d := &play.Driver{Client: client, Script: int(s.scripts.Add(1)), Acked: &s.acknowledged, Ledger: map[uint64][]byte{}}
 		if err := d.Play(s.ctx); err != nil && !errors.Is(err, play.ErrRunEnded) {
 			s.t.Errorf("script %d, run %s: %v", d.Script, d.Run, err)
 			return
@@ -142,7 +141,7 @@ func (s *soak) drive() {
 // keepStarting has one run of a pack under way that workers execute.
 func (s *soak) keepStarting(pack string) {
 	client := s.runs()
-	for !s.over.Load() && s.ctx.Err() == nil {
+	for !s.finished.Load() && s.ctx.Err() == nil {
 		id := fmt.Sprint(pack, "-", s.scripts.Add(1))
 		got, err := play.Retry(s.ctx, func(ctx context.Context) (*pawlv1.StartRunResponse, error) {
 			return client.StartRun(ctx, &pawlv1.StartRunRequest{Pack: pack, Execution: pawlv1.Execution_EXECUTION_WORKERS, RequestId: id})
@@ -160,7 +159,7 @@ func (s *soak) keepStarting(pack string) {
 	}
 }
 
-// awaitEnd gives a run that nobody moves five minutes.
+// awaitEnd gives a run that no executor continues five minutes.
 func (s *soak) awaitEnd(client pawlv1.RunServiceClient, run string) (*pawlv1.Run, error) {
 	ctx, cancel := context.WithTimeout(s.ctx, 5*patience)
 	defer cancel()
@@ -174,14 +173,14 @@ func (s *soak) awaitEnd(client pawlv1.RunServiceClient, run string) (*pawlv1.Run
 	}
 }
 
-// tidy deletes runs that ended, the oldest first, as retention would.
-func (s *soak) tidy() {
+// deleteOldRuns deletes runs that ended, the oldest first, as retention would.
+func (s *soak) deleteOldRuns() {
 	client := s.runs()
 	ended := []pawlv1.RunStatus{
 		pawlv1.RunStatus_RUN_STATUS_COMPLETED, pawlv1.RunStatus_RUN_STATUS_BUDGET_EXHAUSTED,
 		pawlv1.RunStatus_RUN_STATUS_ESCALATED, pawlv1.RunStatus_RUN_STATUS_FAILED,
 	}
-	for !s.over.Load() && s.ctx.Err() == nil {
+	for !s.finished.Load() && s.ctx.Err() == nil {
 		var ids []string
 		req := &pawlv1.ListRunsRequest{Filter: &pawlv1.RunFilter{Statuses: ended}, PageSize: 200}
 		for len(ids) == 0 || req.GetPageToken() != "" {
@@ -219,7 +218,7 @@ func (s *soak) delete(client pawlv1.RunServiceClient, id string) {
 		s.t.Errorf("DeleteRun %s: %v", id, err)
 		return
 	}
-	s.gone.Add(1)
+	s.deletedRuns.Add(1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.deleted) < soakRecent {
@@ -230,10 +229,10 @@ func (s *soak) delete(client pawlv1.RunServiceClient, id string) {
 // watch reads all records, and goes on behind the last one after each restart.
 func (s *soak) watch() {
 	client, cursor := s.runs(), ""
-	for !s.over.Load() && s.ctx.Err() == nil {
+	for !s.finished.Load() && s.ctx.Err() == nil {
 		ctx, cancel := context.WithTimeout(s.ctx, patience)
 		stream, err := client.StreamTransitions(ctx, &pawlv1.StreamTransitionsRequest{Follow: true, AfterCursor: cursor})
-		for err == nil && !s.over.Load() {
+		for err == nil && !s.finished.Load() {
 			var got *pawlv1.StreamTransitionsResponse
 			if got, err = stream.Recv(); got.GetRecord() != nil {
 				cursor = got.GetRecord().GetCursor()
@@ -281,8 +280,8 @@ func help(context.Context, *pawl.Turn) (pawl.Completion, error) {
 	return pawl.Completion{Output: []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: "helped"}}}}, nil
 }
 
-// life lets the process live for a while and takes a sample at its end.
-func (s *soak) life(began time.Time, lasts time.Duration) sample {
+// runFor lets the process live for a while and takes a sample at its end.
+func (s *soak) runFor(began time.Time, lasts time.Duration) sample {
 	s.t.Helper()
 	select {
 	case <-time.After(lasts):
@@ -293,7 +292,7 @@ func (s *soak) life(began time.Time, lasts time.Duration) sample {
 	if err != nil {
 		s.t.Fatalf("sample: %v", err)
 	}
-	got.at, got.ended, got.gone, got.acked = time.Since(began), s.ended.Load(), s.gone.Load(), s.acked.Load()
+	got.at, got.ended, got.deletedRuns, got.acknowledged = time.Since(began), s.ended.Load(), s.deletedRuns.Load(), s.acknowledged.Load()
 	s.t.Logf("soak: %v", got)
 	return got
 }
@@ -323,7 +322,7 @@ func (s *soak) prove() {
 	}
 	for _, d := range recent {
 		losses := lostOf(s.ctx, client, d.Run, d.Ledger)
-		// Asked afterwards: whoever deletes goes on meanwhile.
+		// This is read afterwards, because another goroutine deletes runs meanwhile.
 		if _, err := client.GetRun(s.ctx, &pawlv1.GetRunRequest{RunId: d.Run}); play.Reason(err) == "RUN_DELETED" {
 			continue
 		}
@@ -336,7 +335,7 @@ func (s *soak) prove() {
 // end waits until all runs have ended.
 func (s *soak) end() {
 	s.t.Helper()
-	s.over.Store(true)
+	s.finished.Store(true)
 	s.load.Wait()
 	client := s.runs()
 	counts, err := client.CountRuns(s.ctx, &pawlv1.CountRunsRequest{})

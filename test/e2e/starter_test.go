@@ -43,31 +43,31 @@ const (
 	approvalExtension   = "https://pawl.dev/a2a/approval/v1"
 )
 
-// bureau is a sidecar that is killed again and again, with principals who speak to it over A2A, a
+// agentOffice is a sidecar that is killed again and again, with principals who speak to it over A2A, a
 // worker, and what its tool did.
-type bureau struct {
+type agentOffice struct {
 	*sidecar
 	ctx     context.Context
 	binding string
 	// sent numbers the messages.
 	sent int
 
-	mu   sync.Mutex
-	paid []string
+	mu       sync.Mutex
+	payments []string
 }
 
-func newBureau(t *testing.T, binding string) *bureau {
+func newBureau(t *testing.T, binding string) *agentOffice {
 	t.Helper()
 	rights := "runs:write,runs:read,steps:approve,values:sensitive"
-	d := &bureau{binding: binding, sidecar: withPrincipals(t, []string{
+	d := &agentOffice{binding: binding, sidecar: withPrincipals(t, []string{
 		"dave " + rights, "bridge " + rights + ",tasks:answer-for", "boss admin", "hands work",
 	}, "--allow-tool", "*", "--http", "127.0.0.1:0", "--restart-grace", "1s")}
 	d.start()
 	d.ctx = deadline(t, 2*patience)
-	if _, err := pawlv1.NewPackServiceClient(d.dial()).RegisterPack(by(d.ctx, "boss"), &pawlv1.RegisterPackRequest{Content: []byte(wires), Filename: "till.yaml"}); err != nil {
+	if _, err := pawlv1.NewPackServiceClient(d.dial()).RegisterPack(asPrincipal(d.ctx, "boss"), &pawlv1.RegisterPackRequest{Content: []byte(wires), Filename: "till.yaml"}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(startWorker(by(d.ctx, "hands"), t, d.sidecar, pawl.WorkerConfig{
+	t.Cleanup(startWorker(asPrincipal(d.ctx, "hands"), t, d.sidecar, pawl.WorkerConfig{
 		ID: "hands", Turns: 4, Steps: 4, Prompts: map[string]pawl.TurnFunc{"clerk": wireTurn}, Tools: map[string]pawl.ToolFunc{"wire": d.pay},
 	}))
 	return d
@@ -78,33 +78,33 @@ func wireTurn(ctx context.Context, turn *pawl.Turn) (pawl.Completion, error) {
 	return pawl.Completion{}, err
 }
 
-func (d *bureau) pay(_ context.Context, step *pawl.Step) (json.RawMessage, error) {
+func (d *agentOffice) pay(_ context.Context, step *pawl.Step) (json.RawMessage, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.paid = append(d.paid, step.Assignment.GetLease().GetRunId())
+	d.payments = append(d.payments, step.Assignment.GetLease().GetRunId())
 	return json.RawMessage(`"paid"`), nil
 }
 
 // ledger is what the tool did, by task.
-func (d *bureau) ledger() []string {
+func (d *agentOffice) ledger() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return slices.Sorted(slices.Values(d.paid))
+	return slices.Sorted(slices.Values(d.payments))
 }
 
-func (d *bureau) restart() {
+func (d *agentOffice) restart() {
 	d.t.Helper()
 	d.kill()
 	d.start()
 }
 
 // waits gives the call of a task that waits for a decision, once there is one.
-func (d *bureau) waits(task string) *pawlv1.Approval {
+func (d *agentOffice) waits(task string) *pawlv1.Approval {
 	d.t.Helper()
 	control := pawlv1.NewControlServiceClient(d.dial())
 	var found *pawlv1.Approval
 	eventually(d.t, "a call of task "+task+" waits", func() bool {
-		list, err := control.ListApprovals(by(d.ctx, "boss"), &pawlv1.ListApprovalsRequest{RunId: task})
+		list, err := control.ListApprovals(asPrincipal(d.ctx, "boss"), &pawlv1.ListApprovalsRequest{RunId: task})
 		if err == nil && len(list.GetApprovals()) == 1 {
 			found = list.GetApprovals()[0]
 		}
@@ -113,10 +113,10 @@ func (d *bureau) waits(task string) *pawlv1.Approval {
 	return found
 }
 
-// holds starts a task, whose call then waits.
-func (d *bureau) holds(starter string) string {
+// startHeldTask starts a task, whose call then waits.
+func (d *agentOffice) startHeldTask(starter string) string {
 	d.t.Helper()
-	ctx := metadata.AppendToOutgoingContext(by(d.ctx, starter), "a2a-version", "1.0")
+	ctx := metadata.AppendToOutgoingContext(asPrincipal(d.ctx, starter), "a2a-version", "1.0")
 	got, err := a2apb.NewA2AServiceClient(d.dial()).SendMessage(ctx, d.message("", &a2apb.Part{Content: &a2apb.Part_Text{Text: "wire it"}}))
 	if err != nil {
 		d.t.Fatal(err)
@@ -125,7 +125,7 @@ func (d *bureau) holds(starter string) string {
 	return got.GetTask().GetId()
 }
 
-func (d *bureau) message(task string, parts ...*a2apb.Part) *a2apb.SendMessageRequest {
+func (d *agentOffice) message(task string, parts ...*a2apb.Part) *a2apb.SendMessageRequest {
 	d.sent++
 	return &a2apb.SendMessageRequest{
 		Tenant: "till/clerk", Configuration: &a2apb.SendMessageConfiguration{ReturnImmediately: true},
@@ -135,7 +135,7 @@ func (d *bureau) message(task string, parts ...*a2apb.Part) *a2apb.SendMessageRe
 
 // approve sends an approval of the call that waits, in the name of another one unless that is "", and
 // gives why it was refused; "": it was taken.
-func (d *bureau) approve(task, who, claim string) string {
+func (d *agentOffice) approve(task, principal, claim string) string {
 	d.t.Helper()
 	call := d.waits(task).GetCall()
 	decision := map[string]any{"step": call.GetStep(), "digest": call.GetApproval().GetDigest(), "decision": "approve"}
@@ -148,19 +148,19 @@ func (d *bureau) approve(task, who, claim string) string {
 	}
 	switch d.binding {
 	case "GRPC":
-		ctx := metadata.AppendToOutgoingContext(by(d.ctx, who), "a2a-version", "1.0", "a2a-extensions", delegationExtension)
+		ctx := metadata.AppendToOutgoingContext(asPrincipal(d.ctx, principal), "a2a-version", "1.0", "a2a-extensions", delegationExtension)
 		_, err := a2apb.NewA2AServiceClient(d.dial()).SendMessage(ctx, req)
 		if err == nil {
 			return ""
 		}
 		return pawl.ReasonOf(err) + " " + err.Error()
 	case "JSONRPC":
-		return d.post("/", who, `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":`+protojson.Format(req)+`}`)
+		return d.post("/", principal, `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":`+protojson.Format(req)+`}`)
 	}
-	return d.post("/a2a/till/clerk/message:send", who, protojson.Format(req))
+	return d.post("/a2a/till/clerk/message:send", principal, protojson.Format(req))
 }
 
-func (d *bureau) structOf(fields map[string]any) *structpb.Struct {
+func (d *agentOffice) structOf(fields map[string]any) *structpb.Struct {
 	raw, err := json.Marshal(fields)
 	var out structpb.Struct
 	if err == nil {
@@ -172,7 +172,7 @@ func (d *bureau) structOf(fields map[string]any) *structpb.Struct {
 	return &out
 }
 
-func (d *bureau) post(path, who, body string) string {
+func (d *agentOffice) post(path, who, body string) string {
 	d.t.Helper()
 	req, err := http.NewRequestWithContext(d.ctx, http.MethodPost, "http://"+d.http+path, strings.NewReader(body))
 	if err != nil {
@@ -214,7 +214,7 @@ func TestKillUnderStarters(t *testing.T) {
 		t.Run(binding, func(t *testing.T) {
 			t.Parallel()
 			d := newBureau(t, binding)
-			tasks := map[string]string{"dave": d.holds("dave"), "bridge": d.holds("bridge")}
+			tasks := map[string]string{"dave": d.startHeldTask("dave"), "bridge": d.startHeldTask("bridge")}
 			for _, when := range []string{"before the kill", "after it", "after another"} {
 				for _, row := range rows {
 					if got := d.approve(tasks[row.starter], row.by, row.claim); !strings.Contains(got, row.reason) {
@@ -245,9 +245,9 @@ func TestKillUnderStarters(t *testing.T) {
 }
 
 // paidBy waits for the end of a task, about which that principal decided.
-func (d *bureau) paidBy(task, who string) {
+func (d *agentOffice) paidBy(task, who string) {
 	d.t.Helper()
-	runs, ctx := d.runs(), by(d.ctx, "boss")
+	runs, ctx := d.runs(), asPrincipal(d.ctx, "boss")
 	eventually(d.t, "task "+task+" ends", func() bool {
 		got, err := runs.WaitRun(ctx, &pawlv1.WaitRunRequest{RunId: task})
 		return err == nil && got.GetRun().GetStatus() == pawlv1.RunStatus_RUN_STATUS_COMPLETED

@@ -29,14 +29,14 @@ import (
 	"github.com/pawl-dev/pawl/test/testkit/endpoint"
 )
 
-// What a worker process is told: the sidecar's address, and the model, if it executes turns.
+// These are the settings of a worker process: the sidecar's address, and the model, if it executes turns.
 const (
 	workerAddress = "PAWL_E2E_WORKER"
 	workerModel   = "PAWL_E2E_MODEL"
 )
 
-// workerProcess is this test's binary as a worker of its own: it looks, and executes turns if it is
-// told a model, until it is killed or its standard input ends.
+// workerProcess is this test's binary as a worker process: it serves the tool, and executes turns if it
+// gets a model, until it is killed or its standard input ends.
 func workerProcess() error {
 	conn, err := grpc.NewClient(os.Getenv(workerAddress), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
 	if err != nil {
@@ -56,7 +56,7 @@ func workerProcess() error {
 			return err
 		}
 		m.Timeout = time.Minute
-		turns, err := executor.New(executor.Config{Conn: conn, Models: model.NewTable([]*model.Endpoint{&m}), Turns: 16})
+		turns, err := executor.New(executor.Config{Conn: conn, Models: model.NewTable([]*model.Endpoint{&m}, nil), Turns: 16})
 		if err != nil {
 			return err
 		}
@@ -67,14 +67,14 @@ func workerProcess() error {
 	return err
 }
 
-// hand is a worker process.
-type hand struct {
+// workerChild is a worker process.
+type workerChild struct {
 	t   *testing.T
 	env []string
 	cmd *exec.Cmd
 }
 
-func (h *hand) start() {
+func (h *workerChild) start() {
 	h.t.Helper()
 	h.cmd = exec.Command(os.Args[0])
 	h.cmd.Env = append(os.Environ(), h.env...)
@@ -87,51 +87,51 @@ func (h *hand) start() {
 }
 
 // kill sends SIGKILL and waits until the process is gone.
-func (h *hand) kill() {
+func (h *workerChild) kill() {
 	_ = h.cmd.Process.Signal(syscall.SIGKILL)
 	_ = h.cmd.Wait()
 }
 
 // audience is what people say to runs, and what became of it.
 type audience struct {
-	t     *testing.T
-	ctx   context.Context
-	runs  pawlv1.RunServiceClient
-	tells pawlv1.ControlServiceClient
-	kind  pawlv1.Execution
-	// asked counts requests to the model by the name of the run; acks what was acknowledged to
+	t       *testing.T
+	ctx     context.Context
+	runs    pawlv1.RunServiceClient
+	control pawlv1.ControlServiceClient
+	kind    pawlv1.Execution
+	// requests counts requests to the model by the name of the run; acks what was acknowledged to
 	// people; killed the processes that were.
-	asked  sync.Map
-	acks   atomic.Int64
-	killed atomic.Int64
-	over   atomic.Bool
-	// told, stops and calls are what was looked at in the end.
-	told, stops, calls atomic.Int64
+	requests sync.Map
+	acks     atomic.Int64
+	killed   atomic.Int64
+	ended    atomic.Bool
+	// steered, stops and calls are what was looked at in the end.
+	steered, stops, calls atomic.Int64
 }
 
-// says is the model: it looks, or talks, until it hears that it is over.
-func (c *audience) says(n int, asked endpoint.Request) endpoint.Answer {
+// answer is the model: it calls the tool, or writes text, until it receives that it is over.
+func (c *audience) answer(n int, asked endpoint.Request) endpoint.Answer {
 	messages := conversation(asked.Body)
-	c.settled(messages)
+	c.checkAnswered(messages)
 	name := ""
 	for _, m := range messages {
 		if m.role == "user" && strings.HasPrefix(m.text, "run ") && name == "" {
 			name = m.text
 		}
 	}
-	counter, _ := c.asked.LoadOrStore(name, new(atomic.Int64))
+	counter, _ := c.requests.LoadOrStore(name, new(atomic.Int64))
 	counter.(*atomic.Int64).Add(1)
 	switch last := messages[len(messages)-1]; {
 	case strings.HasPrefix(messages[0].text, "Report:"):
 		return endpoint.Answer{Text: "Reported."}
-	case heard(messages, "finish "+name) > 0:
-		return leaving(n, "Found", "the end")
+	case countMessages(messages, "finish "+name) > 0:
+		return leaveAnswer(n, "Found", "the end")
 	case last.role == "user" && n%3 == 0:
 		return endpoint.Answer{Text: "Hm."}
 	case n%2 == 0:
-		return looking(n, `{"at":1}`, `{"at":2}`)
+		return lookAnswer(n, `{"at":1}`, `{"at":2}`)
 	}
-	return looking(n, `{"at":3}`)
+	return lookAnswer(n, `{"at":3}`)
 }
 
 // message is one of a request to a model.
@@ -167,8 +167,8 @@ func conversation(body map[string]any) (all []message) {
 	return all
 }
 
-// heard is how many messages of people have a text.
-func heard(messages []message, text string) (n int) {
+// countMessages is how many messages of people have a text.
+func countMessages(messages []message, text string) (n int) {
 	for _, m := range messages {
 		if m.role == "user" && strings.Contains(m.text, text) {
 			n++
@@ -177,8 +177,8 @@ func heard(messages []message, text string) (n int) {
 	return n
 }
 
-// settled proves that no call of a model is without its answer, each where it has to be.
-func (c *audience) settled(messages []message) {
+// checkAnswered proves that no call of a model is without its answer, each where it has to be.
+func (c *audience) checkAnswered(messages []message) {
 	open := map[string]bool{}
 	for i, m := range messages {
 		if m.role == "tool" {
@@ -204,16 +204,17 @@ func (c *audience) settled(messages []message) {
 // speaker is one person and one run.
 type speaker struct {
 	*audience
-	rng  *rand.Rand
-	name string
-	id   string
-	said int
-	// acked are the records that were acknowledged, by seq; heed what has to be heard, when.
-	acked map[uint64][]byte
-	heed  map[uint64]*pawlv1.Steered
+	rng      *rand.Rand
+	name     string
+	id       string
+	messages int
+	// acknowledged are the acknowledged records, by seq. expectedTexts are the texts that requests must contain, with
+	// their times.
+	acknowledged  map[uint64][]byte
+	expectedTexts map[uint64]*pawlv1.Steered
 	// finish is the seq of the last thing that was said, behind which a turn begins with all that waited.
 	finish uint64
-	// resting are the seqs of stops behind which nothing happens before somebody goes on.
+	// resting are the seqs of stops after which nothing happens until a person continues the run.
 	resting map[uint64]bool
 }
 
@@ -221,18 +222,18 @@ func (s *speaker) note(r *pawlv1.Record) {
 	if r == nil {
 		return
 	}
-	s.acked[r.GetSeq()] = r.GetHash()
+	s.acknowledged[r.GetSeq()] = r.GetHash()
 	if steered := r.GetSteered(); steered != nil {
-		s.heed[r.GetSeq()] = steered
+		s.expectedTexts[r.GetSeq()] = steered
 	}
 	s.acks.Add(1)
 }
 
-// steer says something, as often as it takes to be told that it was taken.
+// steer sends a text, and repeats this until the text is acknowledged.
 func (s *speaker) steer(text string, when pawlv1.SteerWhen) (seq uint64) {
-	s.said++
-	req := &pawlv1.SteerRunRequest{RunId: s.id, Text: text, When: when, RequestId: fmt.Sprintf("steer-%d", s.said)}
-	got, err := play.Retry(s.ctx, func(ctx context.Context) (*pawlv1.SteerRunResponse, error) { return s.tells.SteerRun(ctx, req) })
+	s.messages++
+	req := &pawlv1.SteerRunRequest{RunId: s.id, Text: text, When: when, RequestId: fmt.Sprintf("steer-%d", s.messages)}
+	got, err := play.Retry(s.ctx, func(ctx context.Context) (*pawlv1.SteerRunResponse, error) { return s.control.SteerRun(ctx, req) })
 	if err != nil {
 		s.t.Errorf("%s: SteerRun: %v", s.name, err)
 		return 0
@@ -241,13 +242,13 @@ func (s *speaker) steer(text string, when pawlv1.SteerWhen) (seq uint64) {
 	return got.GetRecord().GetSeq()
 }
 
-func (s *speaker) words() string { return fmt.Sprintf("words %d of %s.", s.said, s.name) }
+func (s *speaker) words() string { return fmt.Sprintf("words %d of %s.", s.messages, s.name) }
 
 // stop stops the run, looks that it waits, also behind the next kill, and lets it go on.
 func (s *speaker) stop() {
-	s.said++
-	req := &pawlv1.StopRunRequest{RunId: s.id, RequestId: fmt.Sprintf("stop-%d", s.said)}
-	got, err := play.Retry(s.ctx, func(ctx context.Context) (*pawlv1.StopRunResponse, error) { return s.tells.StopRun(ctx, req) })
+	s.messages++
+	req := &pawlv1.StopRunRequest{RunId: s.id, RequestId: fmt.Sprintf("stop-%d", s.messages)}
+	got, err := play.Retry(s.ctx, func(ctx context.Context) (*pawlv1.StopRunResponse, error) { return s.control.StopRun(ctx, req) })
 	if err != nil {
 		s.t.Errorf("%s: StopRun: %v", s.name, err)
 		return
@@ -258,7 +259,7 @@ func (s *speaker) stop() {
 	}
 	before := s.killed.Load()
 	if s.rng.IntN(2) == 0 {
-		eventually(s.t, "somebody is killed", func() bool { return s.killed.Load() > before || s.over.Load() })
+		eventually(s.t, "somebody is killed", func() bool { return s.killed.Load() > before || s.ended.Load() })
 	}
 	run, err := play.Retry(s.ctx, func(ctx context.Context) (*pawlv1.GetRunResponse, error) {
 		return s.runs.GetRun(ctx, &pawlv1.GetRunRequest{RunId: s.id})
@@ -270,8 +271,8 @@ func (s *speaker) stop() {
 	s.steer(s.words(), pawlv1.SteerWhen(s.rng.IntN(4)))
 }
 
-// talk is one run from its start to its end.
-func (s *speaker) talk() {
+// runOnce is one run from its start to its end.
+func (s *speaker) runOnce() {
 	got, err := play.Retry(s.ctx, func(ctx context.Context) (*pawlv1.StartRunResponse, error) {
 		return s.runs.StartRun(ctx, &pawlv1.StartRunRequest{Pack: "steered", Execution: s.kind, RequestId: s.name, Input: textParts(s.name + " begins")})
 	})
@@ -301,27 +302,27 @@ func (s *speaker) talk() {
 		s.t.Errorf("%s, %s: %v (%s), %v", s.name, s.id, ended.GetRun().GetStatus(), ended.GetRun().GetReason(), err)
 		return
 	}
-	s.look()
+	s.checkRecord()
 }
 
 // goesOn waits until the model was asked so often more.
 func (s *speaker) goesOn(more int64) {
-	counter, _ := s.asked.LoadOrStore(s.name+" begins", new(atomic.Int64))
+	counter, _ := s.requests.LoadOrStore(s.name+" begins", new(atomic.Int64))
 	want := counter.(*atomic.Int64).Load() + more
 	eventually(s.t, "the model is asked", func() bool { return counter.(*atomic.Int64).Load() >= want })
 }
 
-// look proves of the whole record what was promised.
-func (s *speaker) look() {
+// checkRecord proves of the whole record what was promised.
+func (s *speaker) checkRecord() {
 	records := s.records()
 	var last *pawlv1.Record
 	steered, asked := 0, map[uint32]uint64{}
 	for _, r := range records {
-		if want, ok := s.acked[r.GetSeq()]; ok {
+		if want, ok := s.acknowledged[r.GetSeq()]; ok {
 			if !bytes.Equal(want, r.GetHash()) {
 				s.t.Errorf("%s: record %d is not what was acknowledged", s.name, r.GetSeq())
 			}
-			delete(s.acked, r.GetSeq())
+			delete(s.acknowledged, r.GetSeq())
 		}
 		if r.GetSteered() != nil {
 			steered++
@@ -338,15 +339,14 @@ func (s *speaker) look() {
 			last = r
 		}
 	}
-	if len(s.acked) > 0 || steered != len(s.heed) {
-		s.t.Errorf("%s: of what was acknowledged %d records are lost; %d of %d steerings recorded", s.name, len(s.acked), steered, len(s.heed))
+	if len(s.acknowledged) > 0 || steered != len(s.expectedTexts) {
+		s.t.Errorf("%s: of what was acknowledged %d records are lost; %d of %d steerings recorded", s.name, len(s.acknowledged), steered, len(s.expectedTexts))
 	}
-	s.hears(asked)
+	s.checkRequests(asked)
 }
 
-// hears looks at all requests to the model: each has what was said before it, once, and
-// nothing of what was said behind it.
-func (s *speaker) hears(asked map[uint32]uint64) {
+// checkRequests checks all requests to the model. Each contains the earlier texts once, and no later text.
+func (s *speaker) checkRequests(asked map[uint32]uint64) {
 	for step, at := range asked {
 		got, err := play.Retry(s.ctx, func(ctx context.Context) (*pawlv1.GetModelStepResponse, error) {
 			return s.runs.GetModelStep(ctx, &pawlv1.GetModelStepRequest{RunId: s.id, Step: step})
@@ -358,10 +358,10 @@ func (s *speaker) hears(asked map[uint32]uint64) {
 		if strings.HasPrefix(got.GetSystem(), "Report:") {
 			continue
 		}
-		for seq, said := range s.heed {
+		for seq, steered := range s.expectedTexts {
 			n := 0
 			for _, m := range got.GetMessages() {
-				if m.GetRole() == "user" && m.GetParts()[0].GetText() == said.GetText() {
+				if m.GetRole() == "user" && m.GetParts()[0].GetText() == steered.GetText() {
 					n++
 				}
 			}
@@ -369,13 +369,13 @@ func (s *speaker) hears(asked map[uint32]uint64) {
 			if seq < at {
 				want = 1
 			}
-			later := said.GetWhen() == pawlv1.SteerWhen_STEER_WHEN_NEXT_TURN && at < s.finish
+			later := steered.GetWhen() == pawlv1.SteerWhen_STEER_WHEN_NEXT_TURN && at < s.finish
 			if n != want && (n != 0 || !later) {
-				s.t.Errorf("%s: request %d (record %d) has %q of record %d %d times, want %d", s.name, step, at, said.GetText(), seq, n, want)
+				s.t.Errorf("%s: request %d (record %d) has %q of record %d %d times, want %d", s.name, step, at, steered.GetText(), seq, n, want)
 			}
 		}
 	}
-	s.told.Add(int64(len(s.heed)))
+	s.steered.Add(int64(len(s.expectedTexts)))
 }
 
 func (s *speaker) records() (all []*pawlv1.Record) {
@@ -396,10 +396,10 @@ func (s *speaker) records() (all []*pawlv1.Record) {
 	}
 }
 
-// TestKillWithSteering: people speak to runs, stop them and let them go on, while the sidecar
-// and the process of its workers are killed in turns of chance (PAWL_KILLS): what was
-// acknowledged is in every request to a model from the next one on, once; no call of a model
-// is without its answer; behind a stop nothing happens before somebody goes on.
+// TestKillWithSteering lets people send texts to runs, stop them and continue them, while the sidecar and
+// the process of its workers are killed in random order (PAWL_KILLS). Every request to a model after an
+// acknowledged text contains this text once. Every model call has its answer. After a stop nothing
+// happens until a person continues the run.
 func TestKillWithSteering(t *testing.T) {
 	t.Parallel()
 	kills := 6
@@ -418,28 +418,28 @@ func TestKillWithSteering(t *testing.T) {
 
 func steeredUnderFire(t *testing.T, kind pawlv1.Execution, kills int) {
 	c := &audience{t: t, ctx: deadline(t, 15*time.Minute), kind: kind}
-	ask := asks["chat"](endpoint.New(t, c.says))
+	ask := endpointModels["chat"](endpoint.New(t, c.answer))
 	args := []string{"--pack", "testdata/steered.pack.yaml", "--allow-tool", "*", "--restart-grace", "300ms", "--step-grace", "300ms"}
 	if kind == pawlv1.Execution_EXECUTION_SIDECAR {
 		args = append(args, "--model", ask)
 	}
 	s := newSidecar(t, args...)
 	s.start()
-	h := &hand{t: t, env: []string{workerAddress + "=unix:" + s.socket}}
+	h := &workerChild{t: t, env: []string{workerAddress + "=unix:" + s.socket}}
 	if kind == pawlv1.Execution_EXECUTION_WORKERS {
 		h.env = append(h.env, workerModel+"="+ask)
 	}
 	h.start()
 	t.Cleanup(func() { h.kill() })
-	c.runs, c.tells = s.runs(), pawlv1.NewControlServiceClient(s.dial())
+	c.runs, c.control = s.runs(), pawlv1.NewControlServiceClient(s.dial())
 	var number atomic.Int64
 	var people sync.WaitGroup
 	for i := range uint64(4) {
 		people.Go(func() {
 			rng := rand.New(rand.NewPCG(i, 12))
-			for !c.over.Load() && c.ctx.Err() == nil && !t.Failed() {
-				one := &speaker{audience: c, rng: rng, name: fmt.Sprintf("run %d", number.Add(1)), acked: map[uint64][]byte{}, heed: map[uint64]*pawlv1.Steered{}, resting: map[uint64]bool{}}
-				one.talk()
+			for !c.ended.Load() && c.ctx.Err() == nil && !t.Failed() {
+				one := &speaker{audience: c, rng: rng, name: fmt.Sprintf("run %d", number.Add(1)), acknowledged: map[uint64][]byte{}, expectedTexts: map[uint64]*pawlv1.Steered{}, resting: map[uint64]bool{}}
+				one.runOnce()
 			}
 		})
 	}
@@ -455,11 +455,11 @@ func steeredUnderFire(t *testing.T, kind pawlv1.Execution, kills int) {
 		}
 		c.killed.Add(1)
 	}
-	c.over.Store(true)
+	c.ended.Store(true)
 	people.Wait()
 	h.kill()
-	testkit.Tried(t, kills, "kills")
-	t.Logf("%d runs, %d steerings, %d stops, %d requests to the model", number.Load(), c.told.Load(), c.stops.Load(), c.calls.Load())
+	testkit.ReportTried(t, kills, "kills")
+	t.Logf("%d runs, %d steerings, %d stops, %d requests to the model", number.Load(), c.steered.Load(), c.stops.Load(), c.calls.Load())
 	if code := s.stop(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}

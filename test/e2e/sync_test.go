@@ -61,8 +61,8 @@ func emitMarks(t *testing.T, client pawlv1.RunServiceClient, marks int) {
 func mark(i int) string { return fmt.Sprintf("<<mark-%04d>>", i) }
 
 var (
-	synced = regexp.MustCompile(`^\d+ +(?:(?:msync|fsync|fdatasync)\(.*|<\.\.\. (?:msync|fsync|fdatasync) resumed>.*)= 0$`)
-	marked = regexp.MustCompile(`<<mark-\d{4}>>`)
+	synced        = regexp.MustCompile(`^\d+ +(?:(?:msync|fsync|fdatasync)\(.*|<\.\.\. (?:msync|fsync|fdatasync) resumed>.*)= 0$`)
+	markerPattern = regexp.MustCompile(`<<mark-\d{4}>>`)
 )
 
 // checkOrder reads the trace line by line: request with the mark, a sync that
@@ -85,7 +85,7 @@ func checkOrder(t *testing.T, trace string, marks int) {
 			}
 			continue
 		}
-		for _, m := range marked.FindAllString(line, -1) {
+		for _, m := range markerPattern.FindAllString(line, -1) {
 			switch {
 			case !strings.Contains(line, "write(") && !strings.Contains(line, "write resumed"):
 				arrived[m] = true

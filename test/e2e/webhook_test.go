@@ -23,26 +23,26 @@ import (
 // was.
 const perKill = 2*32 + 1
 
-// ear receives records and keeps how often each came, and the order of each run's.
-type ear struct {
+// recordReceiver receives records and keeps how often each came, and the order of each run's.
+type recordReceiver struct {
 	*httptest.Server
-	mu    sync.Mutex
-	calls int
-	times map[string]int
-	last  map[string]int
-	early []string
-	came  chan struct{}
+	mu        sync.Mutex
+	calls     int
+	times     map[string]int
+	last      map[string]int
+	unordered []string
+	arrived   chan struct{}
 }
 
-func newEar(t *testing.T) *ear {
+func newEar(t *testing.T) *recordReceiver {
 	t.Helper()
-	e := &ear{times: make(map[string]int), last: make(map[string]int), came: make(chan struct{}, 1)}
+	e := &recordReceiver{times: make(map[string]int), last: make(map[string]int), arrived: make(chan struct{}, 1)}
 	e.Server = httptest.NewServer(e)
 	t.Cleanup(e.Close)
 	return e
 }
 
-func (e *ear) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+func (e *recordReceiver) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	id := r.Header.Get("Webhook-Id")
 	run, text, _ := strings.Cut(id, "/")
@@ -52,23 +52,23 @@ func (e *ear) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	e.calls++
 	if e.times[id]++; e.times[id] == 1 {
 		if seq <= e.last[run] {
-			e.early = append(e.early, id)
+			e.unordered = append(e.unordered, id)
 		}
 		e.last[run] = seq
 	}
 	select {
-	case e.came <- struct{}{}:
+	case e.arrived <- struct{}{}:
 	default:
 	}
 }
 
-func (e *ear) counts() (calls, records int) {
+func (e *recordReceiver) counts() (calls, records int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.calls, len(e.times)
 }
 
-func (e *ear) await(ctx context.Context, t *testing.T, records int) {
+func (e *recordReceiver) await(ctx context.Context, t *testing.T, records int) {
 	t.Helper()
 	for {
 		calls, have := e.counts()
@@ -76,15 +76,15 @@ func (e *ear) await(ctx context.Context, t *testing.T, records int) {
 			return
 		}
 		select {
-		case <-e.came:
+		case <-e.arrived:
 		case <-ctx.Done():
 			t.Fatalf("%d of %d records came in %d calls", have, records, calls)
 		}
 	}
 }
 
-// holds checks that exactly these records came, each run's in order.
-func (e *ear) holds(t *testing.T, want map[string]bool) {
+// checkRecords checks that exactly these records came, each run's in order.
+func (e *recordReceiver) checkRecords(t *testing.T, want map[string]bool) {
 	t.Helper()
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -98,13 +98,13 @@ func (e *ear) holds(t *testing.T, want map[string]bool) {
 			t.Errorf("record %s is not in the journal", id)
 		}
 	}
-	if len(e.early) > 0 {
-		t.Errorf("came behind later ones: %v", e.early)
+	if len(e.unordered) > 0 {
+		t.Errorf("came behind later ones: %v", e.unordered)
 	}
 }
 
-// told are the ids of all records that a webhook is sent.
-func told(ctx context.Context, t *testing.T, runs pawlv1.RunServiceClient) map[string]bool {
+// readWebhook returns the ids of all records that a webhook receives.
+func readWebhook(ctx context.Context, t *testing.T, runs pawlv1.RunServiceClient) map[string]bool {
 	t.Helper()
 	stream, err := runs.StreamTransitions(ctx, &pawlv1.StreamTransitionsRequest{})
 	if err != nil {
@@ -125,10 +125,10 @@ func told(ctx context.Context, t *testing.T, runs pawlv1.RunServiceClient) map[s
 	}
 }
 
-// TestWebhookCatchesUpAfterKills sends SIGKILL under load, as often as PAWL_KILLS says,
-// while a webhook is served: its receiver gets every record, each run's in order, and
-// again only what the kills made unknown; one that is made afterwards, and changed while
-// nobody else writes, gets each record once, at a speed that is logged.
+// TestWebhookCatchesUpAfterKills sends SIGKILL under load, PAWL_KILLS times, while a webhook is
+// served. Its receiver gets every record, each run's in order, and again only those whose delivery
+// a kill made unknown. A webhook that is made afterwards, and changed while no other caller writes,
+// gets each record once, at a speed that is logged.
 func TestWebhookCatchesUpAfterKills(t *testing.T) {
 	t.Parallel()
 	ctx := deadline(t, 5*time.Minute)
@@ -138,7 +138,7 @@ func TestWebhookCatchesUpAfterKills(t *testing.T) {
 	}
 	s := newSidecar(t, "--pack", "testdata/crash.pack.yaml", "--allow-tool", "*", "--push-allow", "127.0.0.1")
 	s.start()
-	hear := func(id string, to *ear) {
+	hear := func(id string, to *recordReceiver) {
 		t.Helper()
 		secret := "whsec_" + base64.StdEncoding.EncodeToString([]byte("0123456789abcdef01234567"))
 		put := &pawlv1.PutWebhookRequest{WebhookId: id, Url: to.URL, Secret: secret, FromBeginning: true}
@@ -150,7 +150,7 @@ func TestWebhookCatchesUpAfterKills(t *testing.T) {
 	hear("first", first)
 	underFire(t, s, kills, killClients, s.runs)
 	began := time.Now()
-	want := told(ctx, t, s.runs())
+	want := readWebhook(ctx, t, s.runs())
 	t.Logf("a stream told %d records at %.0f records/s", len(want), float64(len(want))/time.Since(began).Seconds())
 	began = time.Now()
 	_, before := first.counts()
@@ -159,7 +159,7 @@ func TestWebhookCatchesUpAfterKills(t *testing.T) {
 	}
 	first.await(ctx, t, len(want))
 	t.Logf("%d of %d records came under fire, the rest in %v", before, len(want), time.Since(began))
-	first.holds(t, want)
+	first.checkRecords(t, want)
 	if calls, _ := first.counts(); calls-len(want) > kills*perKill {
 		t.Errorf("%d calls for %d records and %d kills, want at most %d again", calls, len(want), kills, kills*perKill)
 	} else {
@@ -172,7 +172,7 @@ func TestWebhookCatchesUpAfterKills(t *testing.T) {
 	hear("second", second) // A change while it is served may break off one request.
 	second.await(ctx, t, len(want))
 	t.Logf("caught up with %d records at %.0f records/s", len(want), float64(len(want))/time.Since(began).Seconds())
-	second.holds(t, want)
+	second.checkRecords(t, want)
 	if calls, _ := second.counts(); calls > len(want)+1 {
 		t.Errorf("%d calls for %d records, without a kill", calls, len(want))
 	}

@@ -149,9 +149,9 @@ func eventually(t *testing.T, what string, cond func() bool) {
 	}
 }
 
-// TestKillInAStep: the sidecar is killed while a worker executes a step, and the
-// worker with it: nobody knows whether the tool ran, so it does not run again, and
-// the turn hears of it. A step that nobody had is simply executed.
+// TestKillInAStep kills the sidecar and the worker while the worker executes a step. It is unknown
+// whether the tool ran, so it does not run again, and the turn receives this. A step that no worker
+// had is executed normally.
 func TestKillInAStep(t *testing.T) {
 	t.Parallel()
 	for name, begun := range map[string]bool{"executed when it was killed": true, "still waiting": false} {
@@ -162,7 +162,7 @@ func TestKillInAStep(t *testing.T) {
 	}
 }
 
-func killInAStep(t *testing.T, begun bool) {
+func killInAStep(t *testing.T, started bool) {
 	s := newSidecar(t, "--pack", "testdata/count.json", "--allow-tool", "*", "--restart-grace", "500ms")
 	s.start()
 	// Begun only now: the first test to come builds the binary.
@@ -184,7 +184,7 @@ func killInAStep(t *testing.T, begun bool) {
 	defer stopTurns()
 	var first, second atomic.Int64
 	stopFirst := func() {}
-	if begun {
+	if started {
 		stopFirst = startWorker(ctx, t, s, pawl.WorkerConfig{ID: "first", Tools: map[string]pawl.ToolFunc{
 			"add": func(ctx context.Context, _ *pawl.Step) (json.RawMessage, error) {
 				first.Add(1)
@@ -206,7 +206,7 @@ func killInAStep(t *testing.T, begun bool) {
 	}
 	eventually(t, "the step is pending, and executed if somebody can", func() bool {
 		run, err := runs.GetRun(ctx, &pawlv1.GetRunRequest{RunId: id})
-		return err == nil && run.GetRun().GetToolCalls() == 1 && (first.Load() == 1 || !begun)
+		return err == nil && run.GetRun().GetToolCalls() == 1 && (first.Load() == 1 || !started)
 	})
 	s.kill()
 	stopFirst()
@@ -223,10 +223,10 @@ func killInAStep(t *testing.T, begun bool) {
 		return err == nil && !waited.GetTimedOut() && waited.GetRun().GetStatus() == pawlv1.RunStatus_RUN_STATUS_COMPLETED
 	})
 	failure, lost := errors.AsType[*pawl.Failure](<-told)
-	if lost != begun || lost && failure.Code != "WORKER_LOST" {
+	if lost != started || lost && failure.Code != "WORKER_LOST" {
 		t.Errorf("the turn was told %v", failure)
 	}
-	if want := map[bool]int64{true: 0, false: 1}[begun]; second.Load() != want {
+	if want := map[bool]int64{true: 0, false: 1}[started]; second.Load() != want {
 		t.Errorf("the second worker ran the tool %d times, want %d", second.Load(), want)
 	}
 }

@@ -15,18 +15,18 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// What all runs of a tenant may cost in a day, and those of one in a month, before anybody
-// raises it, in micro-dollars.
+// These constants bound what all runs of a tenant may cost in a day, and those of one tenant in a
+// month, before a raise, in micro-dollars.
 const (
 	tenantDay = 500
 	acmeMonth = 800
 	raisedBy  = 250
 )
 
-// plentiful is the limit of an account that counts all runs and holds whatever they ask for.
+// plentiful is the limit of an account that counts all runs. It is so large that no request exceeds it.
 const plentiful = 1 << 40
 
-// budgets is the operator's file of a node, after so many raises.
+// budgets is the operator's file of a node after the given number of raises.
 func budgets(raises int64) *budget.Table {
 	t, err := budget.NewTable([]budget.Account{
 		{Label: "tenant", Window: budget.Day, MaxCostMicro: tenantDay + raises*raisedBy},
@@ -39,7 +39,7 @@ func budgets(raises int64) *budget.Table {
 	return t
 }
 
-// newAccounts makes the ledger of what the store has, as package server does.
+// newAccounts makes the ledger of accounts for a store, as package server does.
 func (n *node) newAccounts(s *store.Store) (*budget.Ledger, error) {
 	var rows []machine.AccountRow
 	err := s.View(func(txn *layout.Txn) (err error) {
@@ -57,19 +57,19 @@ func (n *node) fund() {
 	}
 }
 
-// books are the accounts of a node, read from the records of its runs apart from the ledger.
+// books are the accounts of a node, computed from the records of its runs without the ledger.
 type books struct {
 	rows map[string]*book
 }
 
 // book is one account.
 type book struct {
-	// window is the newest in which anything was counted, settled what was in it; untold is
-	// the part of it, in micro-dollars, that nobody had reserved.
+	// window is the newest window in which anything was counted. settled is what was consumed in it.
+	// untold is the part of settled, in micro-dollars, that no reservation covered.
 	window  int64
 	settled machine.Amount
 	untold  int64
-	// windows are those of each run, held what it has reserved.
+	// windows are the windows of each run. held is what each run has reserved.
 	windows map[string]int64
 	held    map[string]machine.Amount
 }
@@ -112,7 +112,7 @@ func (n *node) accountsOf(s *machine.State) []charged {
 	return all
 }
 
-// count enters what an entry moved into the accounts of its run.
+// count adds what a journal entry changed in the accounts of its run.
 func (o *oracle) count(e *machine.Entry, s *spent) {
 	state := o.states[e.RunID]
 	if state == nil {
@@ -154,7 +154,7 @@ func (b *book) reserved() (all machine.Amount) {
 	return all
 }
 
-// audited holds the accounts, when all runs have ended, against what their runs consumed.
+// audited compares the accounts, when all runs have ended, with the consumption of their runs.
 func (w *world) audited() {
 	for i, n := range w.stores {
 		p := n.process()
@@ -188,7 +188,7 @@ type loan struct {
 	settled map[int]settlement
 }
 
-// settlement is how an attempt came to its end; sure: its agent said what it consumed.
+// settlement is how an attempt ended. sure means that its agent reported the consumption.
 type settlement struct {
 	used machine.Amount
 	sure bool
@@ -225,7 +225,7 @@ func (o *oracle) lends(e *machine.Entry, r *machine.Record, s *spent) {
 	}
 }
 
-// leases holds, in the end, what agents consumed against what was settled of their leases.
+// leases compares, at the end, the consumption of agents with what was settled of their leases.
 func (w *world) leases() {
 	for i, n := range w.stores {
 		for _, run := range slices.Sorted(maps.Keys(w.oracles[i].spent)) {
@@ -248,7 +248,7 @@ func (w *world) leases() {
 	}
 }
 
-// shown: of a run that has ended nothing is reserved, and it says what it consumed.
+// shown checks that a run that has ended has no reservation and reports its consumption.
 func (w *world) shown() {
 	for i, n := range w.stores {
 		for _, run := range slices.Sorted(maps.Keys(w.oracles[i].spent)) {

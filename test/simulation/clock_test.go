@@ -7,16 +7,18 @@ import (
 	"time"
 )
 
-// clock is a node's: time passes for all alike, the wall clock may be set.
+// clock is the clock of a node. Time passes at the same rate on all nodes, but the wall clock of a node
+// may be set.
 type clock struct {
 	mu   sync.Mutex
 	skew time.Duration
-	// ahead is the furthest that it ever was.
+	// ahead is the largest lead that the clock ever had over the time of the bubble.
 	ahead time.Duration
 	born  time.Time
 }
 
-// newClock is one that is so far behind the time of the bubble, which begins as a day does.
+// newClock returns a clock that is the given time behind the time of the bubble. The time of the bubble
+// begins at midnight.
 func newClock(behind time.Duration) *clock {
 	return &clock{born: time.Now(), skew: -behind, ahead: -behind}
 }

@@ -16,11 +16,11 @@ import (
 	"github.com/pawl-dev/pawl/test/simulation/pipes"
 )
 
-// clusterEvery: of one seed in so many a node is several sidecars on one database. These seeds
-// end with 5.
+// clusterEvery selects the seeds with a cluster: in one of this many seeds, a node is several sidecars
+// on one database. The numbers of these seeds end with 5.
 const clusterEvery = 10
 
-// clustered says which node of a seed is a cluster, and of how many.
+// clustered returns which node of a seed is a cluster, and the number of its members.
 func clustered(seed uint64) (node, members int) {
 	if seed%clusterEvery != clusterEvery/2 {
 		return -1, 0
@@ -28,20 +28,22 @@ func clustered(seed uint64) (node, members int) {
 	return int(seed / clusterEvery % 2), 2 + int(seed/clusterEvery/2%2)
 }
 
-// cluster is a node that is several sidecars on its database. Whoever calls the node's house by
-// themselves call that of the owner; all others connect to any of them.
+// cluster is a node that consists of several sidecars on one database. Direct calls of the runtime go
+// to the owner. All other callers connect to any member.
 type cluster struct {
 	node    *node
 	net     *pipes.Net
 	members []*member
 	dice    *rand.Rand
-	// sick is until when something is wrong with the database.
+	// sick is the time until which the database has a fault.
 	sick time.Time
-	// wards are its namespaces in partitions of their own, besides the default one's.
+	// wards are the cluster's namespaces in partitions of their own, in addition to the default
+	// namespace.
 	wards []*node
 }
 
-// gap is since when nobody has a store who could, and the longest that that ever was.
+// gap has the time since which a store has no owner although a member could own it, and the longest
+// such time.
 type gap struct {
 	since   time.Time
 	longest time.Duration
@@ -53,12 +55,14 @@ type member struct {
 	name  string
 	clock *clock
 	lives int
-	// now is its process; nil: there is none. Under the node's lock.
+	// now is the member's process, or nil if there is none. The node's lock protects it.
 	now     *life
 	booting bool
-	// able is since when it lives and reaches a store in the database; zero: it does not.
+	// able has the time since which the member lives and reaches a store in the database. Zero means
+	// that it does not.
 	able map[*node]time.Time
-	// calls is everybody's connection to it, whichever process is there.
+	// calls is the connection of all callers to the member. It leads to the present process of the
+	// member.
 	calls *grpc.ClientConn
 	runs  pawlv1.RunServiceClient
 }
@@ -79,7 +83,7 @@ func newCluster(n *node, members int) *cluster {
 	return c
 }
 
-// show says that a process has the store.
+// show records that a process owns the store.
 func (n *node) show(p *process) {
 	n.mu.Lock()
 	other := n.live
@@ -91,7 +95,7 @@ func (n *node) show(p *process) {
 	}
 }
 
-// hide says that it may not have it any more.
+// hide records that a process may no longer own the store.
 func (n *node) hide(p *process) {
 	n.mu.Lock()
 	if n.live == p {
@@ -122,7 +126,7 @@ func (m *member) start() {
 	m.booting, m.now = false, l
 	n.mu.Unlock()
 	if errors.Is(err, errUnplaced) {
-		n.world.later(time.Second, m.start) // whoever supervises it does that
+		n.world.later(time.Second, m.start) // a real supervisor would also start it again
 		return
 	}
 	if err != nil {
@@ -132,14 +136,15 @@ func (m *member) start() {
 	n.world.note("%s lives", l.name)
 }
 
-// process is the living one of a member; nil: it is down.
+// process returns the living process of a member, or nil if the member is down.
 func (m *member) process() *life {
 	m.of.mu.Lock()
 	defer m.of.mu.Unlock()
 	return m.now
 }
 
-// gone says that a process is no more, if it was the living one.
+// gone records that a process has ended. It returns false if the process was not the member's living
+// process.
 func (m *member) gone(l *life) bool {
 	m.of.mu.Lock()
 	defer m.of.mu.Unlock()
@@ -158,7 +163,7 @@ func (m *member) kill() {
 	}
 }
 
-// leave has the process of a member hand over and end; it is started again a while later.
+// leave ends the process of a member with a handover, and starts it again later.
 func (m *member) leave(d time.Duration) {
 	l, n := m.process(), m.of
 	if l == nil {
@@ -195,7 +200,7 @@ func (m *member) stop(d time.Duration) {
 	})
 }
 
-// cut keeps a process from its database for a while, part from the others.
+// cut separates a process from its database for a while. part separates it from the other members.
 func (m *member) cut(d time.Duration) {
 	if l := m.process(); l != nil {
 		m.of.world.note("%s does not reach the database for %v", l.name, d)
@@ -212,15 +217,15 @@ func (m *member) part(d time.Duration) {
 	}
 }
 
-// memberKinds are what befalls one of several sidecars, and what is asked of any of them.
+// memberKinds are the faults and the calls that concern one of several sidecars.
 var memberKinds = []chance{
 	{"visit", 40, false}, {"hand over", 3, false},
 	{"kill under a call", 4, true}, {"leave behind", 3, true},
 	{"kill node", 3, true}, {"stop node", 3, true}, {"cut node", 3, true}, {"part node", 2, true}, {"node jumps", 2, true},
 }
 
-// withMembers adds to a plan what befalls a cluster. It is drawn apart, so that the rest is what
-// it was.
+// withMembers adds the events of a cluster to a plan. It uses a separate random generator, so that the
+// rest of the plan is the same as without a cluster.
 func withMembers(actions []action, seed uint64, calm bool) []action {
 	at, _ := clustered(seed)
 	if at < 0 {
@@ -234,7 +239,8 @@ func withMembers(actions []action, seed uint64, calm bool) []action {
 	})
 }
 
-// does is an action that is about one member, chosen by dice; false: it is about none.
+// does executes an action about one member, which dice choose. It returns false if the action is not
+// about a member.
 func (c *cluster) does(k kind, dice *rand.Rand) bool {
 	if c.wards != nil && c.shares(k, dice) {
 		return true
@@ -274,7 +280,7 @@ func (c *cluster) does(k kind, dice *rand.Rand) bool {
 	return true
 }
 
-// heal ends what befell the members.
+// heal ends the faults of the members.
 func (c *cluster) heal(ahead time.Duration) {
 	c.sick = time.Now()
 	for _, m := range c.members {
@@ -288,11 +294,13 @@ func (c *cluster) heal(ahead time.Duration) {
 	}
 }
 
-// ownerless is how long at most nobody has a store while some node lives and reaches the
-// database, which takes commits: a lease, and what nodes rest that failed to take it.
+// ownerless is the longest time that a store may have no owner while a member lives, reaches the
+// database and can commit. It is the time of a lease, and of the pause after a failed attempt to own
+// the store.
 const ownerless = dbLease + 9*time.Second
 
-// watch holds the cluster to that until the simulation is over.
+// watch checks until the end of the simulation that no store is without an owner for longer than
+// ownerless.
 func (c *cluster) watch() {
 	w, now := c.node.world, time.Now()
 	for _, n := range c.stores() {
@@ -313,7 +321,7 @@ func (c *cluster) watch() {
 	}
 }
 
-// without is how long nobody has had a store who could have.
+// without returns for how long a store has had no owner although a member could own it.
 func (c *cluster) without(n *node, now time.Time) (gap time.Duration) {
 	first := now
 	for _, m := range c.members {
@@ -332,7 +340,7 @@ func (c *cluster) without(n *node, now time.Time) (gap time.Duration) {
 	return gap
 }
 
-// ables notes since when a member could have a store.
+// ables records since when a member could own a store.
 func (m *member) ables(n *node, now time.Time) time.Time {
 	l := m.process()
 	if l == nil || l.leaving || l.stopped || !m.of.database.Reaches(l.name) || m.of.database.Muted(l.name, l.parts[n.namespace()]) {
@@ -343,7 +351,7 @@ func (m *member) ables(n *node, now time.Time) time.Time {
 	return m.able[n]
 }
 
-// stands: its process is stopped, or goes on.
+// stands stops the process, or lets it continue.
 func (l *life) stands(stopped bool) {
 	l.stopped = stopped
 	for _, s := range l.seats {
@@ -351,7 +359,7 @@ func (l *life) stands(stopped bool) {
 	}
 }
 
-// ahead is the furthest that a clock of the node ever was.
+// ahead returns the largest lead that a clock of the node ever had.
 func (n *node) ahead() time.Duration {
 	ahead := n.clock.ahead
 	if n.cluster != nil {
@@ -362,7 +370,7 @@ func (n *node) ahead() time.Duration {
 	return ahead
 }
 
-// call connects everybody to each member.
+// call connects the callers to each member.
 func (c *cluster) call() {
 	for _, m := range c.members {
 		var err error
@@ -374,7 +382,7 @@ func (c *cluster) call() {
 	}
 }
 
-// hangUp undoes call.
+// hangUp closes the connections that call has opened.
 func (c *cluster) hangUp() {
 	for _, m := range c.members {
 		_ = m.calls.Close()
@@ -388,7 +396,7 @@ func (c *cluster) end() {
 	}
 }
 
-// server is that of a member, or of any that lives.
+// server returns the server of a member or, if m is nil, of any living member.
 func (c *cluster) server(m *member) (*grpcapi.Server, *life) {
 	if m == nil {
 		from := c.dice.IntN(len(c.members))
@@ -404,7 +412,7 @@ func (c *cluster) server(m *member) (*grpcapi.Server, *life) {
 	return nil, nil
 }
 
-// killUnder kills the owner of a store while it has calls that came to other members.
+// killUnder kills the owner of a store while it executes calls that other members forwarded.
 func (c *cluster) killUnder(n *node, dice *rand.Rand) {
 	owner := n.process()
 	if owner == nil {
@@ -421,8 +429,8 @@ func (c *cluster) killUnder(n *node, dice *rand.Rand) {
 	w.later(5*time.Second, owner.life.of.start)
 }
 
-// leaveBehind cuts the owner of a store from the database, and asks it about runs that have gone on at
-// the next one.
+// leaveBehind separates the owner of a store from the database, and asks it about runs that have
+// continued at the next owner.
 func (c *cluster) leaveBehind(n *node, dice *rand.Rand) {
 	owner, run, w := n.process(), n.visits.recent(dice), n.world
 	if owner == nil || run == "" {

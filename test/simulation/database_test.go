@@ -16,30 +16,31 @@ import (
 	"github.com/pawl-dev/pawl/test/simulation/pg"
 )
 
-// onDatabase: of one seed in four a node keeps its store in a database. It is drawn apart, so
-// that the plans of all seeds are what they were.
+// onDatabase reports whether a node keeps its store in a database, which is so in one of four seeds. It
+// uses a separate random generator, so that the other plans stay the same.
 func (w *world) onDatabase(name string) bool {
 	n := rand.New(rand.NewPCG(w.seed, 0xda7a)).IntN(8)
 	return n < 2 && name == [2]string{"n0", "n1"}[n]
 }
 
-// url is where the node's database is.
+// url returns the URL of the node's database.
 func (n *node) url() string { return "postgres://" + n.name + ".db/pawl" }
 
-// waits bound what a simulated server is waited for.
+// waits are the longest times that a node waits for a simulated server.
 var waits = pg.Timeouts{Statement: 2 * time.Second, Read: 2 * time.Second, GracePeriod: time.Second, CloseTimeout: 2 * time.Second}
 
-// dbLease is how long a node's store stays its own without a word of it.
+// dbLease is how long a node owns its store without renewing the lease.
 const dbLease = 3 * time.Second
 
-// engine opens the node's store in its database; nil: on its disk.
+// engine returns a function that opens the node's store in its database. nil means that the store is on
+// the node's disk.
 func (n *node) engine() func(store.Options) (engine.Engine, error) {
 	if n.database == nil {
 		return nil
 	}
 	return func(o store.Options) (engine.Engine, error) {
 		e, err := pgengine.Open(pgengine.Config{
-			URL: dsn.Of(n.url()), Address: n.name, Lease: dbLease, Logger: o.Logger, Timeouts: waits,
+			URL: dsn.Parse(n.url()), Address: n.name, Lease: dbLease, Logger: o.Logger, Timeouts: waits,
 		})
 		if err != nil {
 			return nil, err
@@ -48,17 +49,17 @@ func (n *node) engine() func(store.Options) (engine.Engine, error) {
 	}
 }
 
-// away: the database was not there; nothing is said by that.
+// away reports whether the database was unreachable. Such an error proves nothing about the call.
 func away(err error) bool {
 	if _, ok := errors.AsType[*fencing.AwayError](err); ok {
-		return true // at the start, to whoever starts the process
+		return true // the process that starts gets this error
 	}
 	refusal, ok := errors.AsType[*machine.Error](err)
-	return ok && refusal.Reason == pgengine.Away
+	return ok && refusal.Reason == pgengine.ReasonDatabaseAway
 }
 
-// befalls is what faults of a disk are for a node whose store is in a database; false: it is no
-// such fault.
+// `befalls` translates a fault of a disk to a fault of the database for a node whose store is in a
+// database. It returns false if there is no such fault.
 func (n *node) befalls(kind kind, dice *rand.Rand) bool {
 	set := func(change func(f *pg.Faults)) { n.database.SetFaults(change) }
 	some := time.Duration(dice.IntN(6000)) * time.Millisecond
@@ -82,8 +83,7 @@ func (n *node) befalls(kind kind, dice *rand.Rand) bool {
 	return true
 }
 
-// breaks has something befall the next commit, or all of them for a while, also longer than a
-// lease.
+// breaks makes the next commit fail, or all commits for a while, which may be longer than a lease.
 func (n *node) breaks(some time.Duration, dice *rand.Rand) {
 	next := pg.Fault(dice.IntN(int(pg.Straggler) + 1))
 	n.world.note("%s: the database: fault %d of a commit, for %v", n.name, next, some)

@@ -22,23 +22,24 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/query"
 )
 
-// deciders are the people who decide about calls, with what they looked at and said.
+// deciders are the people who decide about held calls, with what they saw and decided.
 type deciders struct {
 	world *world
 	mu    sync.Mutex
 	made  []*verdict
-	// looked are the calls that somebody saw waiting, the newest last.
+	// looked are the held calls that a person saw waiting. The newest is the last one.
 	looked []look
 }
 
-// look is a held call as somebody saw it.
+// look is a held call as a person saw it.
 type look struct {
 	stepID
 	tool, payload string
 	digest        [32]byte
-	// stale: the digest is that of another call.
+	// stale means that the digest belongs to another call.
 	stale bool
-	// rooted: the run was begun by its starter alone. A fork is begun by whoever forks.
+	// rooted means that only the starter of the run began it. A fork is begun by the principal that
+	// forks.
 	rooted bool
 }
 
@@ -47,15 +48,16 @@ type verdict struct {
 	look
 	by      string
 	verdict machine.Verdict
-	// out is the payload that goes out if it is taken; "" = none does.
+	// out is the payload that is executed if the decision is accepted. "" means that no call is made.
 	out string
-	// taken: it was answered that it is; refused: that it is not. Else nobody knows.
+	// taken means that the decision was accepted, refused that it was refused. If neither is set, the
+	// outcome is unknown.
 	taken, refused bool
 }
 
 func newDeciders(w *world) *deciders { return &deciders{world: w} }
 
-// Who decides. The clerk may not.
+// These are the principals that decide. The clerk has no right to decide.
 var (
 	judge  = runtime.Call{Principal: runtime.Principal{Subject: "judge", Scopes: policy.RunsRead | policy.StepsApprove}}
 	second = runtime.Call{Principal: runtime.Principal{Subject: "second", Scopes: policy.RunsRead | policy.StepsApprove}}
@@ -64,7 +66,7 @@ var (
 	starter = runtime.Call{Principal: runtime.Principal{Subject: driver.Principal.Name(), Scopes: policy.RunsRead | policy.StepsApprove}}
 )
 
-// mustBeHeld says whether a call of testdata/till.json waits for somebody.
+// mustBeHeld reports whether a call of testdata/till.json must wait for a decision.
 func mustBeHeld(tool, payload string) bool {
 	if tool == "pay" {
 		return true
@@ -88,7 +90,7 @@ func digestOf(pack, run string, step uint32, tool, payload string) [32]byte {
 	return sha256.Sum256(append(binary.BigEndian.AppendUint32(b, step), of[:]...))
 }
 
-// consider looks at what waits, and decides about one of it.
+// consider reads the held calls, and decides about one of them.
 func (pp *people) consider(n *node, dice *rand.Rand) {
 	how, choice, again := dice.IntN(12), dice.Uint64(), rand.New(rand.NewPCG(dice.Uint64(), 1))
 	pp.call(n, "look for calls", func(ctx context.Context, p *process) error {
@@ -112,7 +114,7 @@ func (pp *people) consider(n *node, dice *rand.Rand) {
 	})
 }
 
-// letAll approves whatever waits.
+// letAll approves all held calls.
 func (pp *people) letAll(n *node) {
 	pp.call(n, "look for calls", func(ctx context.Context, p *process) error {
 		waiting, err := pp.waiting(ctx, n, p)
@@ -175,7 +177,7 @@ func (pp *people) decideOn(n *node, one look, how int, dice *rand.Rand) {
 	}
 }
 
-// decideAs sends a decision; within = 0: it holds for ever.
+// decideAs sends a decision. within = 0 means that the decision does not expire.
 func (pp *people) decideAs(n *node, who runtime.Call, one look, v machine.Verdict, edit string, within time.Duration) {
 	id, ds := pp.id(), pp.world.deciders
 	made := &verdict{look: one, by: who.Principal.Name(), verdict: v}
@@ -202,7 +204,7 @@ func (pp *people) decideAs(n *node, who runtime.Call, one look, v machine.Verdic
 	})
 }
 
-// hears notes what was said to a decision.
+// `hears` records the answer to a decision.
 func (ds *deciders) hears(v *verdict, err error) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
@@ -220,7 +222,7 @@ func (ds *deciders) hears(v *verdict, err error) {
 	}
 }
 
-// ran holds a call that was made against what people had decided about it by then.
+// ran compares a call that was made with the decisions about it until then.
 func (ds *deciders) ran(s *sale) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
@@ -262,13 +264,13 @@ func sameCall(a, b string) bool {
 	return digestOf("", "", 0, "", a) == digestOf("", "", 0, "", b)
 }
 
-// desk is what the records of a run say of its held calls: what was decided last, by step.
+// desk is the last decision about each held call of a run, by step, computed from the records.
 type desk map[uint32]machine.Verdict
 
 // noVerdict: the call waits.
 const noVerdict machine.Verdict = 0
 
-// consented holds one record against what the pack says of approvals.
+// consented compares one record with the approval rules of the pack.
 func (o *oracle) consented(e *machine.Entry, r *machine.Record, s *spent) {
 	fail := func(promise, format string, args ...any) {
 		o.world.fail(promise, "%s: record %d of %s: %s", o.node.name, r.Seq, e.RunID, fmt.Sprintf(format, args...))
@@ -299,7 +301,7 @@ func (o *oracle) consented(e *machine.Entry, r *machine.Record, s *spent) {
 		if b.Error.Code == approval.MismatchCode {
 			fail("the decided payload is the one that ran", "step %d is answered: %s", b.Step, b.Error.Message)
 		}
-		// A call that waits again has made the attempts before.
+		// If a call waits again, the attempts before were made.
 		made := last == machine.Expired && b.OK && b.Attempt < s.letters.attempts[b.Step]
 		if s.letters.attempts[b.Step] = b.Attempt; b.Next > 0 {
 			s.letters.attempts[b.Step] = b.Next

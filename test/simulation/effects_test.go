@@ -18,8 +18,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// seats are the business keys of each node: few, so that runs want the same, two of which are
-// one number to a reader of doubles.
+// seats are the business keys of each node. There are few, so that several runs want the same one. Two
+// of them are the same number for a reader that uses doubles.
 var seats = []string{"1", "2", "3", "9007199254740992", "9007199254740993"}
 
 // seatOf is the payload of a booking: the same number is written in several ways.
@@ -28,19 +28,20 @@ func seatOf(dice *rand.Rand) string {
 	return fmt.Sprintf(`{"seat":%s}`, pick(dice, n, n, n+".0", n+"e0", n+"0e-1", "0."+n+fmt.Sprintf("e%d", len(n))))
 }
 
-// bookings are what the tools "book", "booked" and "unbook" of testdata/pack.json change and know
-// outside. A seat is had once. Unlike that of "charge" the other side does not know keys again:
-// what is asked for twice is done twice. A booking of which "booked" said that it did not
-// happen does not happen any more.
+// bookings are the state outside of the sidecars that the tools "book", "booked" and "unbook" of
+// testdata/pack.json change and read. A seat can be booked once. Unlike for the tool "charge", the
+// other side does not recognize repeated keys: a repeated request has a second effect. After "booked"
+// has answered that a booking did not happen, it never happens.
 type bookings struct {
 	world *world
 	mu    sync.Mutex
 	tick  int
-	// byKey are the bookings by the idempotency key of their call, bySeat those that stand.
+	// byKey are the bookings by the idempotency key of their call. bySeat are the bookings that were
+	// not undone.
 	byKey  map[string]*booking
 	bySeat map[string]*booking
-	// flights are calls under way; asked the steps that were told of a key that it is not
-	// booked.
+	// flights are the calls in progress. asked are the steps to which "booked" answered for a key that
+	// it is not booked.
 	flights map[string][]*flight
 	asked   map[string]map[string]bool
 	closed  map[string]bool
@@ -48,13 +49,13 @@ type bookings struct {
 	busy    busy
 }
 
-// booking is an effect. undone is when it was undone, 0 = it stands.
+// booking is an effect. undone is the time at which it was undone; 0 = it was not undone.
 type booking struct {
 	key, seat string
 	undone    int
 }
 
-// flight is one call of "book" that has not done anything yet.
+// flight is one call of "book" that had no effect yet.
 type flight struct{ void bool }
 
 func newBookings(w *world) *bookings {
@@ -64,7 +65,7 @@ func newBookings(w *world) *bookings {
 	}
 }
 
-// tools adds those of bookings, as a worker of a node has them.
+// tools adds the tools of bookings to those of a worker of a node.
 func (b *bookings) tools(n *node, all map[string]pawl.ToolFunc) {
 	all["book"] = func(ctx context.Context, s *pawl.Step) (json.RawMessage, error) {
 		defer b.enters(n, s)()
@@ -77,19 +78,19 @@ func (b *bookings) tools(n *node, all map[string]pawl.ToolFunc) {
 	all["unbook"] = b.unbook
 }
 
-// stepDice are those of an attempt of a step.
+// stepDice returns the random generator of an attempt of a step.
 func stepDice(s *pawl.Step) *rand.Rand {
 	lease := s.Assignment.GetLease()
 	return diceOf(lease.GetRunId(), uint64(lease.GetStep()), uint64(lease.GetAttempt()))
 }
 
-// linger is the time that a tool takes; the process may end meanwhile.
+// linger takes the time of a tool. The process may end during this time.
 func (b *bookings) linger(ctx context.Context, dice *rand.Rand) error {
 	if b.world.healing {
 		return ctx.Err()
 	}
 	if dice.IntN(25) == 0 {
-		return pause(ctx, 9*time.Second) // nobody will wait that long
+		return pause(ctx, 9*time.Second) // this is longer than the timeout of the step
 	}
 	return pause(ctx, time.Duration(dice.IntN(700))*time.Millisecond)
 }
@@ -101,7 +102,7 @@ func (b *bookings) declines(dice *rand.Rand, of int) error {
 	return &pawl.Failure{Code: "DECLINED", Message: "try again"}
 }
 
-// book takes a seat: a while after it was asked to, and a while before it says so.
+// book books a seat. It waits before the effect and again before the answer.
 func (b *bookings) book(ctx context.Context, n *node, s *pawl.Step) (json.RawMessage, error) {
 	number := numberIn(s.Assignment.GetPayloadJson(), "seat")
 	if number == nil {
@@ -127,8 +128,8 @@ func (b *bookings) book(ctx context.Context, n *node, s *pawl.Step) (json.RawMes
 	return b.tells(dice, fmt.Appendf(nil, `{"booked":%q}`, key))
 }
 
-// tells gives the result of what has happened. Now and then it is one that nobody takes, or
-// the tool itself does not know: neither says that nothing happened.
+// tells returns the result of a call. Sometimes the result is one that the sidecar refuses, or the tool
+// itself does not know the outcome. In both cases the effect may have happened.
 func (b *bookings) tells(dice *rand.Rand, result json.RawMessage) (json.RawMessage, error) {
 	if b.world.healing {
 		return result, nil
@@ -162,7 +163,7 @@ func (b *bookings) take(key, seat string, f *flight, attempt int) error {
 	return nil
 }
 
-// about is what the sidecar asks who knows, and who undoes.
+// about is what the sidecar sends to a reconcile tool or a compensate tool.
 type about struct {
 	Key     string `json:"idempotency_key"`
 	Tool    string
@@ -177,7 +178,7 @@ func aboutOf(s *pawl.Step) (a about, err error) {
 	return a, err
 }
 
-// booked says whether a call of "book" happened.
+// booked answers whether a call of "book" happened.
 func (b *bookings) booked(ctx context.Context, s *pawl.Step) (json.RawMessage, error) {
 	a, err := aboutOf(s)
 	if err != nil {
@@ -213,7 +214,7 @@ func errorsFirst(errs ...error) error {
 	return nil
 }
 
-// unbook gives a seat back; that there is nothing to give back it bears.
+// unbook cancels a booking. If there is no booking, it returns no error.
 func (b *bookings) unbook(ctx context.Context, s *pawl.Step) (json.RawMessage, error) {
 	a, err := aboutOf(s)
 	if err != nil {
@@ -250,7 +251,7 @@ func (b *bookings) giveBack(a *about, by string) {
 	}
 }
 
-// of are the bookings of a run by its steps.
+// of returns the bookings of a run by their steps.
 func (b *bookings) of(run string) map[uint32]*booking {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -264,29 +265,29 @@ func (b *bookings) of(run string) map[uint32]*booking {
 	return out
 }
 
-// happened: a step had its effect.
+// happened records that a step had its effect.
 func (b *bookings) happened(run string, step uint32) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.byKey[machine.IdempotencyKey(run, step)] != nil
 }
 
-// effects are those of a run, read from its records apart from the machine.
+// effects are the effects of a run, computed from its records without the machine.
 type effects struct {
-	// order are its bookings that were answered well, in the order of their answers.
+	// order are the successful bookings of the run, in the order of their answers.
 	order []uint32
 	// asked are all steps that booked.
 	asked map[uint32]bool
-	// failed are those that failed for sure.
+	// failed are the steps that certainly failed.
 	failed []uint32
-	// undoing: its effects are undone; who began that, and the first record of the entry that
-	// follows the event then.
+	// undoing means that the effects of the run are being undone. by is the principal that began this.
+	// followed is the first record of the entry that follows the event afterwards.
 	undoing  bool
 	by       string
 	followed uint64
-	// undos counts the calls that undo something: no budget stops them.
+	// undos counts the calls that undo an effect. No budget stops them.
 	undos int
-	// refused are the effects that another step had when a turn asked for them.
+	// refused are the requests of a turn that were refused because another step had the effect.
 	refused map[refusal]bool
 }
 
@@ -314,8 +315,8 @@ func wanted(e *machine.Entry, key string, refused bool) (effects [][32]byte) {
 	return effects
 }
 
-// taken: a call is refused for the effect of another step where one asked for the same number,
-// however it was written, and for no other.
+// taken checks that a call is refused for the effect of another step only if that step asked for the
+// same number, in any spelling.
 func (o *oracle) taken(e *machine.Entry, b *machine.StepRejected) {
 	asked, ok := e.Input.Command.(machine.RequestSteps)
 	if !ok || b.Denial.Code != machine.DuplicateEffect {
@@ -332,7 +333,7 @@ func (o *oracle) taken(e *machine.Entry, b *machine.StepRejected) {
 	}
 }
 
-// effected proves what one record says of effects.
+// effected checks what one record says about effects.
 func (o *oracle) effected(e *machine.Entry, r *machine.Record, f *effects) {
 	switch b := r.Body.(type) {
 	case *machine.StepRequested:
@@ -366,7 +367,7 @@ func (o *oracle) effected(e *machine.Entry, r *machine.Record, f *effects) {
 	case *machine.Transition:
 		if f.undoing {
 			o.undone(e, f, b.Uncompensated)
-			// What comes next is undone by itself, and what stands was listed.
+			// Later effects are undone separately. The effects that remain are listed, so they no longer count.
 			for _, stood := range b.Uncompensated {
 				delete(f.asked, stood.Step)
 			}
@@ -382,7 +383,8 @@ func (o *oracle) effected(e *machine.Entry, r *machine.Record, f *effects) {
 	}
 }
 
-// booked: what a step is told to have done it did, and one that failed for sure did nothing.
+// booked checks that a step that reports success had its effect, and that a step that certainly failed
+// had none.
 func (o *oracle) booked(e *machine.Entry, b *machine.StepResolved, f *effects) {
 	happened := o.world.bookings.happened(e.RunID, b.Step)
 	switch {
@@ -399,7 +401,7 @@ func (o *oracle) booked(e *machine.Entry, b *machine.StepResolved, f *effects) {
 	}
 }
 
-// effected holds in the end what failed for sure against what was done since.
+// effected compares, at the end, the certainly failed steps with the effects that happened since.
 func (w *world) effected() {
 	w.note("%d bookings, %d undone", len(w.bookings.byKey), w.bookings.tick)
 	for _, o := range w.oracles {
@@ -413,7 +415,8 @@ func (w *world) effected() {
 	}
 }
 
-// undone: nothing is left of what the run did but what it lists, and the last was undone first.
+// undone checks that only the listed effects of the run remain, and that the effects were undone in
+// reverse order.
 func (o *oracle) undone(e *machine.Entry, f *effects, standing []machine.UncompensatedEffect) {
 	stands := map[uint32]bool{}
 	for _, s := range standing {

@@ -20,14 +20,14 @@ import (
 // modelName is what testdata/pack.json calls the model that it has a price of.
 const modelName = "gpt"
 
-// Most that one call of the model consumes, which executors say beforehand.
+// These constants bound the consumption of one model call. Executors report the bound before the call.
 const (
 	mostInput  = 12
 	mostOutput = 4
 )
 
-// endpoint is a model's, outside: whatever it is asked, it words what it says in another
-// way each time. It keeps every call that was made of it, and what that consumed.
+// endpoint is the endpoint of a model, outside of the sidecars. It words the same answer differently
+// each time. It records every call and its consumption.
 type endpoint struct {
 	world *world
 	mu    sync.Mutex
@@ -42,23 +42,23 @@ type modelCall struct {
 	answer  *pawlv1.ModelAnswer
 	failure *pawlv1.ModelFailure
 	usage   *pawlv1.Usage
-	// heard is what people said of what it was shown.
+	// `heard` are the texts of people that the model was shown.
 	heard []string
-	// silence is what of its usage nobody is told.
+	// silence selects the part of the usage that the endpoint does not report.
 	silence silence
 }
 
-// offer is what the endpoint goes by: the tools that it may call, and how often it has
-// spoken in this turn.
+// offer is the input of the endpoint: the tools that it may call, and the number of its answers in this
+// turn.
 type offer struct {
 	tools []string
 	spoke int
 	// leave is the function that ends the turn, with one of these events; "" = a text does.
 	leave  string
 	events []string
-	// shown is the whole of what the model is shown.
+	// shown is everything that the model is shown, as one text.
 	shown string
-	// loose: the endpoint consumes more than it may, now and then.
+	// loose means that the endpoint sometimes consumes more than its bound.
 	loose bool
 }
 
@@ -66,8 +66,8 @@ func newEndpoint(w *world) *endpoint {
 	return &endpoint{world: w, dice: rand.New(rand.NewPCG(w.seed, 13))}
 }
 
-// ask makes a call and waits for what comes of it. Who does not hear it has called all the
-// same; told, if any, is told the id of the response at once.
+// ask makes a call and waits for its outcome. The call counts even if the caller does not receive the
+// outcome. If `told` is not nil, it receives the id of the response at once.
 func (e *endpoint) ask(ctx context.Context, o *offer, told func(id string)) (*modelCall, error) {
 	call := e.begin(o)
 	if told != nil {
@@ -76,7 +76,7 @@ func (e *endpoint) ask(ctx context.Context, o *offer, told func(id string)) (*mo
 	return call, pause(ctx, call.late)
 }
 
-// fetch gives the response that was begun before, as often as it is asked for.
+// fetch returns the response of an earlier call by its id. It may be called several times.
 func (e *endpoint) fetch(ctx context.Context, id string) (*modelCall, error) {
 	call := e.known(id)
 	if call == nil {
@@ -97,7 +97,7 @@ func (e *endpoint) known(id string) *modelCall {
 	return nil
 }
 
-// begin says what becomes of a call.
+// begin decides the outcome of a call.
 func (e *endpoint) begin(o *offer) *modelCall {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -130,7 +130,7 @@ func (e *endpoint) begin(o *offer) *modelCall {
 	return call
 }
 
-// answer is a text, or tool calls: the more rarely, the longer the turn is already.
+// answer returns a text or tool calls. The longer the turn is, the fewer tool calls it returns.
 func (e *endpoint) answer(n int, o *offer) *pawlv1.ModelAnswer {
 	a := &pawlv1.ModelAnswer{Model: "scripted", FinishReason: "stop", Parts: []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: fmt.Sprintf("worded for the %dth time", n)}}}}
 	if e.world.healing || len(o.tools) == 0 || e.dice.IntN(4) < o.spoke {
@@ -178,7 +178,7 @@ func (e *endpoint) leave(n int, o *offer, a *pawlv1.ModelAnswer) {
 	a.Calls = []*pawlv1.ModelCall{{Id: fmt.Sprintf("call-%d-0", n), Name: o.leave, Arguments: fmt.Sprintf(`{"event":%q}`, event)}}
 }
 
-// bestOf is the event that ends a run soonest, or else the first one.
+// bestOf returns the event that ends a run soonest, or else the first event.
 func bestOf(events []string) string {
 	for _, event := range events {
 		if event == "Finish" || event == "Closed" {
@@ -191,9 +191,9 @@ func bestOf(events []string) string {
 	return events[0]
 }
 
-// said holds what a record has for people as an answer against what was answered, byte for byte
-// but for what is normal (ADR 0087): no arguments are an empty object, and those that are no
-// object stand beside one.
+// said compares an answer in a record with the answer of the endpoint, byte for byte except for the
+// normalization (ADR 0087): missing arguments become an empty object, and arguments that are no object
+// are kept beside one.
 func (e *endpoint) said(where string, a *pawlv1.ModelAnswer) {
 	call, people := e.known(a.GetResponseId()), proto.CloneOf(a)
 	if call == nil {

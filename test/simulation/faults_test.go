@@ -55,18 +55,19 @@ func (w *world) do(a action) {
 	}
 }
 
-// longestFault is that of what befalls a database.
+// longestFault is the longest duration of a fault of a database.
 const longestFault = 6 * time.Second
 
-// trip is a fault that waits for executors of turns by models: each of them passes the places
-// between two of its steps, and after so many something befalls the node, its wires or a worker.
+// trip is a fault that waits for executors of turns by models. The executors report the points between
+// two of their steps. After a number of points, the fault affects the node, its connections or a
+// worker.
 type trip struct {
 	left int
 	what kind
 	dice uint64
 }
 
-// pass is called by executors between any two steps of theirs.
+// pass is called by executors at each point between two of their steps.
 func (w *world) pass(n *node) {
 	t := &w.trips[n.index()]
 	if t.left == 0 || w.healing {
@@ -81,7 +82,7 @@ func (w *world) pass(n *node) {
 		w.do(a)
 		return
 	}
-	// Who is ended so may be the one that passes.
+	// The action may end the executor that called pass.
 	w.later(0, func() { w.do(a) })
 }
 
@@ -96,7 +97,7 @@ func (w *world) later(d time.Duration, do func()) {
 	})
 }
 
-// restartLater is what supervises a sidecar.
+// restartLater acts as the supervisor of a sidecar: it starts the sidecar again after a while.
 func (w *world) restartLater(n *node, dice *rand.Rand) {
 	w.later(time.Duration(dice.IntN(1500))*time.Millisecond, n.start)
 }

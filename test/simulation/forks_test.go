@@ -33,8 +33,8 @@ func (pp *people) fork(n *node, run string, dice *rand.Rand) {
 	})
 }
 
-// forks holds every fork against its source: what it took over of calls of models is as
-// the source has it, and at the place where they part they do not differ.
+// forks compares every fork with its source: the copied model calls are the same as in the source, and
+// the fork point has no differences.
 func (w *world) forks() {
 	for i, n := range w.stores {
 		o := w.oracles[i]
@@ -56,7 +56,7 @@ func (w *world) taken(n *node, run string, origin *machine.Origin) {
 		return
 	}
 	for at, step := range rules.Resolved(origin.State) {
-		// One that had come to nothing may have been asked again since, here or there.
+		// A call without a result may have been made again since, by the source or by the fork.
 		if step.Model == nil || step.Status == machine.StepStatusError {
 			continue
 		}
@@ -78,7 +78,7 @@ func (w *world) taken(n *node, run string, origin *machine.Origin) {
 	}
 }
 
-// parts compares both at the place where they part.
+// parts compares the source and the fork at the fork point.
 func (w *world) parts(n *node, run string, origin *machine.Origin) {
 	p := n.process()
 	if p == nil {

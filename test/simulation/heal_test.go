@@ -18,20 +18,20 @@ import (
 	"github.com/pawl-dev/pawl/test/simulation/pg"
 )
 
-// healTime is how long everybody has, once all faults are over, to end every run; it is
-// well below the wall time of a run, so that a run that is stuck is not ended by that.
+// healTime is the time in which every run must end after all faults are over. It is well below the wall
+// time of a run, so that a stuck run is not ended by its wall time.
 const (
 	healTime = 150 * time.Second
 	healLook = 5 * time.Second
 )
 
-// heal ends all faults, has everybody do what is best, and expects that every run ends and
-// every reader has everything.
+// heal ends all faults, lets all parties make progress, and checks that every run ends and that every
+// reader has all records.
 func (w *world) heal() {
 	w.note("faults are over")
 	w.healing = true
 	w.knobs.late = 0
-	// What was put off until a wall clock's time is due by the one that was furthest ahead.
+	// Work that waits for a wall clock's time is due according to the clock with the largest lead.
 	ahead := max(w.nodes[0].ahead(), w.nodes[1].ahead())
 	for _, n := range w.nodes {
 		n.disk.SetFaults(func(f *disk.Faults) { *f = disk.Faults{Free: plenty, Sync: time.Millisecond} })
@@ -63,7 +63,7 @@ func (w *world) heal() {
 	}
 }
 
-// help gives each run what it waits for from people.
+// help gives each run the decision or the input that it waits for.
 func (w *world) help() {
 	for i, n := range w.stores {
 		if n.space == "" {
@@ -123,7 +123,7 @@ func (w *world) finish(n *node, run string) {
 	})
 }
 
-// quiet: all runs have ended.
+// quiet reports whether all runs have ended.
 func (w *world) quiet() bool {
 	for _, o := range w.oracles {
 		for _, s := range o.states {
@@ -135,16 +135,16 @@ func (w *world) quiet() bool {
 	return true
 }
 
-// rests: all runs have ended, and nobody begins another one: what was under way to the
-// other node may.
+// rests reports whether all runs have ended and no further run will begin. A delegation that is on its
+// way to the other node may begin one.
 func (w *world) rests() bool {
 	time.Sleep(3 * time.Second)
 	w.look()
 	return w.quiet()
 }
 
-// still waits until nothing has happened for a second and all runs have ended: the clock may have
-// begun one just when the healing ended, and whoever reads has everything a second later.
+// still waits until nothing has happened for a second and all runs have ended. A schedule may have
+// started a run when the healing ended, and readers need a second more.
 func (w *world) still() {
 	entries := func() (n int) {
 		for _, o := range w.oracles {
@@ -165,7 +165,7 @@ func (w *world) still() {
 	}
 }
 
-// final proves what must be true when nothing happens any more.
+// final checks everything that must be true when nothing happens any more.
 func (w *world) final() {
 	for _, n := range w.nodes {
 		n.level()
@@ -199,11 +199,12 @@ func (w *world) final() {
 	w.bounded()
 }
 
-// maxGoroutines are those of two sidecars with everybody around them, when nothing is under way.
+// maxGoroutines is the number of goroutines of two sidecars and all simulated parties when no call is
+// in progress.
 const maxGoroutines = 700
 
-// memberGoroutines and memberHeap are those of each sidecar of a cluster besides, with its two
-// servers; those of a ward are a house with everybody around it.
+// memberGoroutines and memberHeap are the additional amounts for each sidecar of a cluster, which has
+// two servers. The amounts of a ward are those of one runtime with its simulated parties.
 const (
 	memberGoroutines = 500
 	memberHeap       = 8 << 20
@@ -218,7 +219,7 @@ const (
 	maxHeap   = 40 << 20
 )
 
-// bounded: what is held in the end does not follow from what happened.
+// bounded checks that the memory at the end does not depend on what happened.
 func (w *world) bounded() {
 	heap, most := uint64(maxHeap), maxGoroutines
 	for _, n := range w.nodes {
@@ -242,7 +243,7 @@ func (w *world) bounded() {
 	}
 }
 
-// prove has the store prove itself: every row is as the entries make it.
+// prove verifies the store: every row must be the one that the journal entries produce.
 func (w *world) prove(o *oracle) {
 	p := o.node.process()
 	if p == nil {
@@ -259,7 +260,7 @@ func (w *world) prove(o *oracle) {
 
 func graphOf(p *process, digest, entry, agent string, override bool) (*machine.Graph, error) {
 	s := &machine.State{Digest: digest, Entry: entry, Agent: agent, EntryOverride: override}
-	prog, err := p.house.Programs().Of(context.Background(), p.ns, s)
+	prog, err := p.house.Programs().ProgramOf(context.Background(), p.ns, s)
 	if err != nil {
 		return nil, fmt.Errorf("pack %s: %w", digest, err)
 	}

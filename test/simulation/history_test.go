@@ -17,8 +17,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
-// history is every call that people made, as they saw it: when it began and ended, by a
-// clock that ticks with each of these, and what the answer was.
+// history has every call of people as they saw it: when it began and ended, and its answer. The clock
+// of the history ticks at each beginning and each end.
 type history struct {
 	tick  int64
 	calls []*callSeen
@@ -26,25 +26,27 @@ type history struct {
 
 // callSeen is one call about one object: a run, or a webhook.
 type callSeen struct {
-	// object is the node's name and the run's id or the webhook's; of a start the node's alone.
+	// object is the node's name with the id of the run or webhook. For the start of a run it is the
+	// node's name alone.
 	object     string
 	begin, end int64
-	// command and who are what policy and the pure machine are asked with; nil: a read, or a
-	// change of a webhook, which verb then names.
+	// command and who are the arguments for policy and the pure machine. command is nil for a read, and
+	// for a change of a webhook, which verb then names.
 	command machine.Command
 	who     runtime.Principal
 	id      string
 	verb    string
-	// first is the record that answered, 0 = none; refused the reason of a refusal; seq what
-	// a read showed.
+	// first is the first record of the answer, 0 = none. refused is the reason of a refusal. seq is the
+	// newest record that a read showed.
 	first     uint64
 	duplicate bool
-	// ignored: it had no effect but that its id may be noted; first may be what had one.
+	// ignored means that the call had no effect except that its id may be recorded. first may be the
+	// record of an earlier call.
 	ignored bool
 	refused string
 	seq     uint64
 	created bool
-	// heard: an answer came. Without one nobody knows what became of it.
+	// `heard` means that an answer arrived. Without one, the outcome is unknown.
 	heard bool
 }
 
@@ -56,7 +58,7 @@ func (h *history) begins(c callSeen) *callSeen {
 	return &c
 }
 
-// ends notes an answer that was heard. One that says nothing for sure is none.
+// ends records an answer that arrived. An answer with an unknown outcome counts as none.
 func (h *history) ends(c *callSeen, err error) {
 	refusal, ok := errors.AsType[*machine.Error](err)
 	if err != nil && (!ok || refusal.Code == machine.CodeUnavailable) {
@@ -78,7 +80,7 @@ func (c *callSeen) answered(a *runtime.Answer) {
 	}
 }
 
-// linearizable holds every object's calls against its journal and the pure machine.
+// linearizable checks the calls of every object against its journal and the pure machine.
 func (w *world) linearizable() {
 	byObject, started := map[string][]*callSeen{}, w.started()
 	for _, c := range w.people.history.calls {
@@ -118,7 +120,7 @@ func tell(calls []*callSeen) (out string) {
 	return out
 }
 
-// webhookModel is one name: a webhook is there or not.
+// webhookModel is the model of one webhook name: the webhook exists or not.
 var webhookModel = porcupine.Model{
 	Init: func() any { return false },
 	Step: func(state, input, _ any) (bool, any) {
@@ -155,8 +157,8 @@ func (w *world) started() map[string]string {
 	return runs
 }
 
-// line is the journal of one run: the states before each entry and after the last, and which
-// entries are of calls in the history. A state of the model is how many entries were made.
+// line is the journal of one run: the states before each entry and after the last, and the entries that
+// calls of the history made. A state of the model is a number of entries.
 type line struct {
 	graph  *machine.Graph
 	states []*machine.State
@@ -165,11 +167,12 @@ type line struct {
 	ids map[string]int
 	// firsts are the first records of the entries.
 	firsts []uint64
-	// owned are the entries that calls of the history made: none is passed but by its call.
+	// owned are the entries that calls of the history made. Only the call itself may advance the model
+	// past such an entry.
 	owned map[int]bool
 }
 
-// line replays a run; nil: nobody saw it begin.
+// line replays a run. It returns nil if no party saw the run begin.
 func (w *world) line(object string) *line {
 	l := &line{states: []*machine.State{nil}, at: map[uint64]int{}, ids: map[string]int{}, owned: map[int]bool{}}
 	for _, o := range w.oracles {
@@ -198,7 +201,7 @@ func (w *world) line(object string) *line {
 	return l
 }
 
-// keyOf is under what an id is unique within a run.
+// keyOf returns the key under which an id is unique within a run.
 func keyOf(c machine.Command, id string) string {
 	if c == nil || id == "" {
 		return ""
@@ -206,9 +209,9 @@ func keyOf(c machine.Command, id string) string {
 	return fmt.Sprintf("%d %s", machine.KindOf(c), id)
 }
 
-// settled leaves out calls without an answer that had no effect, and names the effect of
-// those that had one: the earliest call with the id of an entry made it, unless one is
-// known to have.
+// settled removes calls without an answer that had no effect, and adds the effect of those that had
+// one. The entry of an id belongs to the earliest call with this id, unless another call is known to
+// have made it.
 func (l *line) settled(calls []*callSeen) (out []*callSeen) {
 	for _, c := range calls {
 		if place, ok := l.made(c); ok {
@@ -267,7 +270,7 @@ func (l *line) model() porcupine.Model {
 	}
 }
 
-// passed: no call's entry lies between two places.
+// passed reports whether no entry of a call is between two places.
 func (l *line) passed(from, to int) bool {
 	for ; from < to; from++ {
 		if l.owned[from] {
@@ -277,8 +280,8 @@ func (l *line) passed(from, to int) bool {
 	return true
 }
 
-// reach finds the first state from n on that shows what a call saw. None lies behind the
-// next entry that a call made, nor behind a bound.
+// reach returns the first state from n on that agrees with what a call saw. It does not look behind the
+// next entry that a call made, nor behind bound.
 func (l *line) reach(n, bound int, shows func(s *machine.State) bool) (bool, int) {
 	for at := n; at < min(bound, len(l.states)); at++ {
 		if shows(l.states[at]) {
@@ -298,7 +301,8 @@ var judged = map[string]bool{
 	"RUN_NOT_FOUND": true, "TURN_LEASED": true, "TURN_TOKEN_REQUIRED": true,
 }
 
-// refuses: some state is there that refuses the call so. Once its id is used up, none does.
+// refuses reports whether some state from n on refuses the call with this reason. After the id of the
+// call is used, no state does.
 func (l *line) refuses(n int, c *callSeen) (bool, int) {
 	acts := map[machine.CommandKind]policy.Act{
 		machine.CmdEmitEvent: policy.Emit, machine.CmdSendInput: policy.Drive,
@@ -318,7 +322,8 @@ func (l *line) refuses(n int, c *callSeen) (bool, int) {
 	})
 }
 
-// refusal is what a state says to a call without a token; "" = it takes it.
+// refusal returns the reason with which a state refuses a call without a token. "" means that it
+// accepts the call.
 func (l *line) refusal(s *machine.State, act policy.Act, c *callSeen) string {
 	input := machine.Input{Principal: c.who.Name(), ID: c.id, Semantics: machine.Current, Command: c.command}
 	if s != nil && !s.Status.Terminal() {
@@ -328,7 +333,7 @@ func (l *line) refusal(s *machine.State, act policy.Act, c *callSeen) string {
 		}
 		verdict, err := policy.Decide(policy.Ask{Act: act, Principal: c.who, Orchestration: orchestration(l.graph, s), Leased: s.Execution.Leased()})
 		if err != nil {
-			return reasonOf(runtime.Denied(err))
+			return reasonOf(runtime.PolicyError(err))
 		}
 		if emit, ok := c.command.(machine.EmitEvent); ok {
 			emit.Outside = verdict.Outside

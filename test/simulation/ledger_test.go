@@ -12,24 +12,24 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// ledger is what executors know of calls of models, outside of the sidecars.
+// ledger is what executors know about model calls, independent of the sidecars.
 type ledger struct {
 	world *world
 	mu    sync.Mutex
-	// tick orders what executors heard.
+	// answers are the acknowledged answers of the models, by round.
 	answers map[string]*pawlv1.ModelAnswer
-	// shown is what the model of a step was shown in its attempts; asked what was asked of
-	// the round of a step, whether or not an answer to the request came.
+	// shown is what the model of a step was shown in each attempt. asked is what was requested for the
+	// round of a step, even if no answer to the request arrived.
 	shown   map[stepID]map[int32]string
 	asked   map[string][]string
 	rounds  map[stepID]string
 	reports []*report
-	// denials are how calls were refused whose effect another step has: a later execution would
-	// ask anew, and might be told something else, or make the call.
+	// denials are the refusals of calls whose effect another step has. They are recorded, because a
+	// later execution would request the call again and could get another answer.
 	denials map[string]*pawlv1.Denial
 }
 
-// denied is the first refusal of a call that anybody heard; nil = nobody did.
+// denied returns the first refusal of a call that an executor received, or nil.
 func (l *ledger) denied(call string, now *pawlv1.Denial) *pawlv1.Denial {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -46,14 +46,14 @@ type stepID struct {
 	step      uint32
 }
 
-// report is what an executor told of a call.
+// report is what an executor reported about a call.
 type report struct {
 	stepID
 	attempt int32
 	usage   *pawlv1.Usage
-	// answered: the model answered; else the call failed.
+	// answered means that the model answered. Otherwise the call failed.
 	answered bool
-	// heard: it was answered so.
+	// `heard` means that the sidecar acknowledged the report.
 	heard bool
 	took  pawlv1.Disposition
 }
@@ -62,19 +62,20 @@ func newLedger(w *world) *ledger {
 	return &ledger{world: w, answers: map[string]*pawlv1.ModelAnswer{}, shown: map[stepID]map[int32]string{}, asked: map[string][]string{}, rounds: map[stepID]string{}, denials: map[string]*pawlv1.Denial{}}
 }
 
-// roundID names the round of a turn, whatever step the sidecar makes of it.
+// roundID returns the name of a round of a turn. The name does not depend on the step that the sidecar makes
+// for the round.
 func roundID(n *node, run string, turn uint64, round int32) string {
 	return fmt.Sprintf("%s/%s/%d/%d", n.name, run, turn, round)
 }
 
-// answered is what an executor was acknowledged as the answer of a round; nil = none.
+// answered returns the acknowledged answer of a round, or nil if there is none.
 func (l *ledger) answered(round string) *pawlv1.ModelAnswer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.answers[round]
 }
 
-// acknowledged: the sidecar took an answer.
+// acknowledged records that the sidecar has accepted an answer. A round must have only one answer.
 func (l *ledger) acknowledged(round string, a *pawlv1.ModelAnswer) {
 	l.mu.Lock()
 	first := l.answers[round]
@@ -87,7 +88,7 @@ func (l *ledger) acknowledged(round string, a *pawlv1.ModelAnswer) {
 	}
 }
 
-// asks notes what is going to be asked of a round.
+// asks records what an executor is about to request for a round.
 func (l *ledger) asks(round, content string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -96,7 +97,7 @@ func (l *ledger) asks(round, content string) {
 	}
 }
 
-// is notes which step a round is.
+// is records which step belongs to a round.
 func (l *ledger) is(id stepID, round string) {
 	l.mu.Lock()
 	other, known := l.rounds[id]
@@ -107,7 +108,7 @@ func (l *ledger) is(id stepID, round string) {
 	}
 }
 
-// show notes what the model of a step was shown.
+// show records what the model of a step was shown.
 func (l *ledger) show(id stepID, attempt int32, content string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -117,7 +118,7 @@ func (l *ledger) show(id stepID, attempt int32, content string) {
 	l.shown[id][attempt] = content
 }
 
-// tells notes what an executor is about to tell.
+// tells records what an executor is about to report.
 func (l *ledger) tells(id stepID, attempt int32, told *pawlv1.AnswerModelRequest) *report {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -126,7 +127,7 @@ func (l *ledger) tells(id stepID, attempt int32, told *pawlv1.AnswerModelRequest
 	return r
 }
 
-// hears notes what the sidecar said to a report.
+// `hears` records the sidecar's answer to a report.
 func (l *ledger) hears(r *report, got *pawlv1.AnswerModelResponse) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

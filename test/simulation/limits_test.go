@@ -17,8 +17,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/ratelimit"
 )
 
-// The operator's limits, of one seed in limitsEvery those that bound what is open at once, of
-// another one those of a minute.
+// These constants select the seeds with the operator's limits: in one of limitsEvery seeds, limits of
+// concurrent calls; in another one, limits per minute.
 const (
 	limitsEvery = 3
 	mostOpen    = 2
@@ -69,7 +69,8 @@ type admitted struct {
 	begun []int64
 }
 
-// begins holds an entry against the limits: never more open, and never more in a minute.
+// begins checks an entry against the limits: the number of open calls, and the number of calls in a
+// minute.
 func (o *oracle) begins(e *machine.Entry) {
 	table := o.world.limits()
 	if table == nil {
@@ -118,12 +119,12 @@ type call struct {
 	attempt int
 }
 
-// busy are the calls of limited tools that run now, by node; a worker that was lost may have
-// some that nobody waits for any more.
+// busy are the running calls of limited tools, by node. Calls of a lost worker may be among them
+// although no step waits for them.
 type busy map[*node][]call
 
-// enters notes that a call begins. At most so many have a place: they are pending, and of
-// the attempt that the node waits for.
+// enters records that a call begins, and checks that the number of pending calls within the limit is
+// not exceeded. Only the current attempt of a step counts.
 func (b *bookings) enters(n *node, s *pawl.Step) (leaves func()) {
 	lease := s.Assignment.GetLease()
 	c := call{run: lease.GetRunId(), step: lease.GetStep(), attempt: int(lease.GetAttempt())}

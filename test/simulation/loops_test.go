@@ -17,8 +17,8 @@ const noProgressWindow = 2
 // hasExit are the states of testdata/pack.json with an on_max_visits.
 var hasExit = map[string]bool{"plan": true, "desk": true}
 
-// loops is how the visits of a run ended since something came from outside, read from its
-// records apart from the machine.
+// loops is how the visits of a run ended since the last input from outside, computed from its records
+// without the machine.
 type loops struct {
 	values map[string]string
 	calls  []string
@@ -54,8 +54,8 @@ func (l *loops) leave(event string) {
 	l.ends, l.from = append(l.ends, b.String()), append(l.from, l.current)
 }
 
-// standsStill: too many visits ended like the last one since one ended as none did before,
-// and there is a way out: the target's, or there will be none any more.
+// standsStill reports whether too many visits ended in the same way without progress, although the
+// target has a forced exit, or no exit will exist any more.
 func (l *loops) standsStill(target string) bool {
 	last := 0
 	for i := range l.ends {
@@ -73,7 +73,7 @@ func (l *loops) standsStill(target string) bool {
 	return alike > noProgressWindow || alike == noProgressWindow && (!exit || hasExit[target])
 }
 
-// repeated holds each transition against how the visits before it ended.
+// repeated checks each transition against the ends of the visits before it.
 func (o *oracle) repeated(e *machine.Entry, s *spent) {
 	l := &s.loops
 	if emit, ok := e.Input.Command.(machine.EmitEvent); ok && emit.Outside {
@@ -141,7 +141,7 @@ func (o *oracle) moved(e *machine.Entry, b *machine.Transition, l *loops) {
 	}
 }
 
-// still: an event was refused for want of progress exactly where there was none.
+// still checks that an event was refused for missing progress exactly when there was none.
 func (o *oracle) still(e *machine.Entry, event, target string, refused bool, l *loops) {
 	l.leave(event)
 	if l.standsStill(target) != refused {

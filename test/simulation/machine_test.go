@@ -15,34 +15,35 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store"
-	"github.com/pawl-dev/pawl/internal/store/diskspace"
+	"github.com/pawl-dev/pawl/internal/store/datadir"
 	"github.com/pawl-dev/pawl/internal/store/layout"
 	"github.com/pawl-dev/pawl/test/simulation/disk"
 	"github.com/pawl-dev/pawl/test/simulation/pg"
 )
 
-// node is a machine with a sidecar: its disk and clock outlive processes.
+// node is a machine with a sidecar. Its disk and its clock outlive the processes.
 type node struct {
 	world *world
 	name  string
-	// space is the namespace of a ward; "": it is no ward, and the default one is meant.
+	// space is the namespace of a ward. "" means that the node is no ward and uses the default namespace.
 	space string
 	dir   string
 	disk  *disk.Disk
-	// database keeps the store in the disk's place; nil: the disk does.
+	// database stores the node's data instead of the disk. nil means that the disk does.
 	database *pg.Server
-	// cluster: the database is of several sidecars; nil: of one, or there is none.
+	// cluster is set if several sidecars use the database. nil means that there is one sidecar or no
+	// database.
 	cluster *cluster
 	clock   *clock
 	other   *node
 	wires   *wires
-	// calls is everybody's connection for calls over the wire, whichever process is there.
+	// calls is the connection of all callers over the wire. It leads to the present process.
 	calls *grpc.ClientConn
 	runs  pawlv1.RunServiceClient
 
 	mu   sync.Mutex
 	live *process
-	// booting: somebody starts a process; a machine has one.
+	// booting means that a process is being started. A machine has at most one process.
 	booting bool
 	// buried counts processes that end in the background.
 	buried sync.WaitGroup
@@ -50,14 +51,14 @@ type node struct {
 	lives int
 	// raises count how often the operator let tenants spend more.
 	raises int64
-	// agendaSince are when its schedules may have begun: before and behind each try to set them, up
-	// to the first that was answered.
+	// agendaSince are the times at which the node's schedules may have begun: before and after each
+	// attempt to set them, up to the first attempt that was answered.
 	agendaSince []time.Time
 	agendaKnown bool
-	// visits are who calls any member of a cluster; nil: there is none.
+	// visits are the callers of the members of a cluster. nil means that there is no cluster.
 	visits *visits
-	// gap is how long nobody has had it, part the partition of its namespace; nil: nobody has said yet.
-	// Both are of a cluster.
+	// gap is how long the store has had no owner. part is the partition of its namespace, or nil if it
+	// is unknown. Both are used only in a cluster.
 	gap  gap
 	part *int32
 }
@@ -76,7 +77,7 @@ func newNode(w *world, name string) *node {
 	return n
 }
 
-// call connects everybody to the node.
+// call connects the callers to the node.
 func (n *node) call() {
 	conn, err := n.dial()
 	if err != nil {
@@ -91,14 +92,15 @@ func (n *node) call() {
 
 const plenty = 1 << 40
 
-// process is the living one; nil: the node is down.
+// process returns the living process, or nil if the node is down.
 func (n *node) process() *process {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.live
 }
 
-// begin takes the node to boot it; false: it lives, or somebody does. What begins ends with end.
+// begin reserves the node for starting a process. It returns false if a process lives or is being
+// started. The caller must call end.
 func (n *node) begin() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -146,8 +148,8 @@ func (n *node) start() {
 	go n.watchOver(p)
 }
 
-// registers gives a process a pack; of whose commit nobody knows is given again, unless the store has
-// failed by that, which ends the process.
+// registers registers a pack at a process. It repeats a registration with an unknown outcome, unless
+// the store has failed, which ends the process.
 func (n *node) registers(p *process, document []byte) {
 	for {
 		err := p.register(context.Background(), document)
@@ -168,8 +170,8 @@ func (n *node) registers(p *process, document []byte) {
 	}
 }
 
-// rot kills the process, and the disk loses what it had synced: the start must say so and
-// leave everything as it is. Then the disk has it again.
+// rot kills the process and removes synced data from the disk. The next start must report the loss and
+// change nothing. Then the disk gets its data back.
 func (n *node) rot() {
 	p := n.process()
 	if p == nil || n.database != nil {
@@ -198,13 +200,14 @@ func (n *node) rot() {
 	n.world.note("%s names the damage", n.name)
 }
 
-// full: there is no room to start, which is said before anything is touched.
+// full reports whether a start failed for lack of space, which must happen before any change.
 func full(err error) bool {
 	refusal, ok := errors.AsType[*machine.Error](err)
-	return ok && refusal.Reason == diskspace.DiskLow
+	return ok && refusal.Reason == datadir.DiskLow
 }
 
-// watchOver ends a process whose store has failed, as package server does; somebody starts it again.
+// watchOver ends a process whose store has failed, as package server does. An event of the simulation starts
+// it again.
 func (n *node) watchOver(p *process) {
 	select {
 	case <-p.house.Failed():
@@ -214,7 +217,7 @@ func (n *node) watchOver(p *process) {
 	}
 }
 
-// crash kills a process, if it is the living one; with power, what was not synced is lost.
+// crash kills a process if it is the living one. With power, unsynced data is lost.
 func (n *node) crash(p *process, power bool) {
 	n.mu.Lock()
 	if p == nil || n.live != p {
@@ -238,7 +241,7 @@ func (n *node) crash(p *process, power bool) {
 	n.buried.Go(p.bury)
 }
 
-// hooks tell the disk which groups callers know of.
+// hooks returns functions that report to the disk which groups were answered or synced.
 func (n *node) hooks() store.Hooks {
 	life := n.disk.Life()
 	of := func(note func()) func(store.Group) {

@@ -29,7 +29,7 @@ import (
 	"github.com/pawl-dev/pawl/test/simulation/pipes"
 )
 
-// life is one process of a member, as package server builds one of several on a database, without
+// life is one process of a member, built like package server builds a member of a cluster, without
 // listeners and metrics.
 type life struct {
 	of    *member
@@ -42,10 +42,10 @@ type life struct {
 
 	me   shared.Member
 	kept pg.Epochs
-	// parts is in which partition each namespace is, seats are those of the cluster's stores.
+	// parts is the partition of each namespace. seats are the process's slots for the cluster's stores.
 	parts map[string]int32
 	seats []*seat
-	// stopped: it does nothing. Changed by actions alone.
+	// stopped means that the process does nothing. Only actions change it.
 	stopped bool
 	router  *router.Router
 	clients *transport.Clients
@@ -53,21 +53,21 @@ type life struct {
 	node    *shared.Node
 	server  *grpcapi.Server
 	served  chan error
-	// executing ends when the sidecar's own executor has, loops when the rest.
+	// executing ends with the sidecar's own executor, and loops with the other loops of the process.
 	executing, loops sync.WaitGroup
-	// leaving: it was told to end. Under the node's lock.
+	// leaving means that the process was asked to end. The node's lock protects it.
 	leaving bool
-	// offered: the store has the packs, as far as this process knows.
+	// offered means that the store has the packs, as far as this process knows.
 	offered atomic.Bool
 }
 
-// rows are the rows of nodes, as internal/store/pg/members has them.
+// rows are the rows of nodes in the database, as in internal/store/pg/members.
 type rows struct {
 	server *pg.Server
 	kept   *pg.Epochs
 }
 
-// Beat implements [shared.Registry].
+// Heartbeat implements [shared.Registry].
 func (r rows) Heartbeat(_ context.Context, me shared.Member) (shared.View, error) {
 	seen, err := r.server.Heartbeat(pg.Member(me), r.kept, dbLease)
 	var view shared.View
@@ -80,7 +80,7 @@ func (r rows) Heartbeat(_ context.Context, me shared.Member) (shared.View, error
 	return view, err
 }
 
-// Leave implements [shared.Registry].
+// Deregister implements [shared.Registry].
 func (r rows) Deregister(_ context.Context, me shared.Member) error {
 	return r.server.Deregister(pg.Member(me))
 }
@@ -103,7 +103,7 @@ func (m *member) boot() (*life, error) {
 	}
 	l.me = shared.Member{ID: l.name, Address: l.name, Key: identity.Key, Parts: l.mask()}
 	nudge := func(ctx context.Context, to router.Peer) error { return l.clients.NotifyPeer(ctx, to) }
-	l.node = shared.New(shared.Config{Me: l.me, Registry: rows{m.of.database, &l.kept}, Slot: l.seatOf, Open: l.take, NotifyPeer: nudge})
+	l.node = shared.New(shared.Config{Self: l.me, Registry: rows{m.of.database, &l.kept}, Slot: l.seatOf, Open: l.take, NotifyPeer: nudge})
 	l.clients = transport.NewClients(identity, l.node)
 	l.router = router.New(router.Config{
 		Slots: seats, Directory: l.node, Parts: func(space string) int32 { return l.parts[space] }, Served: c.served,
@@ -125,10 +125,10 @@ func (m *member) boot() (*life, error) {
 	return l, err
 }
 
-// errUnplaced is why a process does not start that does not reach the database.
+// errUnplaced is the error of a process that does not start because it does not reach the database.
 var errUnplaced = errors.New("nobody says in which partitions the namespaces are")
 
-// place has each namespace in a partition, as package server does first, with a seat for it.
+// place assigns each namespace to a partition, as package server does first, and makes a seat for it.
 func (l *life) place(c *cluster) (*router.Slots, error) {
 	names := slices.Sorted(maps.Keys(c.spaces()))
 	parts, err := c.node.database.Place(l.name, names, layout.NamespaceKey)
@@ -144,7 +144,7 @@ func (l *life) place(c *cluster) (*router.Slots, error) {
 	return seats, nil
 }
 
-// mask has the bits of the partitions that it takes.
+// mask returns the bits of the partitions that the process takes.
 func (l *life) mask() (mask uint64) {
 	for _, part := range l.parts {
 		mask |= 1 << part
@@ -152,7 +152,7 @@ func (l *life) mask() (mask uint64) {
 	return mask
 }
 
-// partitions are those that it takes, by number.
+// partitions returns the partitions that the process takes, in the order of their numbers.
 func (l *life) partitions() (all []router.Partition) {
 	for name, part := range l.parts {
 		all = append(all, router.Partition{Number: part, Namespaces: []string{name}})
@@ -161,10 +161,10 @@ func (l *life) partitions() (all []router.Partition) {
 	return all
 }
 
-// seatOf is that of a partition, which is one of its mask's.
+// seatOf returns the slot of a partition, which must be one of those in mask.
 func (l *life) seatOf(part int32) shared.Slot { return l.seats[l.storeOf(part)] }
 
-// storeOf is which of the cluster's stores is a partition.
+// storeOf returns the index of the store of the cluster that is in a partition.
 func (l *life) storeOf(part int32) int {
 	return slices.IndexFunc(l.seats, func(s *seat) bool { return l.parts[s.of.namespace()] == part })
 }
@@ -173,11 +173,11 @@ func (l *life) storeOf(part int32) int {
 func elsewhere(host *grpcapi.Server) (grpcapi.Plugin, error) {
 	return grpcapi.Plugin{
 		Desc: &a2apb.A2AService_ServiceDesc, Impl: a2apb.UnimplementedA2AServiceServer{},
-		HTTP: a2a.Front(slog.New(slog.DiscardHandler), 1<<20, host.Known, host.Elsewhere()), Matches: a2a.MatchesPath,
+		HTTP: a2a.Front(slog.New(slog.DiscardHandler), 1<<20, host.Known, host.ForwardingHandler()), Matches: a2a.MatchesPath,
 	}, nil
 }
 
-// take opens a partition, as the store at a start.
+// take opens a partition, as the store does at a start.
 func (l *life) take(ctx context.Context, part int32) (shared.OpenPartition, error) {
 	n := l.seats[l.storeOf(part)].of
 	p := newProcess(l.of.clock)
@@ -211,11 +211,11 @@ func (l *life) take(ctx context.Context, part int32) (shared.OpenPartition, erro
 	return h, nil
 }
 
-// engine opens a partition in the database of all.
+// engine returns a function that opens a partition in the database of the cluster.
 func (l *life) engine(part int32) func(store.Options) (engine.Engine, error) {
 	return func(o store.Options) (engine.Engine, error) {
 		e, err := pgengine.Open(pgengine.Config{
-			URL: dsn.Of(l.of.of.url()), Part: part, Owner: l.me.ID, Address: l.name, RenewedEpoch: &l.kept[part], Lease: dbLease, Logger: o.Logger, Timeouts: waits,
+			URL: dsn.Parse(l.of.of.url()), Part: part, Owner: l.me.ID, Address: l.name, RenewedEpoch: &l.kept[part], Lease: dbLease, Logger: o.Logger, Timeouts: waits,
 		})
 		if err != nil {
 			return nil, err
@@ -224,7 +224,7 @@ func (l *life) engine(part int32) func(store.Options) (engine.Engine, error) {
 	}
 }
 
-// held is a process that has the store, as in package server.
+// held is the runtime of a process that owns the store, as in package server.
 type held struct {
 	*grpcapi.Services
 	p                       *process
@@ -264,15 +264,16 @@ func (h *held) Close(ctx context.Context) error {
 	return err
 }
 
-// seat is the router's, and says whom people who call the house by themselves may ask: nobody
-// beyond the lease, nor one that is stopped.
+// seat is a slot of the router. It also determines which process direct callers of the runtime use:
+// none after the end of the lease, and none while the process is stopped.
 type seat struct {
 	*router.Slot
 	l *life
-	// of is the store whose partition it is.
+	// of is the store in this partition.
 	of *node
 	mu sync.Mutex
-	// has is what was put in, shown the same as people see it; nil: they do not.
+	// has is the runtime in the slot. shown is the same for direct callers, or nil if they must not use
+	// it.
 	has, shown *process
 	until      time.Time
 	stopped    bool
@@ -280,25 +281,25 @@ type seat struct {
 	hush       context.CancelFunc
 }
 
-// Attach implements [shared.Slot], as the next two do.
+// Attach implements [shared.Slot], as Detach and ExtendLease do.
 func (s *seat) Attach(home router.Backend) {
 	s.Slot.Attach(home)
 	s.set(func() { s.has = home.(*held).p })
 }
 
-// Detach first has people go.
+// Detach first stops direct callers.
 func (s *seat) Detach(ctx context.Context) (router.Backend, error) {
 	s.set(func() { s.has = nil })
 	return s.Slot.Detach(ctx)
 }
 
-// ExtendLease is told after each beat.
+// ExtendLease is called after each heartbeat.
 func (s *seat) ExtendLease(until time.Time) {
 	s.Slot.ExtendLease(until)
 	s.set(func() { s.until = until })
 }
 
-// set changes something, and shows people what follows from it.
+// set changes the seat, and then updates what direct callers see.
 func (s *seat) set(change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -323,7 +324,7 @@ func (s *seat) set(change func()) {
 	}
 }
 
-// kill ends a process; what it still does reaches nobody.
+// kill ends a process. What it does afterwards reaches neither the database nor another process.
 func (l *life) kill() {
 	n := l.of.of
 	n.database.SetClient(l.name, func(c *pg.Client) { c.Dead = true })
@@ -338,10 +339,10 @@ func (l *life) kill() {
 	})
 }
 
-// end is the rest of it, whether it was killed or has left.
+// end ends the remaining parts of a process that was killed or has left.
 func (l *life) end(ctx context.Context) {
 	l.halt()
-	l.gate.Open() // one that was stopped as it left goes on
+	l.gate.Open() // a process that was stopped while it left continues
 	l.executing.Wait()
 	l.port.Shutdown(ctx)
 	_ = l.clients.Close()
@@ -349,18 +350,18 @@ func (l *life) end(ctx context.Context) {
 	l.loops.Wait()
 }
 
-// leave is SIGTERM, as package server takes it.
+// leave does what package server does after SIGTERM.
 func (l *life) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
 	defer cancel()
 	_ = l.node.Drain(ctx)
 	l.router.Drain()
 	_ = l.server.Shutdown(ctx)
-	if l.of.gone(l) { // else it was killed meanwhile
+	if l.of.gone(l) { // otherwise the process was killed in the meantime
 		l.of.of.cluster.net.End(l.name)
 		l.end(ctx)
 	}
 }
 
-// leaveTime is how long a process has to end.
+// leaveTime is the time that a process has to end.
 const leaveTime = 10 * time.Second

@@ -18,51 +18,52 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// messages are what people write to a store's agents through any member of a cluster, over gRPC. Its
-// visits' mutex is theirs, too.
+// messages are what people send to the agents of a store through any member of a cluster, over gRPC.
+// The mutex of visits protects them.
 type messages struct {
-	// keyed are those with a key, which are sent again at other members.
+	// keyed are the messages with a key, which are sent again through other members.
 	keyed []*message
-	// tasks are those that answers told of.
+	// tasks are the tasks that answers named.
 	tasks []task
-	// told is the newest generation of each task that somebody was told of.
+	// `told` is the newest generation of each task that a client has received.
 	told map[string]uint64
-	// refused are texts of messages that somebody was told were not taken, with the reason.
+	// refused are the texts of messages that were refused, with the reason.
 	refused map[string]string
 }
 
-// task is one, with the agent that has it.
+// task is a task and its agent.
 type task struct{ agent, id string }
 
-// message is one to a task; without an id: to a new one.
+// message is a message to a task. Without an id it starts a new task.
 type message struct {
 	task
 	text string
-	// key: its repeats have the same task; "": it is taken once at most.
+	// key is the idempotency key. Repeats with it return the same task. "" means that the message is
+	// accepted at most once.
 	key string
 	// first is the task of its first answer.
 	first string
 }
 
-// writers are those who send messages, by what they wait for.
+// writers are the ways to send a message. They differ in what the sender waits for.
 var writers = []func(n *node, m *member, msg *message){
 	func(n *node, m *member, msg *message) { n.send(m, msg, false) },
 	func(n *node, m *member, msg *message) { n.send(m, msg, true) },
 	(*node).stream,
 }
 
-// writes has somebody write to an agent through a member, or look after what he wrote.
+// writes sends a message to an agent through a member, or reads what happened to an earlier message.
 func (n *node) writes(m *member, dice *rand.Rand) {
 	id, to, old := n.visits.id(), n.visits.task(dice), n.visits.keyed(dice)
 	write := writers[dice.IntN(len(writers))]
-	// The third agent is only moved by approvers.
+	// Only approvers move the third agent.
 	begins := task{agent: pick(dice, "lead", "helper", "helper")}
 	switch what := dice.IntN(16); {
 	case to.id == "" || what < 4:
 		write(n, m, &message{task: begins, text: nameless + id})
 	case what < 6:
 		n.key(m, &message{task: begins, text: id, key: id}, write)
-	case what < 9 && to.agent == "helper": // the other one's may be asked what approvers decide
+	case what < 9 && to.agent == "helper": // tasks of the other agent may wait for a decision of approvers
 		write(n, m, &message{task: to, text: nameless + id})
 	case what == 9 && to.agent == "helper":
 		n.key(m, &message{task: to, text: id, key: id}, write)
@@ -77,7 +78,7 @@ func (n *node) writes(m *member, dice *rand.Rand) {
 	}
 }
 
-// task is one of the newest; without an id: there is none.
+// task returns one of the newest tasks. A task without an id means that there is none.
 func (v *visits) task(dice *rand.Rand) task {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -87,7 +88,7 @@ func (v *visits) task(dice *rand.Rand) task {
 	return v.messages.tasks[max(0, len(v.messages.tasks)-1-dice.IntN(4))]
 }
 
-// keyed is one of the newest messages with a key; nil: there is none.
+// keyed returns one of the newest messages with a key, or nil if there is none.
 func (v *visits) keyed(dice *rand.Rand) *message {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -105,7 +106,7 @@ func (n *node) key(m *member, msg *message, write func(*node, *member, *message)
 	write(n, m, msg)
 }
 
-// tenant is the agent of a task in the node's namespace.
+// tenant returns the tenant that names the agent of a task in the node's namespace.
 func (n *node) tenant(t task) string {
 	if n.space == "" {
 		return "sim/" + t.agent
@@ -122,7 +123,7 @@ func (n *node) request(msg *message, atOnce bool) *a2apb.SendMessageRequest {
 	}
 }
 
-// speaks is a call of a client of agents, with the key of a message that has one.
+// speaks returns the context of a call of a client of agents, with the key of the message if it has one.
 func speaks(ctx context.Context, key string) context.Context {
 	ctx = metadata.AppendToOutgoingContext(ctx, "a2a-version", protocol.ProtocolVersion)
 	if key != "" {
@@ -131,7 +132,7 @@ func speaks(ctx context.Context, key string) context.Context {
 	return ctx
 }
 
-// send writes, and waits until the agent needs its sender or has ended, unless it is to answer at once.
+// send sends a message, and waits until the agent needs an input or has ended. With atOnce, it does not wait.
 func (n *node) send(m *member, msg *message, atOnce bool) {
 	n.reach(m, "message "+msg.text, func(ctx context.Context) error {
 		got, err := a2apb.NewA2AServiceClient(m.calls).SendMessage(speaks(ctx, msg.key), n.request(msg, atOnce))
@@ -146,7 +147,7 @@ func (n *node) send(m *member, msg *message, atOnce bool) {
 	})
 }
 
-// refused: who is told that a message was not taken may write it again.
+// refused records that a message was refused. Its sender may send it again.
 func (n *node) refused(msg *message, err error) {
 	if reason := reasonOfStatus(err); msg.key == "" && (reason == "DRAINING" || reason == "NO_OWNER") {
 		n.visits.mu.Lock()
@@ -155,7 +156,7 @@ func (n *node) refused(msg *message, err error) {
 	}
 }
 
-// has: somebody was told the task of a message.
+// has records the task of a message.
 func (n *node) has(m *member, msg *message, t *a2apb.Task) {
 	v := n.visits
 	v.mu.Lock()
@@ -179,13 +180,13 @@ func (n *node) has(m *member, msg *message, t *a2apb.Task) {
 	n.told(t.GetId(), generationOf(t.GetMetadata().AsMap()))
 }
 
-// generationOf is that of a task or of an event of one.
+// generationOf returns the generation in the metadata of a task or of an event of a task.
 func generationOf(metadata map[string]any) uint64 {
 	generation, _ := metadata["pawl.dev/generation"].(float64)
 	return uint64(generation)
 }
 
-// told remembers which generation of a task somebody was told of.
+// `told` records the newest generation of a task that a client has received.
 func (n *node) told(id string, generation uint64) {
 	n.learn(id, generation)
 	n.visits.mu.Lock()
@@ -193,7 +194,7 @@ func (n *node) told(id string, generation uint64) {
 	n.visits.messages.told[id] = max(n.visits.messages.told[id], generation)
 }
 
-// stream writes and hears what becomes of it.
+// stream sends a message and reads the events of its task.
 func (n *node) stream(m *member, msg *message) {
 	n.reach(m, "streaming message "+msg.text, func(ctx context.Context) error {
 		ctx, cancel := context.WithCancel(ctx)
@@ -211,7 +212,7 @@ func (n *node) stream(m *member, msg *message) {
 	})
 }
 
-// subscribe hears for a while what becomes of a task.
+// subscribe reads the events of a task for a while.
 func (n *node) subscribe(m *member, t task) {
 	n.reach(m, "subscription to "+short(t.id), func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -229,13 +230,13 @@ type hearing struct {
 	node *node
 	m    *member
 	msg  *message
-	// begun: the task, or a message in place of it, was told.
+	// begun means that the stream has sent the task, or a message in place of the task.
 	begun bool
 	at    uint64
 	state a2apb.TaskState
 }
 
-// events hears a stream to its end, which is where the agent has ended or needs its sender.
+// events reads a stream to its end. The stream may end only when the agent has ended or needs an input.
 func (h *hearing) events(next func() (*a2apb.StreamResponse, error)) error {
 	for {
 		in, err := next()
@@ -252,7 +253,7 @@ func (h *hearing) events(next func() (*a2apb.StreamResponse, error)) error {
 	}
 }
 
-// rests: nothing follows by itself.
+// rests reports whether no event follows without an input.
 func (h *hearing) rests() bool {
 	switch h.state {
 	case a2apb.TaskState_TASK_STATE_COMPLETED, a2apb.TaskState_TASK_STATE_FAILED, a2apb.TaskState_TASK_STATE_CANCELED,
@@ -282,7 +283,7 @@ func (h *hearing) hears(in *a2apb.StreamResponse) {
 	h.begun = true
 }
 
-// goesOn: what is told is of no older moment than what was.
+// goesOn checks that an event is not older than an earlier one.
 func (h *hearing) goesOn(id string, metadata map[string]any) {
 	generation := generationOf(metadata)
 	if generation < h.at {
@@ -292,7 +293,7 @@ func (h *hearing) goesOn(id string, metadata map[string]any) {
 	h.node.told(id, generation)
 }
 
-// getTask reads a task: no answer is older than what anybody was told before it was asked for.
+// getTask reads a task, and checks that the answer is not older than any answer before the call.
 func (n *node) getTask(m *member, t task) {
 	n.visits.mu.Lock()
 	floor := n.visits.messages.told[t.id]
@@ -319,7 +320,7 @@ func (n *node) cancelTask(m *member, t task) {
 	})
 }
 
-// saidIn is the text of what somebody wrote, or said to a run; "": it is of another kind.
+// saidIn returns the text of a message or an input without an id. It returns "" for any other command.
 func saidIn(command machine.Command) string {
 	var parts []machine.Part
 	switch c := command.(type) {
@@ -334,7 +335,7 @@ func saidIn(command machine.Command) string {
 	return parts[0].Text
 }
 
-// judgeMessages: what somebody was told was not taken is in no run.
+// judgeMessages checks that a refused message is in no run.
 func (n *node) judgeMessages(taken map[string]place) {
 	for text, reason := range n.visits.messages.refused {
 		if at, found := taken[text]; found {
@@ -343,8 +344,8 @@ func (n *node) judgeMessages(taken map[string]place) {
 	}
 }
 
-// withMessages adds to a plan what people write to a cluster's agents. It is drawn apart, so that the
-// rest is what it was.
+// withMessages adds messages to a cluster's agents to a plan. It uses a separate random generator, so
+// that the rest of the plan stays the same.
 func withMessages(actions []action, seed uint64, calm bool) []action {
 	at, members := clustered(seed)
 	if members == 0 {
@@ -362,7 +363,7 @@ func withMessages(actions []action, seed uint64, calm bool) []action {
 	})
 }
 
-// corresponds is an action about messages; false: it is about none.
+// corresponds executes an action about messages. It returns false if the action is not about messages.
 func (c *cluster) corresponds(k kind, m *member, dice *rand.Rand) bool {
 	switch k {
 	case "message":
@@ -382,8 +383,8 @@ func (c *cluster) corresponds(k kind, m *member, dice *rand.Rand) bool {
 	return true
 }
 
-// under does something to the owner of a store while messages to its agents wait there that came to every
-// member.
+// under executes an action on the owner of a store while calls for its agents wait there that every
+// member has forwarded.
 func (c *cluster) under(dice *rand.Rand, do func(owner *member)) {
 	all := c.stores()
 	n := all[dice.IntN(len(all))]

@@ -31,7 +31,8 @@ var costs = map[string]int64{"buy": 30, "pay": 40, "refund": 20}
 // sells are the prompts of testdata/till.json.
 var sells = map[string]bool{"cashier": true, "runner": true, "porter": true, "closer": true}
 
-// till is what was sold outside: whatever a sidecar thinks, so much was paid.
+// till is what was sold outside of the sidecars. It is the true amount, independent of the sidecars'
+// records.
 type till struct {
 	world *world
 	mu    sync.Mutex
@@ -48,7 +49,7 @@ type sale struct {
 
 func newTill(w *world) *till { return &till{world: w} }
 
-// of is what was paid for a run's own calls.
+// of returns what was paid for a run's own calls.
 func (t *till) of(n *node, run string) (paid int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -60,8 +61,8 @@ func (t *till) of(n *node, run string) (paid int64) {
 	return paid
 }
 
-// sold notes what was paid. An attempt that is delivered twice, as one may be whose worker
-// was not heard, is known again by its key and paid for once.
+// sold records a payment. An attempt may be delivered twice if the worker's answer was lost. It is
+// recognized by its key and paid once.
 func (t *till) sold(s *sale) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -70,8 +71,8 @@ func (t *till) sold(s *sale) {
 	}
 }
 
-// sell is a tool that costs something. It is paid for before anything can go wrong, and now
-// and then nobody is told what it was.
+// sell is a tool that costs money. The payment happens before any fault, and sometimes the result is
+// not reported.
 func (m *workman) sell(ctx context.Context, s *pawl.Step) (json.RawMessage, error) {
 	lease := s.Assignment.GetLease()
 	m.world.tools.keyed(s)
@@ -97,7 +98,7 @@ func (m *workman) sell(ctx context.Context, s *pawl.Step) (json.RawMessage, erro
 	return fmt.Appendf(nil, `{"paid":%d}`, sold.price), nil
 }
 
-// wares are what a turn of testdata/till.json asks a tool or an agent for.
+// wares returns the payload with which a turn of testdata/till.json calls a tool or an agent.
 func wares(tool, name string, dice *rand.Rand) string {
 	switch tool {
 	case "runner", "porter":
@@ -147,10 +148,10 @@ func (pp *people) startTill(n *node, dice *rand.Rand) {
 	})
 }
 
-// treasurer raises budgets; nobody else does.
+// treasurer is the only principal that raises budgets.
 var treasurer = runtime.Call{Principal: runtime.Principal{Subject: "treasurer", Scopes: policy.RunsRead | policy.BudgetsWrite}}
 
-// raise lets a run spend more, or tries to.
+// raise raises the budget of a run, or tries to.
 func (pp *people) raise(n *node, run string, dice *rand.Rand) {
 	s := pp.world.oracle(n).spent[run]
 	if s == nil || !s.keepsLedger {
@@ -168,28 +169,28 @@ func (pp *people) raise(n *node, run string, dice *rand.Rand) {
 	})
 }
 
-// purse is what the records of a run say of its money, counted apart from the machine.
+// purse is the money of a run, computed from its records without the machine.
 type purse struct {
-	// keepsLedger: the run is one of testdata/till.json.
+	// keepsLedger means that the run is one of testdata/till.json. leased means that it has a lease.
 	keepsLedger, leased bool
 	limit               machine.Amount
-	// reserved is what attempts that were asked for may consume, and nobody has told.
+	// reserved is what the requested attempts may consume and have not yet reported.
 	reserved map[attemptID]machine.Amount
-	// parent is the step whose lease it is; models is what its own calls of models cost.
+	// parent is the step that gave the run its lease. models is what the run's own model calls cost.
 	parent *machine.Parent
 	models int64
 	ended  bool
-	// lease is what it was lent, loans what it lent.
+	// lease is the lease of the run itself. loans are the leases that it gave to its agents.
 	lease machine.Amount
 	loans map[uint32]*loan
-	// untold is what calls consumed of which nobody had said how much they may, or which had
-	// given it back with the end of their run.
+	// untold is the consumption without a reservation: no bound was given, or the reservation was
+	// returned at the end of the run.
 	untold machine.Amount
-	// counted, heldBefore and untoldBefore are what accounts have of it.
+	// counted, heldBefore and untoldBefore are the parts of the purse that accounts have counted.
 	counted, heldBefore, untoldBefore machine.Amount
 }
 
-// attemptID names an attempt of a model; of tools, whose attempts follow each other, the step.
+// attemptID names an attempt of a model call. For tools, whose attempts follow each other, it names the step.
 type attemptID struct {
 	step    uint32
 	attempt int
@@ -216,7 +217,7 @@ func (p *purse) opens(e *machine.Entry, pack string) {
 	}
 }
 
-// least of a limit and another, of which 0 is none.
+// least returns the smaller of two bounds. 0 as other means that there is only one.
 func least(limit, other int64) int64 {
 	if other > 0 {
 		return min(limit, other)
@@ -224,7 +225,7 @@ func least(limit, other int64) int64 {
 	return limit
 }
 
-// sum is what is consumed and reserved.
+// sum returns what is consumed and reserved.
 func (s *spent) sum() machine.Amount {
 	all := machine.Amount{Tokens: s.tokens, CostMicro: s.cost}
 	for _, b := range s.reserved {
@@ -233,7 +234,7 @@ func (s *spent) sum() machine.Amount {
 	return all
 }
 
-// lent are the tool calls that agents under way may make.
+// lent returns how many tool calls the running agents may make.
 func (s *spent) lent() (calls int64) {
 	for _, b := range s.reserved {
 		calls += b.ToolCalls
@@ -241,7 +242,7 @@ func (s *spent) lent() (calls int64) {
 	return calls
 }
 
-// paid holds one record against the budget.
+// paid checks one record against the budget.
 func (o *oracle) paid(e *machine.Entry, r *machine.Record, s *spent) {
 	o.lends(e, r, s)
 	switch b := r.Body.(type) {
@@ -284,11 +285,11 @@ func (o *oracle) paid(e *machine.Entry, r *machine.Record, s *spent) {
 	}
 }
 
-// estimated is the most that the sidecar's own executor takes a call for: it goes by the bytes
-// of what it asks, and the endpoint consumes less.
+// estimated is the largest estimate of the sidecar's own executor for a call. It counts the bytes of
+// the request, and the endpoint consumes less.
 var estimated = machine.Amount{Tokens: 1000, CostMicro: 67}
 
-// refused: nothing is refused for the budget that it holds.
+// refused checks that no call is refused if the budget covers it.
 func (o *oracle) refused(e *machine.Entry, b *machine.StepRejected, s *spent) {
 	need := machine.Amount{CostMicro: costs[b.Tool]}
 	switch {
@@ -311,15 +312,15 @@ func (o *oracle) refused(e *machine.Entry, b *machine.StepRejected, s *spent) {
 	}
 }
 
-// unreserved notes what an attempt of a model consumed that nobody had reserved: all of it, or what
-// is more than its bound.
+// unreserved records the consumption of an attempt that no reservation covers: all of it, or the part
+// above the bound.
 func (p *purse) unreserved(id attemptID, u *machine.Usage) {
 	bound := p.reserved[id]
 	p.untold.Tokens += max(0, u.InputTokens+u.OutputTokens-bound.Tokens)
 	p.untold.CostMicro += max(0, u.CostMicro-bound.CostMicro)
 }
 
-// names: an answer is one to the attempt that it names.
+// names checks that an answer belongs to the attempt that it names.
 func (o *oracle) names(e *machine.Entry, b *machine.StepResolved) {
 	if c, ok := e.Input.Command.(machine.ResolveStep); ok && c.Step == b.Step && c.Attempt != b.Attempt {
 		o.world.fail("an answer is one to its attempt", "%s: attempt %d of step %d of %s is answered by record %d, and the answer names attempt %d",
@@ -327,8 +328,8 @@ func (o *oracle) names(e *machine.Entry, b *machine.StepResolved) {
 	}
 }
 
-// affords: what is asked for fits beside all that was consumed, also where a call consumed more
-// than its bound.
+// affords checks that a request fits into the budget beside everything that was consumed, including
+// consumption above a bound.
 func (o *oracle) affords(e *machine.Entry, b *machine.StepRequested, s *spent, bound machine.Amount) {
 	all := s.sum()
 	if s.keepsLedger && b.About == nil && (bound.Tokens > 0 && all.Tokens > s.limit.Tokens || bound.CostMicro > 0 && all.CostMicro > s.limit.CostMicro) {
@@ -337,7 +338,7 @@ func (o *oracle) affords(e *machine.Entry, b *machine.StepRequested, s *spent, b
 	}
 }
 
-// stops: a run does not go on behind a turn with which it has passed its budget.
+// stops checks that a run does not continue after a turn with which it exceeded its budget.
 func (o *oracle) stops(e *machine.Entry, s *spent) {
 	state := o.states[e.RunID]
 	if state == nil || state.Status.Terminal() || state.Undo != nil || s.tokens <= s.limit.Tokens && s.cost <= s.limit.CostMicro {
@@ -360,7 +361,7 @@ func (o *oracle) stops(e *machine.Entry, s *spent) {
 	}
 }
 
-// told gives back what was reserved of an attempt.
+// `told` returns the reservation of an attempt.
 func (o *oracle) told(b *machine.StepResolved, s *spent) {
 	if b.Kind == machine.KindModel {
 		s.models += b.Usage.CostMicro
@@ -382,7 +383,7 @@ func (o *oracle) told(b *machine.StepResolved, s *spent) {
 	}
 }
 
-// outside is what a run and all that it delegated cost, as those know it who were paid.
+// outside returns the cost of a run and of its delegations, as the outside tools recorded it.
 func (w *world) outside(n *node, run string) int64 {
 	o := w.oracle(n)
 	paid := w.till.of(n, run)
@@ -397,7 +398,8 @@ func (w *world) outside(n *node, run string) int64 {
 	return paid
 }
 
-// solvent: whatever was bought, nobody paid more than a run may spend, nor than it says.
+// solvent checks that the cost of each run is not above its budget, and not above the cost that its
+// records show.
 func (w *world) solvent() {
 	for i, n := range w.stores {
 		for run, s := range w.oracles[i].spent {

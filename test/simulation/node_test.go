@@ -27,36 +27,31 @@ import (
 	"github.com/pawl-dev/pawl/test/simulation/disk"
 )
 
-// process is one life of a node: a whole sidecar as package server builds it, without
+// process is one life of a node: a whole sidecar, built like package server builds it, without
 // listeners and metrics.
 type process struct {
 	store *store.Store
-	// ns is the number of the namespace that is looked at there.
+	// ns is the number of the namespace that the simulation reads in the store.
 	ns    uint32
 	house *services.Runtime
 	box   *delivery.Outbox
-	// accounts are the operator's, over runs.
+	// accounts are the operator's accounts over all runs.
 	accounts *budget.Ledger
-	// server is nil for one that has the store of a cluster: that of its life serves.
+	// server is nil for a process that owns the store of a cluster. The server of its life then serves.
 	server   *grpcapi.Server
 	services *grpcapi.Services
 	peers    *grpc.ClientConn
 	clock    *clock
 	halt     context.CancelFunc
-	// ctx ends with the process: nothing of it is answered then. Of one that has the store of a
-	// cluster it ends when the lease may have, and works is over later.
+	// ctx ends with the process, and later calls are not answered. For a process that owns the store of
+	// a cluster, ctx ends when its lease may have ended, and works ends later.
 	ctx, works context.Context
 	loop       chan error
-	// executing ends when the sidecar's own executor has.
+	// executing ends with the sidecar's own executor.
 	executing *sync.WaitGroup
-	// life is the process of a cluster that has the store so; nil: there is no cluster.
+	// life is the cluster process that owns the store, or nil if there is no cluster.
 	life *life
 }
-
-// agents is the house as A2A asks it, as in package server.
-type agents struct{ *services.Runtime }
-
-func (a agents) IsTurnAssigned(s *machine.State) bool { return a.Work.IsTurnAssigned(s) }
 
 // feed gives the outbox the records of webhooks, as in package server.
 type feed struct{ p *process }
@@ -69,7 +64,7 @@ func (f feed) May(sub *machine.Subscription) error {
 	return f.p.services.MayRead(sub.Owner, sub.Namespace, runtime.ScopeRunsRead)
 }
 
-// boot starts a process on what the disk of a node holds.
+// boot starts a process on the data of a node.
 func (n *node) boot() (*process, error) {
 	p := newProcess(n.clock)
 	var err error
@@ -95,12 +90,12 @@ func newProcess(clock *clock) *process {
 	return p
 }
 
-// storage is what the store of a node is opened with.
+// storage returns the options with which the store of a node is opened.
 func (n *node) storage(hooks store.Hooks, open func(store.Options) (engine.Engine, error)) store.Options {
 	return store.Options{Dir: n.dir, MinFree: minFree, FreeSpace: disk.Free, MarkInterval: n.world.knobs.marks, Hooks: hooks, Engine: open}
 }
 
-// run begins what happens by itself, and whatever else is to run with it.
+// run starts the loops of the process, and the functions in more.
 func (p *process) run(more ...func() error) {
 	of := func(run func(context.Context) error) func() error { return func() error { return run(p.works) } }
 	for _, run := range slices.Concat([]func() error{of(p.house.Run)}, more, []func() error{of(p.box.Run), of(p.house.Blobs.Run)}) {
@@ -117,7 +112,7 @@ func (n *node) build(p *process) (err error) {
 	}
 	if p.house, err = services.New(services.Config{
 		Config: runtime.Config{
-			Namespaces: p.namespaces(n), Store: p.store, Accounts: p.accounts, Clock: p.clock, IDs: services.NewSystemIDs(), AllowTools: []string{"*"},
+			Namespaces: p.namespaces(n), Store: p.store, Accounts: p.accounts, Clock: p.clock, IDs: runtime.NewSystemIDs(), AllowTools: []string{"*"},
 			CacheBytes: k.cache, QueueLimit: k.queue, Models: func() []string { return []string{modelName} },
 		},
 		Work:      dispatch.Config{Lease: 5 * time.Second, StepGrace: 2 * time.Second, RestartGrace: 4 * time.Second},
@@ -128,7 +123,6 @@ func (n *node) build(p *process) (err error) {
 	if limits := n.world.limits(); limits != nil {
 		p.house.Admission.Replace(limits)
 	}
-	p.house.Attach(runtime.Hooks{OnCommit: []runtime.Observer{runtime.ObserverFunc(func(c *runtime.Commit) { p.box.Observe(c.Batch) })}})
 	if p.peers, err = n.other.dial(); err != nil {
 		return err
 	}
@@ -137,10 +131,14 @@ func (n *node) build(p *process) (err error) {
 		Directory: directory{client.NewDirectory(nil, p.peers, "http://"+n.machine().name)},
 		Feeds:     map[machine.SubscriptionKind]delivery.Feed{machine.SubscriptionWebhook: feed{p}},
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	p.house.Attach(runtime.Hooks{OnCommit: []runtime.Observer{p.box}})
+	return nil
 }
 
-// serve puts the server before the house.
+// serve connects the server to the runtime.
 func (n *node) serve(p *process) (err error) {
 	p.server, err = grpcapi.New(grpcapi.Config{Runtime: p.house, Own: ownSecret, Failed: p.house.Failed(), Deliveries: p.box, Plugin: guestOf[*grpcapi.Server](n, p)})
 	if err == nil {
@@ -149,10 +147,10 @@ func (n *node) serve(p *process) (err error) {
 	return err
 }
 
-// guestOf puts the node's agents beside what answers calls.
+// guestOf returns a function that makes the plugin of the node's agents for a server.
 func guestOf[H a2a.Host](n *node, p *process) func(H) (grpcapi.Plugin, error) {
 	return func(host H) (grpcapi.Plugin, error) {
-		service, err := a2a.New(a2a.Config{Engine: agents{p.house}, URL: "http://" + n.machine().name}, host)
+		service, err := a2a.New(a2a.Config{Engine: p.house, URL: "http://" + n.machine().name}, host)
 		if err != nil {
 			return grpcapi.Plugin{}, err
 		}
@@ -171,7 +169,7 @@ func (d directory) Peer(ctx context.Context, del *machine.Delegation) (delivery.
 	return found, card, nil
 }
 
-// bury ends a process that has crashed. What it still does reaches neither disk nor wire.
+// bury ends a process that has crashed. Its later writes reach neither the disk nor a connection.
 func (p *process) bury() {
 	p.halt()
 	_ = p.server.Shutdown(p.ctx)
@@ -184,7 +182,7 @@ func (p *process) bury() {
 	_ = p.store.Close()
 }
 
-// register gives the node its pack.
+// register registers a pack at the process.
 func (p *process) register(ctx context.Context, document []byte) error {
 	_, err := p.house.RegisterPack(ctx, packs.RegisterRequest{Call: operator, Document: document})
 	return err

@@ -16,31 +16,32 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/invariant"
 )
 
-// oracle knows what a node has shown, and what must then be true for ever: its journal as
-// read once, replayed by the pure machine.
+// oracle knows what a node has shown and what must be true from then on: the journal as it was read,
+// replayed by the pure machine.
 type oracle struct {
 	world *world
 	node  *node
-	// of is the process that was looked at last: of another one everything is read again.
+	// of is the process that was read last. At another process, everything is read again.
 	of      *process
 	read    uint64
 	journal []machine.Entry
 	states  map[string]*machine.State
 	graphs  map[string]*machine.Graph
-	// ids are the entries of the inputs with an id, by run, kind and id; turns the
-	// completions.
+	// ids has the record of each input with an id, by run, kind and id. turns has the record of each
+	// completed turn.
 	ids   map[string]uint64
 	turns map[string]uint64
-	// spent is what each run has used of its bounds, counted here and not by the machine.
+	// spent is what each run has used of its bounds, counted without the machine.
 	spent    map[string]*spent
 	books    books
 	admitted admitted
-	// instants are those fired last, by their schedules; firings counts the runs.
+	// instants are the scheduled times for which runs were started last, by schedule. firings counts
+	// these runs.
 	instants map[string]time.Time
 	firings  map[string]int
-	// acked are the hashes of entries that callers were told of.
+	// acked are the hashes of entries that callers received.
 	acked map[place][32]byte
-	// deleting are the runs whose deletion was asked for, deleted those of which that was
+	// deleting are the runs whose deletion was requested. deleted are those whose deletion was
 	// acknowledged.
 	deleting, deleted map[string]bool
 	// seats are the numbers that steps asked for.
@@ -57,7 +58,8 @@ func newOracle(w *world, n *node) *oracle {
 
 func (w *world) oracle(n *node) *oracle { return w.oracles[slices.Index(w.stores, n)] }
 
-// acknowledged: a caller was told of an entry. It can be read from then on.
+// acknowledged records that a caller received an answer with an entry. The entry must be readable from
+// then on.
 func (o *oracle) acknowledged(name string, a *runtime.Answer) {
 	if len(a.Entry.Records) == 0 {
 		return
@@ -81,7 +83,7 @@ func (o *oracle) acknowledged(name string, a *runtime.Answer) {
 
 const page = 1 << 20
 
-// look reads on, from the beginning after a crash, and proves what was read.
+// look reads new entries, or all entries after a crash, and checks them.
 func (o *oracle) look() {
 	p := o.node.process()
 	if p == nil || o.world.failed() != nil {
@@ -115,7 +117,7 @@ func (o *oracle) look() {
 	}
 }
 
-// gap: of what is passed over up to a cursor the runs were deleted.
+// gap checks that the skipped entries up to a cursor belong to deleted runs.
 func (o *oracle) gap(to uint64) {
 	for c := o.read + 1; c <= to; c++ {
 		if int(c) > len(o.journal) || !o.deleting[o.journal[c-1].RunID] {
@@ -155,7 +157,7 @@ func (o *oracle) take(e *machine.Entry) {
 	}
 }
 
-// alone: a run is in one store, whatever it is called by.
+// alone checks that a run is in one store only.
 func (o *oracle) alone(run string) {
 	for _, other := range o.world.oracles {
 		if other != o && other.states[run] != nil {
@@ -197,7 +199,7 @@ func (o *oracle) graph(e *machine.Entry) (*machine.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	prog, err := p.house.Programs().Of(context.Background(), p.ns, s)
+	prog, err := p.house.Programs().ProgramOf(context.Background(), p.ns, s)
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +207,7 @@ func (o *oracle) graph(e *machine.Entry) (*machine.Graph, error) {
 	return prog.Graph, nil
 }
 
-// once: an id has one effect, a turn one completion.
+// once checks that an id has one effect and that a turn has one completion.
 func (o *oracle) once(e *machine.Entry) {
 	if e.Input.ID != "" {
 		key := fmt.Sprintf("%s %d %s", e.RunID, machine.KindOf(e.Input.Command), e.Input.ID)
@@ -241,7 +243,7 @@ type spent struct {
 	effects effects
 }
 
-// used counts what a record says.
+// used adds the usage in a record.
 func (s *spent) used(u *machine.Usage) {
 	s.tokens += u.InputTokens + u.OutputTokens
 	s.cost += u.CostMicro
@@ -259,7 +261,7 @@ const (
 	maxCost   = 300 // micro-dollars
 )
 
-// bounded: every bound is exact, whatever the machine thinks.
+// bounded checks that every bound is exact, independent of the machine.
 func (o *oracle) bounded(e *machine.Entry) {
 	s := o.spent[e.RunID]
 	if s == nil {
@@ -321,8 +323,8 @@ func (o *oracle) bounded(e *machine.Entry) {
 	}
 }
 
-// approved: what only approvers may move was moved by one, however many hops his word took,
-// or by its own timeout.
+// approved checks that a transition that only approvers may request was requested by one, directly or
+// passed on by others, or was made by the timeout of the state.
 func (o *oracle) approved(e *machine.Entry) {
 	if _, ok := e.Input.Command.(machine.FireTimer); ok {
 		return

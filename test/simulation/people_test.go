@@ -18,14 +18,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/streams"
 )
 
-// people start runs, answer, decide, cancel, and repeat what they have asked for before: by
-// the same id, which must have the same answer and no second effect.
+// people start runs, answer, decide, cancel, and repeat earlier calls. A repeat with the same id must
+// have the same answer and no second effect.
 type people struct {
 	world *world
 	calls int
 	busy  sync.WaitGroup
 
-	// runs are those that were acknowledged, by node; asked every call with an id.
+	// runs are the acknowledged runs, by node. asked are all calls with an id.
 	runs  map[*node][]string
 	asked []*ask
 	ids   int
@@ -38,7 +38,7 @@ type ask struct {
 	node *node
 	name string
 	do   func(ctx context.Context, p *process) (runtime.Answer, error)
-	// seen is what the history has of each call.
+	// seen is the call in the history.
 	seen callSeen
 	// first is the answer that was acknowledged first.
 	first *runtime.Answer
@@ -53,7 +53,7 @@ func (pp *people) id() string {
 	return fmt.Sprintf("id-%d", pp.ids)
 }
 
-// Who calls.
+// These are the callers.
 var (
 	driver   = runtime.Call{Principal: runtime.Principal{Subject: "driver", Scopes: policy.RunsRead | policy.RunsWrite}}
 	approver = runtime.Call{Principal: runtime.Principal{Subject: "approver", Scopes: policy.RunsRead | policy.RunsWrite | policy.EventsExternal}}
@@ -62,8 +62,8 @@ var (
 // patience is how long a caller waits.
 const patience = 20 * time.Second
 
-// call makes a call in its own goroutine, as callers do. What a process answers after its
-// death is heard by nobody.
+// call makes a call in its own goroutine, as callers do. An answer of a process after its death is
+// discarded.
 func (pp *people) call(n *node, name string, do func(ctx context.Context, p *process) error) {
 	p := n.process()
 	if p == nil {
@@ -82,7 +82,7 @@ func (pp *people) call(n *node, name string, do func(ctx context.Context, p *pro
 	})
 }
 
-// judge takes errors that no call may have.
+// judge reports errors that no call may have.
 func (pp *people) judge(name string, err error) {
 	refusal, ok := errors.AsType[*machine.Error](err)
 	switch {
@@ -95,7 +95,7 @@ func (pp *people) judge(name string, err error) {
 	}
 }
 
-// told is an error without what differs from life to life.
+// `told` returns the text of an error without the parts that differ between lives of a process.
 func told(err error) string {
 	if err == nil {
 		return "ok"
@@ -135,7 +135,7 @@ func (pp *people) again(a *ask) {
 	})
 }
 
-// compare holds a repeat against the first answer.
+// compare compares the answer of a repeat with the first answer.
 func (pp *people) compare(a *ask, answer *runtime.Answer, err error) {
 	switch {
 	case err != nil && (a.first == nil || passing(err) || judgedAnew(a.first, err)):
@@ -150,21 +150,21 @@ func (pp *people) compare(a *ask, answer *runtime.Answer, err error) {
 	}
 }
 
-// judgedAnew: the repeat of a request for steps has a call that is still to be made, and is refused as
-// that request is now, docs/reference/semantics.md.
+// judgedAnew reports whether the repeat of a request for steps was refused because of the present state. This
+// is correct if one of its calls has not been made yet (docs/reference/semantics.md).
 func judgedAnew(first *runtime.Answer, err error) bool {
 	_, steps := first.Entry.Input.Command.(machine.RequestSteps)
 	refusal, ok := errors.AsType[*machine.Error](err)
 	return steps && ok && slices.Contains([]string{"TURN_TOKEN_STALE", "TURN_STALE", "PAUSED", "COMPENSATING"}, refusal.Reason)
 }
 
-// passing: the call may have another answer when it is made again.
+// passing reports whether the call may have another answer when it is made again.
 func passing(err error) bool {
 	refusal, ok := errors.AsType[*machine.Error](err)
 	return !ok || refusal.Code == machine.CodeUnavailable || refusal.Code == machine.CodeResourceExhausted
 }
 
-// act is what somebody does of their own accord.
+// act executes an action that a person begins.
 func (pp *people) act(k kind, n *node, dice *rand.Rand) {
 	switch k {
 	case "start":
@@ -205,8 +205,7 @@ func (pp *people) act(k kind, n *node, dice *rand.Rand) {
 	pp.steer(k, n, run, dice)
 }
 
-// crowd is several who want something of one run at once, or when a commit that is begun
-// now is synced.
+// crowd makes several calls about one run at the same time, or when the current commit is synced.
 func (pp *people) crowd(n *node, run string, dice *rand.Rand) {
 	for range 2 + dice.IntN(5) {
 		dice := rand.New(rand.NewPCG(dice.Uint64(), 1))
@@ -220,7 +219,7 @@ func (pp *people) crowd(n *node, run string, dice *rand.Rand) {
 	}
 }
 
-// see reads what is newest, and then the runs that it is of.
+// see reads the newest records, and then the runs to which they belong.
 func (pp *people) see(n *node) {
 	pp.call(n, "see", func(ctx context.Context, p *process) error {
 		request := streams.Request{Call: operator, AfterCursor: pp.world.readers[n.index()].place(), Filter: streams.Filter{Kinds: allKinds}}
@@ -244,7 +243,7 @@ func (pp *people) see(n *node) {
 	})
 }
 
-// remove deletes a run that has ended, as far as was seen.
+// remove deletes a run whose end the oracle has seen.
 func (pp *people) remove(n *node, dice *rand.Rand) {
 	o := pp.world.oracle(n)
 	var ended []string
@@ -360,7 +359,7 @@ func writes(dice *rand.Rand) []machine.ArtifactWrite {
 	return []machine.ArtifactWrite{{Name: "note", Value: fmt.Appendf(nil, "note %d", dice.IntN(100))}}
 }
 
-// decide answers a gate by what was seen of it: of two who do, one is too late.
+// decide answers a gate. If two people decide, one of them is too late.
 func (pp *people) decide(n *node, run, id, event string) {
 	ref := runtime.RunRef{Call: approver, RunID: run}
 	seen := callSeen{object: n.name + "/" + run, who: ref.Principal}
@@ -416,8 +415,8 @@ func (pp *people) drive(n *node, run string, dice *rand.Rand) {
 	})
 }
 
-// resolve answers a step of a run by hand: its attempt now, or an earlier one, well or not; a call
-// that waits for people again, if there is one, for the attempt that was made before.
+// resolve answers a step of a run by hand. It answers the current attempt or an earlier one, with a
+// result or an error. If a call waits for approval again, it answers the attempt that was made before.
 func (pp *people) resolve(n *node, run, id string, dice *rand.Rand) {
 	ref := runtime.RunRef{Call: approver, RunID: run}
 	ref.Principal.Scopes |= policy.Admin
@@ -435,7 +434,7 @@ func (pp *people) resolve(n *node, run, id string, dice *rand.Rand) {
 		if at >= 0 {
 			p := &s.Steps[at]
 			if strings.Contains(p.Tool, "book") {
-				return nil // what was done outside nobody knows better than the tools
+				return nil // only the tools know what was done outside
 			}
 			step, late = p.Step, p.HeldForApproval() && p.Attempt > 1
 			attempt = max(1, p.Attempt-dice.IntN(2))
@@ -459,7 +458,8 @@ func (pp *people) resolve(n *node, run, id string, dice *rand.Rand) {
 			return got, err
 		})
 		if !answer.OK {
-			// Who did not hear that says it again: without an id, the attempt alone tells that it is the same.
+			// A caller without an answer repeats the call. It has no id, so only the attempt shows that
+			// it is a repeat.
 			answer := answer
 			answer.ID = ""
 			pp.call(n, "resolve again "+id, func(ctx context.Context, p *process) error {
@@ -471,7 +471,7 @@ func (pp *people) resolve(n *node, run, id string, dice *rand.Rand) {
 	})
 }
 
-// resolved holds what is said to an answer by hand against the attempt that it names.
+// resolved compares the answer to a resolved step with the attempt that it names.
 func (pp *people) resolved(answer *runtime.ResolveRequest, late bool, err error) {
 	switch {
 	case answer.Attempt == 0 && err == nil:
@@ -481,7 +481,8 @@ func (pp *people) resolved(answer *runtime.ResolveRequest, late bool, err error)
 	}
 }
 
-// answer tells the agent that asks something what somebody says, who may or may not.
+// answer sends an answer to an agent that asks a question, from a principal that may or may not have
+// the right.
 func (pp *people) answer(n *node, run, id string, who runtime.Call) {
 	ref := runtime.RunRef{Call: who, RunID: run}
 	pp.call(n, "look for questions "+id, func(ctx context.Context, p *process) error {

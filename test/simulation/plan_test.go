@@ -9,33 +9,33 @@ import (
 	"time"
 )
 
-// plan is what happens in a simulation: everything that is not a function of it is one of
-// the seeds of the scheduler.
+// plan is what happens in a simulation. Everything that the plan does not determine comes from the
+// seeds of the scheduler.
 type plan struct {
 	seed uint64
-	// shake varies the scheduler under the same actions; shrinking tries several.
+	// shake changes the scheduler for the same actions. Shrinking tries several values.
 	shake   uint64
 	knobs   knobs
 	actions []action
 }
 
-// knobs are what a seed sets once: small caches and slow disks find what large ones hide.
+// knobs are settings of a seed. Small caches and slow disks find faults that large and fast ones hide.
 type knobs struct {
 	cache, tail   int64
 	queue         int
 	sync, late    time.Duration
 	marks         time.Duration
 	shuffle, give uint64
-	// evening is how long after the beginning a new day begins, and a month.
+	// evening is how long after the beginning of the simulation a new day and a new month begin.
 	evening time.Duration
-	// calm: no crashes and no faults; what goes wrong then is a plain race.
+	// calm means that there are no crashes and no faults, so that only races can fail.
 	calm bool
 }
 
-// action is one thing that somebody does, some time after the one before.
+// action is one action, some time after the action before it.
 type action struct {
 	after time.Duration
-	// together: with the one before, nobody waits for what becomes of that.
+	// together means that the action does not wait for the outcome of the action before it.
 	together bool
 	kind     kind
 	// node it is about, and the seed of everything else that it chooses.
@@ -52,7 +52,7 @@ func (a action) String() string {
 
 type kind string
 
-// chance is how often something happens of some 100 times; fault: something goes wrong by it.
+// chance is the weight of an action, in times of 100. fault means that the action is a fault.
 type chance struct {
 	kind   kind
 	weight int
@@ -106,7 +106,7 @@ func newAction(dice *rand.Rand, calm bool) action {
 	return a
 }
 
-// mixed has more actions behind each, as many as times says.
+// mixed inserts more actions after each action, as many as times returns.
 func mixed(actions []action, times func() int, more func() action) (all []action) {
 	for _, a := range actions {
 		all = append(all, a)
@@ -117,7 +117,7 @@ func mixed(actions []action, times func() int, more func() action) (all []action
 	return all
 }
 
-// oneIn is one time of so many, else none.
+// oneIn returns 1 with a probability of 1 in `of`, else 0.
 func oneIn(dice *rand.Rand, of int) func() int {
 	return func() int {
 		if dice.IntN(of) == 0 {

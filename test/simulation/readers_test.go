@@ -18,26 +18,26 @@ type reader struct {
 	world *world
 	node  *node
 	name  string
-	// snapshots: it asks for the run as it was at each record.
+	// snapshots means that the reader requests the state of the run at each record.
 	snapshots bool
-	// slow: it takes its time with each page.
+	// slow means that the reader pauses after each page.
 	slow bool
-	// named: the sidecar keeps its place. After a crash it goes on behind what it has
-	// acknowledged, and what it had got from there on it gets again.
+	// named means that the sidecar stores the reader's position. After a crash, the reader continues
+	// after its last acknowledgement and gets the records after it again.
 	named bool
 
-	// cursor is behind the last page.
+	// cursor is the position after the last page.
 	cursor runtime.Cursor
-	// got are the records in the order of the journal, each with its cursor.
+	// got are the received records in the order of the journal, each with its cursor.
 	got []read
 	at  runtime.Cursor
-	// acked is the last place whose acknowledgement was answered.
+	// acked is the last position whose acknowledgement was answered.
 	acked runtime.Cursor
-	// resumed: the next record is the first of a watch.
+	// resumed means that the next record is the first one of a watch.
 	resumed bool
 }
 
-// read is a record that a reader got.
+// read is a record that a reader received.
 type read struct {
 	place
 	at runtime.Cursor
@@ -68,7 +68,7 @@ func (r *reader) run() {
 	}
 }
 
-// follow reads from one process until it dies.
+// follow reads from one process until the process ends.
 func (r *reader) follow(p *process) {
 	ctx, cancel := context.WithCancel(p.ctx)
 	defer cancel()
@@ -87,10 +87,10 @@ func (r *reader) follow(p *process) {
 		return
 	}
 	if away(err) {
-		return // it is told to come back
+		return // the error says that the reader must try again later
 	}
 	if r.named && full(err) {
-		return // its place has to be written, and there is no room
+		return // the reader's position cannot be stored without free space
 	}
 	r.world.fail("readers read on", "%s of %s behind %s: %v", r.name, r.node.name, r.cursor, err)
 }
@@ -127,7 +127,7 @@ func (r *reader) read(ctx context.Context, p *process) error {
 	}
 }
 
-// place is where the reader goes on; "" = at the beginning.
+// place returns the position at which the reader continues. "" means the beginning.
 func (r *reader) place() string {
 	if r.cursor.Position == 0 {
 		return ""
@@ -135,7 +135,7 @@ func (r *reader) place() string {
 	return r.cursor.String()
 }
 
-// answerable: who was shown a record is shown no older state of its run.
+// answerable checks that a party that received a record never reads an older state of its run.
 func (w *world) answerable(ctx context.Context, p *process, row *runtime.RecordRow) {
 	s, err := p.house.StateAt(ctx, runtime.RunRef{Call: operator, RunID: row.RunID}, 0)
 	if err == nil && s.Seq < row.Record.Seq {
@@ -143,7 +143,7 @@ func (w *world) answerable(ctx context.Context, p *process, row *runtime.RecordR
 	}
 }
 
-// take notes a record, which must be behind the one before.
+// take records a received record, which must come after the one before.
 func (r *reader) take(row *runtime.RecordRow) {
 	if r.resumed {
 		r.resume(row.Cursor)
@@ -162,7 +162,8 @@ func before(a, b runtime.Cursor) bool {
 	return a.Position < b.Position || a.Position == b.Position && a.Index < b.Index
 }
 
-// resume forgets what is told again from a place on, which what was acknowledged is not.
+// resume removes the records after a position, because they are sent again. Acknowledged records must
+// not be among them.
 func (r *reader) resume(from runtime.Cursor) {
 	if !before(r.acked, from) {
 		r.world.fail("what was acknowledged is not told again", "%s of %s has acknowledged %v and is told %v", r.name, r.node.name, r.acked, from)
@@ -176,8 +177,7 @@ func (r *reader) resume(from runtime.Cursor) {
 	}
 }
 
-// complete compares what was read with the journal. Of runs that were deleted a reader may
-// have come too late.
+// complete compares the received records with the journal. Records of deleted runs may be missing.
 func (r *reader) complete(o *oracle) {
 	got := r.got
 	for i := range o.journal {

@@ -16,8 +16,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// receivers are where webhooks go. They know which webhooks were removed: to those
-// nothing may come.
+// receivers are the receivers of webhooks. They know which webhooks were removed: these must deliver
+// nothing more.
 type receivers struct {
 	world *world
 	mu    sync.Mutex
@@ -27,12 +27,12 @@ type receivers struct {
 
 // hook is a webhook as those who made and removed it know it.
 type hook struct {
-	// puts counts those that were asked for, under way those that are not answered.
+	// puts counts the requested webhooks. underWay counts the requests without an answer.
 	puts, underWay int
-	// removing counts removals that are not answered: another webhook of the same moment
-	// may take the place of the one before.
+	// removing counts the removals without an answer. A webhook that is made at the same time may
+	// replace the removed one.
 	removing int
-	// gone: a removal was answered, and none was asked for since it began.
+	// gone means that a removal was answered and no webhook was requested since it began.
 	gone bool
 	// last is the place of the newest event that came, and when the webhook was made that
 	// sent it.
@@ -90,7 +90,7 @@ func boolTo(on bool, n uint64) uint64 {
 	return 0
 }
 
-// crashed: some process has died, so that what was delivered may be delivered again.
+// crashed reports whether a process has died. Deliveries may then be repeated.
 func (w *world) crashed() bool { return w.nodes[0].lives+w.nodes[1].lives > 2 }
 
 // subscribe makes and removes webhooks and consumers.
@@ -136,7 +136,7 @@ func (pp *people) putWebhook(n *node, id string) {
 		}
 		rs.mu.Lock()
 		defer rs.mu.Unlock()
-		// Of a put whose outcome nobody heard the store decides.
+		// The store decides whether a webhook exists whose request has an unknown outcome.
 		if err == nil || p.ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded) {
 			h.underWay--
 		}
@@ -171,7 +171,7 @@ func (pp *people) deleteWebhook(n *node, id string) {
 	})
 }
 
-// removed ends a removal: what is told next is of another webhook, if of any.
+// removed ends a removal. A later delivery belongs to another webhook.
 func (rs *receivers) removed(h *hook) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -179,7 +179,7 @@ func (rs *receivers) removed(h *hook) {
 	h.created = 0
 }
 
-// final: what was removed is not there, and nobody else has removed anything.
+// final checks that removed webhooks do not exist and that all other webhooks do.
 func (rs *receivers) final() {
 	for _, n := range rs.world.nodes {
 		p := n.process()
@@ -200,7 +200,7 @@ func (rs *receivers) final() {
 	}
 }
 
-// acknowledge moves a consumer on.
+// acknowledge acknowledges records for a consumer.
 func (pp *people) acknowledge(r *reader) {
 	cursor, at := r.place(), r.cursor
 	if cursor == "" {

@@ -13,14 +13,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/schedule"
 )
 
-// schedulesEvery: of one seed in so many runs begin by the clock, too.
+// schedulesEvery selects the seeds with schedules: one in this many.
 const schedulesEvery = 4
 
-// mostCaughtUp bounds what "each" catches up with.
+// mostCaughtUp bounds the missed times for which catch-up "all" starts runs.
 const mostCaughtUp = 3
 
-// agenda is the operator's file: every minute with all that was missed, every second one with
-// the last, every third one with nothing.
+// agenda is the operator's file with three schedules: every minute with catch-up of all missed times,
+// every second minute with the last one, every third minute with none.
 func agenda() (all []*schedule.Schedule) {
 	for i, catch := range []schedule.CatchUp{schedule.CatchAll, schedule.CatchLast, schedule.CatchNone} {
 		rule, err := schedule.ParseCron(fmt.Sprintf("*/%d * * * *", i+1), time.UTC)
@@ -37,7 +37,7 @@ func agenda() (all []*schedule.Schedule) {
 	return all
 }
 
-// keepTime has runs begin by the clock until the process ends.
+// keepTime starts runs by schedules until the process ends.
 func (p *process) keepTime(n *node) {
 	if n.world.seed%schedulesEvery != 0 {
 		return
@@ -47,7 +47,8 @@ func (p *process) keepTime(n *node) {
 			before := p.clock.Now()
 			err := p.house.Schedules.Replace(p.works, agenda())
 			if !n.agendaKnown {
-				// One that was not answered may have set them, and the clock may be set meanwhile.
+				// A call without an answer may have set the schedules, and the clock may be set in the
+				// meantime.
 				n.agendaSince = append(n.agendaSince, before, p.clock.Now())
 				n.agendaKnown = err == nil
 			}
@@ -60,7 +61,7 @@ func (p *process) keepTime(n *node) {
 	})
 }
 
-// instantOf is the schedule and the instant that a run was begun for; "" = somebody began it.
+// instantOf returns the schedule and the time for which a run was started; "" = a caller started it.
 func instantOf(e *machine.Entry) (id string, at time.Time) {
 	if _, ok := e.Input.Command.(machine.Start); !ok || !strings.HasPrefix(e.Input.ID, schedule.Prefix) {
 		return "", time.Time{}
@@ -73,8 +74,8 @@ func instantOf(e *machine.Entry) (id string, at time.Time) {
 // every is how many minutes lie between two instants of a schedule.
 var every = map[string]int{"all": 1, "last": 2, "none": 3}
 
-// fired proves the start of a run by the clock: it is of an instant, not before it, behind the
-// one before, and where nothing is caught up with not too late.
+// fired checks the start of a run by a schedule: it is for a scheduled time, not before that time, and
+// after the previous one. Without catch-up it is not too late.
 func (o *oracle) fired(e *machine.Entry) {
 	id, at := instantOf(e)
 	if id == "" {
@@ -93,8 +94,8 @@ func (o *oracle) fired(e *machine.Entry) {
 	o.firings[id]++
 }
 
-// onTime holds in the end how far each schedule is against the runs that it began, and both
-// against the clock.
+// onTime compares, at the end, the position of each schedule with the runs that it started, and both
+// with the clock.
 func (w *world) onTime() {
 	for i, n := range w.nodes {
 		o, p := w.oracles[i], n.process()
@@ -122,8 +123,8 @@ func due(id string, since, last time.Time) (n int) {
 	return n
 }
 
-// counted: each instant since the beginning was fired or given up.
-func (w *world) counted(n *node, o *oracle, s *schedule.Shown) {
+// counted checks that each scheduled time since the beginning had a run or was skipped.
+func (w *world) counted(n *node, o *oracle, s *schedule.ListedSchedule) {
 	m := &s.Mark
 	if int(m.Fired) != o.firings[s.ID] {
 		w.fail("an instant is fired once", "%s: %s counts %d runs, and began %d", n.name, s.ID, m.Fired, o.firings[s.ID])

@@ -11,8 +11,8 @@ const (
 	shakes      = 4
 )
 
-// shrink finds a shorter plan that breaks the same promise: it leaves out actions, in ever
-// smaller pieces, and pauses between those that are left.
+// shrink finds a shorter plan that breaks the same promise. It removes actions in ever smaller pieces,
+// and the pauses between the remaining ones.
 func shrink(p plan, promise string, simulate func(plan) *violation) plan {
 	s := &shrinker{promise: promise, simulate: simulate, left: shrinkTries}
 	for size := len(p.actions) / 2; size > 0 && s.left > 0; {
@@ -33,7 +33,7 @@ type shrinker struct {
 	left     int
 }
 
-// without looks for a piece of that size that is not needed.
+// without finds a piece of the given size that can be removed.
 func (s *shrinker) without(p plan, size int) (plan, bool) {
 	for at := 0; at < len(p.actions) && s.left > 0; at += size {
 		q := p
@@ -45,7 +45,8 @@ func (s *shrinker) without(p plan, size int) (plan, bool) {
 	return p, false
 }
 
-// fails tries a plan in a few interleavings: with fewer actions the scheduler goes another way.
+// fails tries a plan with several interleavings, because the scheduler acts differently with fewer
+// actions.
 func (s *shrinker) fails(p plan) (plan, bool) {
 	for shake := range uint64(shakes) {
 		q := p
@@ -58,8 +59,8 @@ func (s *shrinker) fails(p plan) (plan, bool) {
 	return p, false
 }
 
-// TestShrink: of a plan that fails by two of its actions, in that order and in one
-// interleaving out of three, these two are left.
+// TestShrink checks that two actions remain of a plan that fails only because of these two, in this
+// order and in one of three interleavings.
 func TestShrink(t *testing.T) {
 	fails := func(p plan) *violation {
 		cut := false

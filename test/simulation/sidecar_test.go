@@ -24,10 +24,10 @@ import (
 // current is the world whose endpoint answers over HTTP: one simulation runs at a time.
 var current atomic.Pointer[world]
 
-// ownSecret is what a sidecar proves to itself that it is the sidecar.
+// ownSecret is the secret that a sidecar sends in calls of its own services.
 const ownSecret = "a secret of the process"
 
-// bearer proves with each call who makes it: a sidecar to itself, or one whose token it is.
+// bearer is the token of each call: the secret of the sidecar itself, or the token of a caller.
 type bearer string
 
 // GetRequestMetadata implements credentials.PerRPCCredentials.
@@ -45,7 +45,7 @@ func (n *node) execute(ctx context.Context, server *grpcapi.Server, executing *s
 		return err
 	}
 	m := &model.Endpoint{Name: modelName, URL: "http://" + n.machine().name + "/", Model: modelName, Timeout: 10 * time.Second}
-	e, err := executor.New(executor.Config{Conn: conn, Namespace: n.namespace(), Models: model.NewTable([]*model.Endpoint{m}), Turns: 2, Grace: time.Millisecond})
+	e, err := executor.New(executor.Config{Conn: conn, Namespace: n.namespace(), Models: model.NewTable([]*model.Endpoint{m}, nil), Turns: 2, Grace: time.Millisecond})
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (c *modelCall) http(req *http.Request) *http.Response {
 	return res
 }
 
-// chatUsage is what of it chat completions say; nil: nothing.
+// chatUsage returns the usage in the form of chat completions, or nil if the endpoint reports none.
 func (c *modelCall) chatUsage() any {
 	if c.silence == saysNothing {
 		return nil

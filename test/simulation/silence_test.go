@@ -8,7 +8,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// silence is what of a call's usage an endpoint says.
+// silence selects the part of a call's usage that the endpoint reports.
 type silence int
 
 const (
@@ -18,8 +18,8 @@ const (
 	saysOutput
 )
 
-// told is what whoever made the call tells of its usage. Of one that was cut it says that this is
-// not all.
+// `told` returns the usage that the caller of the model reports. For a call that was cut, the usage is
+// marked as incomplete.
 func (c *modelCall) told() *pawlv1.Usage {
 	u := proto.CloneOf(c.usage)
 	if c.silence == saysNothing || c.silence == saysOutput {
@@ -35,8 +35,8 @@ func (c *modelCall) told() *pawlv1.Usage {
 	return u
 }
 
-// counts is what a report has to be counted as, as docs/guides/models.md says: what an answer does not
-// tell is the bound, and so is what was written by a call that was cut.
+// counts returns how a report must be counted, as docs/guides/models.md says: missing figures count as
+// the bound, and so does the output of a call that was cut.
 func (r *report) counts() (in, out int64, estimated bool) {
 	in, out, estimated = r.usage.GetInputTokens(), r.usage.GetOutputTokens(), r.usage.GetEstimated()
 	switch {
@@ -51,8 +51,8 @@ func (r *report) counts() (in, out int64, estimated bool) {
 	return in, out, estimated
 }
 
-// loose: the model of the run may consume more than its bound. Whoever lent to it takes that for
-// a breach of the lease, and is another matter.
+// loose reports whether the endpoint may consume more than the bound of a call of this run. It may not in a
+// run with a lease, because the lender treats such consumption as a breach of the lease.
 func (c *conversation) loose() bool {
 	s := c.world.oracle(c.node).spent[c.run]
 	return s != nil && s.parent == nil && !s.leased

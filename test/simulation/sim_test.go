@@ -25,8 +25,9 @@ var (
 	share = flag.Bool("clusters", false, "the seeds of a block are those that have a cluster")
 )
 
-// blockSize is how many seeds a process simulates, always the same ones: where memory lies,
-// and with it the order of a map with pointers, follows from what ran before.
+// blockSize is the number of seeds that a process simulates. The block is always the same, because
+// addresses in memory, and with them the order of a map with pointers, depend on the earlier
+// simulations of the process.
 const blockSize = 50
 
 func TestMain(m *testing.M) {
@@ -51,8 +52,8 @@ func simulate(t *testing.T, p plan, keep bool) (out outcome) {
 	return out
 }
 
-// endless ends the process in the midst of a simulation that passes more locks or holds more memory
-// than any seed needs, with its trace and with what everybody is at. It takes no lock.
+// endless ends the process during a simulation that passes more locks or uses more memory than any seed
+// needs. It prints the trace and the state of the goroutines. It takes no lock.
 func endless(p plan) {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
@@ -67,7 +68,7 @@ func endless(p plan) {
 	os.Exit(1)
 }
 
-// collect frees memory between two simulations, now and then; none does so within.
+// collect runs the garbage collector between two simulations, because none runs during a simulation.
 func collect() {
 	var m runtime.MemStats
 	if runtime.ReadMemStats(&m); m.HeapAlloc > 400<<20 {

@@ -13,15 +13,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Payloads that readers of JSON see differently, read here by nothing that Pawl reads with.
+// These are payloads that readers of JSON interpret differently. The simulator reads them with its own code,
+// and not with Pawl's.
 
-// written is one member of an object, as it is written.
+// written is one member of an object, with its original value.
 type written struct {
 	name  string
 	value json.RawMessage
 }
 
-// writtenIn are the members of an object in their order, each as often as it is there.
+// writtenIn returns the members of an object in their order, with all repeated members.
 func writtenIn(payload string) (all []written) {
 	d := json.NewDecoder(strings.NewReader(payload))
 	if open, err := d.Token(); err != nil || open != json.Delim('{') {
@@ -39,7 +40,7 @@ func writtenIn(payload string) (all []written) {
 	return all
 }
 
-// numberIn is the number of a member with exactly that name; nil: there is none.
+// numberIn returns the number in a member with exactly that name. nil means that there is none.
 func numberIn(payload, name string) (n *big.Rat) {
 	for _, m := range writtenIn(payload) {
 		if m.name == name {
@@ -49,7 +50,7 @@ func numberIn(payload, name string) (n *big.Rat) {
 	return n
 }
 
-// doubles: a double keeps each number of an object as it is written.
+// doubles reports whether doubles represent all numbers of an object exactly.
 func doubles(payload string) bool {
 	for _, m := range writtenIn(payload) {
 		n, ok := new(big.Rat).SetString(string(m.value))
@@ -64,7 +65,8 @@ func doubles(payload string) bool {
 	return true
 }
 
-// foldedAmount are the members of a call that name its amount, or something that is named like it.
+// foldedAmount returns members of a call with its amount, in different spellings. Some results have a member
+// with a similar name.
 func foldedAmount(dice *rand.Rand, amount int) string {
 	other := 110 - amount
 	switch dice.IntN(12) {
@@ -84,7 +86,7 @@ func foldedAmount(dice *rand.Rand, amount int) string {
 	return fmt.Sprintf(`"amount":%d`, amount)
 }
 
-// amountOf are the same, or two members of one name, which are not to be taken.
+// amountOf returns the same as foldedAmount, or sometimes two members with one name, which must be refused.
 func amountOf(dice *rand.Rand, amount int) string {
 	switch dice.IntN(24) {
 	case 0:
@@ -95,8 +97,8 @@ func amountOf(dice *rand.Rand, amount int) string {
 	return foldedAmount(dice, amount)
 }
 
-// letterOf is what an agent is asked for, now and then with another message beside it, which
-// is not to be taken.
+// letterOf returns the input of an agent. Sometimes it has a second, differently spelled message, which
+// must be refused.
 func letterOf(dice *rand.Rand, text string) string {
 	switch dice.IntN(20) {
 	case 0:
@@ -109,11 +111,11 @@ func letterOf(dice *rand.Rand, text string) string {
 	return fmt.Sprintf(`{"message":%q}`, text)
 }
 
-// letters are what a run asked agents for, by step, and what it was asked for itself.
+// letters are the messages that a run sent to agents, by step, and the message that it received itself.
 type letters struct {
 	sent map[uint32]string
 	got  string
-	// attempts are those that steps had last.
+	// attempts are the last attempts of the steps.
 	attempts map[uint32]int
 }
 
@@ -123,7 +125,7 @@ func (l *letters) opens(e *machine.Entry) {
 	}
 }
 
-// readable: no call goes out that two readers see differently.
+// readable checks that no call is made whose payload two readers interpret differently.
 func (o *oracle) readable(e *machine.Entry, b *machine.StepRequested, s *spent) {
 	names := map[string]bool{}
 	for _, m := range writtenIn(string(b.Payload)) {
@@ -133,13 +135,13 @@ func (o *oracle) readable(e *machine.Entry, b *machine.StepRequested, s *spent) 
 		}
 		if b.Delegation && m.name == "message" {
 			var text string
-			_ = json.Unmarshal(m.value, &text) // what is no text is told to nobody
+			_ = json.Unmarshal(m.value, &text) // a message that is not a text reaches no agent
 			s.letters.sent[b.Step] = text
 		}
 	}
 }
 
-// delivered: an agent was asked for what the record has that was decided about.
+// delivered checks that an agent received exactly the payload in the record that was approved.
 func (w *world) delivered() {
 	for i, n := range w.stores {
 		for run, s := range w.oracles[i].spent {

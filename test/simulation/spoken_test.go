@@ -10,19 +10,18 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
-// talk is what the records of a run say of calls of models, counted apart from the machine.
+// talk is what the records of a run say about model calls, counted without the machine.
 type talk struct {
-	// open are the steps without an answer; held what the calls of models among them may
-	// consume.
+	// open are the steps without an answer. held is what the model calls among them may consume.
 	open map[uint32]bool
 	held map[uint32]machine.Usage
 	done map[uint32]bool
-	// anew are the attempts of the last requests that asked something else than before.
+	// `anew` are the attempts whose request differs from an earlier one.
 	anew map[uint32]int32
-	// other are the attempts of which the record says that something else was asked, too: in
-	// a state that others move, two who execute its turn at once are one execution.
+	// other are the attempts for which the record says that something else was requested too. In a state that
+	// external callers move, two parties that execute its turn at the same time are one execution.
 	other map[uint32]int32
-	// keys are the steps of the visit, calls those that make a model's calls.
+	// keys are the steps of the visit. calls are the steps that make a call of a model.
 	keys, calls map[string]uint32
 }
 
@@ -30,7 +29,7 @@ func newTalk() talk {
 	return talk{open: map[uint32]bool{}, held: map[uint32]machine.Usage{}, done: map[uint32]bool{}, anew: map[uint32]int32{}, other: map[uint32]int32{}, keys: map[string]uint32{}, calls: map[string]uint32{}}
 }
 
-// spoken proves what one record says of steps.
+// spoken checks what one record says about steps.
 func (o *oracle) spoken(e *machine.Entry, r *machine.Record, s *spent) {
 	t := &s.talk
 	switch b := r.Body.(type) {
@@ -68,7 +67,8 @@ func (o *oracle) spoken(e *machine.Entry, r *machine.Record, s *spent) {
 	}
 }
 
-// repeated: a request before that of a step was answered from the record, which asks something else.
+// repeated reports whether an earlier request for a step was answered from the record although it
+// differed.
 func (t *talk) repeated(step uint32) bool {
 	for other := range t.other {
 		if other < step {
@@ -78,7 +78,7 @@ func (t *talk) repeated(step uint32) bool {
 	return false
 }
 
-// takes: a fork has the answered steps of its source under new numbers.
+// takes renumbers the answered steps that a fork copies from its source.
 func (t *talk) takes(b *machine.Origin) {
 	if len(b.Steps) == 0 {
 		return
@@ -90,7 +90,7 @@ func (t *talk) takes(b *machine.Origin) {
 	}
 }
 
-// toldAnswer is an answer as whoever asked got it.
+// toldAnswer returns an answer in the form in which a caller receives it.
 func toldAnswer(a *machine.ModelAnswer) *pawlv1.ModelAnswer {
 	out := &pawlv1.ModelAnswer{Refusal: a.Refusal, FinishReason: a.Finish, Model: a.Model, ResponseId: a.ResponseID, ProviderJson: string(a.Provider)}
 	for _, part := range a.Parts {
@@ -102,8 +102,8 @@ func toldAnswer(a *machine.ModelAnswer) *pawlv1.ModelAnswer {
 	return out
 }
 
-// requested proves a request: no answered call is made again, a key and a model's call are
-// one step each, and what a call may consume fits into what is left.
+// requested checks a request: no answered call is made again, a key and a model's call are one step
+// each, and the bound of the call fits into the remaining budget.
 func (o *oracle) requested(e *machine.Entry, b *machine.StepRequested, s *spent) {
 	t := &s.talk
 	if t.done[b.Step] {

@@ -21,13 +21,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// textOf is what somebody says to a run: no two texts are alike. A sidecar says how little is
-// left of a budget.
+// wordsOf returns the text of a steering message. All texts differ. The expression `words` also matches the
+// message of a sidecar about a budget of which little is left.
 func wordsOf(id string) string { return "[said " + id + "]" }
 
 var words = regexp.MustCompile(`\[said [^\]]*\]|Of this run's budget of .*? with what is left\.`)
 
-// say steers a run, stop puts away what it is at.
+// say sends a steering message to a run. stop stops its open turn.
 func (pp *people) say(n *node, run, id string, dice *rand.Rand) {
 	c := machine.Steer{Text: wordsOf(id), When: pick(dice, machine.NextModelCall, machine.NextModelCall, machine.SteerNow, machine.NextTurn)}
 	pp.control(n, run, id, "say", c)
@@ -43,20 +43,20 @@ func (pp *people) control(n *node, run, id, name string, c machine.Command) {
 	})
 }
 
-// heeds is what was said to a run, read from its records apart from the machine.
+// `heeds` are the steering messages of a run, read from its records without the machine.
 type heeds struct {
-	// due are the texts that were not heard yet, by their records; must those that the last
-	// request of a step has to contain.
+	// due are the messages that no request contains yet, by record. must are the messages that the last
+	// request of a step must contain.
 	due  map[uint64]*heed
 	must map[uint32][]uint64
-	// texts are all that was ever said.
+	// texts are the texts of all messages.
 	texts map[uint64]string
-	// stopped: a person did, and nobody has said anything since.
+	// stopped means that a person stopped the run and that no message followed.
 	stopped bool
 }
 
-// heed is a text. A turn that is opened begins with it; behind the next one it is part of
-// the conversation, heard or not.
+// heed is a message that a model must be shown. The next turn begins with it. After the turn after that has
+// begun, the message is part of the conversation, whether a model was shown it or not.
 type heed struct {
 	later  bool
 	opened int
@@ -66,7 +66,7 @@ func newHeeds() heeds {
 	return heeds{due: map[uint64]*heed{}, must: map[uint32][]uint64{}, texts: map[uint64]string{}}
 }
 
-// steered proves what one record says of what people said.
+// steered checks what one record says about steering messages.
 func (o *oracle) steered(e *machine.Entry, r *machine.Record, h *heeds) {
 	switch b := r.Body.(type) {
 	case *machine.Steered:
@@ -87,7 +87,7 @@ func (o *oracle) steered(e *machine.Entry, r *machine.Record, h *heeds) {
 	case *machine.TurnAssigned, *machine.TurnCompleted, *machine.TurnFailed, *machine.TurnReady:
 		o.asleep(e, r, h)
 	case *machine.StepRequested:
-		if b.About == nil { // what a run did is undone and asked about all the same
+		if b.About == nil { // a stopped run still compensates and reconciles its effects
 			o.asleep(e, r, h)
 		}
 		if b.Kind == machine.KindModel {
@@ -100,7 +100,7 @@ func (o *oracle) steered(e *machine.Entry, r *machine.Record, h *heeds) {
 	}
 }
 
-// opens: a turn begins, with what was not heard before.
+// opens begins a turn with the messages that no request contained before.
 func (h *heeds) opens() {
 	for seq, d := range h.due {
 		if d.opened++; d.opened > 1 {
@@ -109,16 +109,17 @@ func (h *heeds) opens() {
 	}
 }
 
-// asleep: a run that was stopped does nothing until somebody says something, or a state is left.
+// asleep checks that a stopped run does nothing until a message arrives or a state is left.
 func (o *oracle) asleep(e *machine.Entry, r *machine.Record, h *heeds) {
 	if h.stopped {
 		o.world.fail("a stopped run waits", "%s: record %d of %s is a %T %+v by %T", o.node.name, r.Seq, e.RunID, r.Body, r.Body, e.Input.Command)
 	}
 }
 
-// heeded: a request contains all that has to be heard.
+// heeded checks that a request contains all messages that it must contain.
 func (o *oracle) heeded(e *machine.Entry, b *machine.StepRequested, h *heeds) {
-	// A fork may ask again what its source asked, which its own records do not have.
+	// A fork may repeat requests of its source. The messages in these requests are not in the records of the
+	// fork.
 	if c, ok := e.Input.Command.(machine.RequestModel); ok && c.Model != nil {
 		h.must[b.Step] = slices.Clone(c.Model.IncludedSeqs)
 	}
@@ -129,7 +130,7 @@ func (o *oracle) heeded(e *machine.Entry, b *machine.StepRequested, h *heeds) {
 	}
 }
 
-// heard: who answered had been shown what had to be heard, once.
+// `heard` checks that the model was shown each required message once before it answered.
 func (o *oracle) heard(e *machine.Entry, b *machine.StepResolved, h *heeds) {
 	for _, seq := range h.must[b.Step] {
 		delete(h.due, seq)
@@ -145,7 +146,7 @@ func (o *oracle) heard(e *machine.Entry, b *machine.StepResolved, h *heeds) {
 	}
 }
 
-// hears notes what a model is shown of what people said: nothing twice.
+// `hears` records the messages of people that a model was shown. No message may occur twice.
 func (e *endpoint) hears(call *modelCall, shown string) {
 	call.heard = words.FindAllString(shown, -1)
 	for i, text := range call.heard {
@@ -155,7 +156,7 @@ func (e *endpoint) hears(call *modelCall, shown string) {
 	}
 }
 
-// heard holds in the end what transcripts show against what had to be heard.
+// `heard` compares, at the end, the transcripts with the messages that the models must have been shown.
 func (w *world) heard() {
 	for i, n := range w.stores {
 		o := w.oracles[i]
@@ -187,18 +188,18 @@ func (w *world) shows(n *node, id stepID, h *heeds) {
 	}
 }
 
-// otherHas is a tool's message that says who had an effect before.
+// otherHas matches the message of a tool that names the step that had the effect before.
 var otherHas = regexp.MustCompile(`(?m)^.*DUPLICATE_EFFECT.*(call-[\d-]+)"$`)
 
-// plain is what a model is shown, less what people said in between: an execution is told of
-// that with the answer to its request, which it need not have got. Nor is it told who had an effect
-// in the words of a round before, if that is a fork's, which has its source's rounds, not its refusals.
+// plain returns what a model is shown, without the messages of people and without the details of refusals of
+// duplicate effects. An execution receives the messages of people with the answer to its request, and this
+// answer may be lost. A fork has the rounds of its source, but not the refusals of its source.
 func plain(shown string) string {
 	lines := strings.SplitAfter(otherHas.ReplaceAllString(shown, "refused $1"), "\n")
 	return strings.Join(slices.DeleteFunc(lines, words.MatchString), "")
 }
 
-// listen adds what the request has to contain to what the model is shown.
+// listen adds the required messages of a request to what the model is shown.
 func (c *conversation) listen(told []*pawlv1.IncludedMessage) {
 	for _, h := range told {
 		if slices.Contains(c.heard, h.GetSeq()) {
@@ -213,8 +214,7 @@ func heedOf(seq uint64) *pawlv1.ModelMessage {
 	return &pawlv1.ModelMessage{Content: &pawlv1.ModelMessage_IncludedSeq{IncludedSeq: seq}}
 }
 
-// ask makes a request. Who does not have the sidecar add what has to be heard is told of it by
-// a refusal.
+// ask makes a request. If it does not let the sidecar add the required messages, a refusal names them.
 func (c *conversation) ask(ctx context.Context, round int32) (*pawlv1.RequestModelResponse, error) {
 	asked, bound := c.request(), &pawlv1.Usage{InputTokens: mostInput, OutputTokens: mostOutput, Model: modelName}
 	for {
@@ -231,7 +231,7 @@ func (c *conversation) ask(ctx context.Context, round int32) (*pawlv1.RequestMod
 	}
 }
 
-// unheard are the records that a refused request has to refer to.
+// unheard returns the records that a refused request must contain.
 func unheard(err error) (seqs []uint64) {
 	for _, detail := range status.Convert(err).Details() {
 		info, ok := detail.(*errdetails.ErrorInfo)

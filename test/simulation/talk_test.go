@@ -19,19 +19,18 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// talker is how an executor of a turn asks the sidecar: over its worker's stream, or by
-// calls.
+// talker is how an executor of a turn calls the sidecar: over its worker's stream, or by unary calls.
 type talker interface {
 	requestModel(ctx context.Context, round int32, asked *pawlv1.ModelRequest, bound *pawlv1.Usage) (*pawlv1.RequestModelResponse, error)
 	answerModel(ctx context.Context, told *pawlv1.AnswerModelRequest) (*pawlv1.AnswerModelResponse, error)
 	updateModelCall(ctx context.Context, told *pawlv1.UpdateModelCallRequest) error
 	requestCall(ctx context.Context, call *pawlv1.StepRequest) (*pawlv1.StepOutcome, error)
-	// answered waits for the answer of a step; call is what it was asked for with.
+	// answered waits for the answer of a step. call is the request for the step.
 	answered(ctx context.Context, step uint32, call *pawlv1.StepRequest) (*pawlv1.Step, error)
 }
 
-// conversation is one execution of a turn by a model. It makes what the model is shown by
-// itself, from what it was told and heard, and holds the sidecar's transcript against that.
+// conversation is one execution of a turn by a model. It builds the model's input from what it
+// received, and compares the sidecar's transcript with it.
 type conversation struct {
 	world *world
 	node  *node
@@ -40,17 +39,18 @@ type conversation struct {
 	turn  uint64
 	view  *pawlv1.GetTurnResponse
 	dice  *rand.Rand
-	// inline: everything is said anew in every request; else a request follows the one before.
+	// inline means that every request contains the whole conversation. Otherwise a request refers to
+	// the one before.
 	inline bool
 	system string
 
-	// said is everything that the model has been shown and has said; refs the same, as
-	// a request may name it, and news the part of it that is not in a request yet.
+	// said is everything that the model was shown and has answered. refs is the same as references.
+	// news is the part that no request contains yet.
 	said       []*pawlv1.Message
 	refs, news []*pawlv1.ModelMessage
 	last       uint32
 	spoke      int
-	// heard are the records of what people said in between.
+	// `heard` are the records of the messages that people sent in the meantime.
 	heard []uint64
 }
 
@@ -71,14 +71,14 @@ func newConversation(w *world, n *node, by talker, run string, view *pawlv1.GetT
 	return c
 }
 
-// answered: each tool call that the model is shown has an answer.
+// answered checks that each tool call that the model is shown has an answer.
 func (c *conversation) answered() {
 	if id := dangling(c.said); id != "" {
 		c.world.fail("no tool call dangles", "turn %d of %s sees the call %s, and no answer to it", c.turn, c.run, id)
 	}
 }
 
-// dangling is a tool call in a conversation that nothing answers; "" = there is none.
+// dangling returns a tool call without an answer in a conversation. "" means that there is none.
 func dangling(messages []*pawlv1.Message) string {
 	open := map[string]bool{}
 	for _, m := range messages {
@@ -102,13 +102,13 @@ func dangling(messages []*pawlv1.Message) string {
 	return ""
 }
 
-// say adds to what the model is shown.
+// say adds messages to what the model is shown.
 func (c *conversation) say(ref *pawlv1.ModelMessage, meant ...*pawlv1.Message) {
 	c.refs, c.news = append(c.refs, ref), append(c.news, ref)
 	c.said = append(c.said, meant...)
 }
 
-// errAgain is an execution that fails in the midst of it.
+// errAgain is the error of an execution that fails in the middle of a turn.
 var errAgain = errors.New("this execution fails")
 
 // hold asks the model until it makes no more calls, and returns its last words.
@@ -132,7 +132,7 @@ func (c *conversation) hold(ctx context.Context) (*pawlv1.ModelAnswer, error) {
 
 const toolsJSON = `[{"name":"charge"},{"name":"helper"}]`
 
-// request is that of the next round.
+// request returns the request of the next round.
 func (c *conversation) request() *pawlv1.ModelRequest {
 	r := &pawlv1.ModelRequest{Model: modelName, System: new(c.system), PreviousStep: c.last, Messages: c.news}
 	if c.inline || c.last == 0 {
@@ -142,7 +142,7 @@ func (c *conversation) request() *pawlv1.ModelRequest {
 	return r
 }
 
-// round is answered from the record, or the model is asked.
+// round returns the answer of a round, from the record or from the model.
 func (c *conversation) round(ctx context.Context, round int32) (*pawlv1.ModelAnswer, error) {
 	name, book := roundID(c.node, c.run, c.turn, round), c.world.ledger
 	known := book.answered(name)
@@ -180,7 +180,7 @@ func (c *conversation) round(ctx context.Context, round int32) (*pawlv1.ModelAns
 	return answer, nil
 }
 
-// hear adds an answer to what was said.
+// hear adds an answer of the model to the conversation.
 func (c *conversation) hear(step uint32, answer *pawlv1.ModelAnswer) {
 	m := &pawlv1.Message{Role: "assistant", Parts: answer.GetParts(), Refusal: answer.GetRefusal(), ProviderJson: answer.GetProviderJson()}
 	if calls := answer.GetCalls(); len(calls) > 0 {
@@ -236,8 +236,7 @@ func (c *conversation) call(ctx context.Context, step *pawlv1.Step) (*pawlv1.Mod
 	}
 }
 
-// attempt asks the endpoint, or fetches the response that an execution before this one had
-// told the id of.
+// attempt calls the endpoint, or fetches the response of an earlier execution by its id.
 func (c *conversation) attempt(ctx context.Context, id stepID, attempt int32, response string) (*modelCall, error) {
 	if response != "" {
 		return c.world.endpoint.fetch(ctx, response)
@@ -258,7 +257,7 @@ func (c *conversation) attempt(ctx context.Context, id stepID, attempt int32, re
 	return c.world.endpoint.ask(ctx, o, told)
 }
 
-// report tells what came of an attempt.
+// report reports the outcome of an attempt.
 func (c *conversation) report(ctx context.Context, id stepID, attempt int32, made *modelCall) (*pawlv1.AnswerModelResponse, error) {
 	told := &pawlv1.AnswerModelRequest{RunId: c.run, Step: id.step, Attempt: attempt, Usage: made.told()}
 	if made.answer != nil {
@@ -274,7 +273,7 @@ func (c *conversation) report(ctx context.Context, id stepID, attempt int32, mad
 	return got, err
 }
 
-// make has all calls of an answer made at once and tells the model what came of them.
+// make makes all calls of an answer at once and gives the results to the model.
 func (c *conversation) make(ctx context.Context, calls []*pawlv1.ModelCall) error {
 	steps, faults := make([]*pawlv1.Step, len(calls)), make([]error, len(calls))
 	denials := make([]*pawlv1.Denial, len(calls))
@@ -309,8 +308,7 @@ func (c *conversation) make(ctx context.Context, calls []*pawlv1.ModelCall) erro
 	return nil
 }
 
-// effect makes one call. Its arguments are worded in another way by every execution, which
-// must not matter.
+// effect makes one call. Every execution spells its arguments differently, which must have no effect.
 func (c *conversation) effect(ctx context.Context, i int, call *pawlv1.ModelCall, again uint64) (*pawlv1.Step, *pawlv1.Denial, error) {
 	asked := &pawlv1.StepRequest{
 		Tool: call.GetName(), PayloadJson: strings.TrimSuffix(call.GetArguments(), "}") + fmt.Sprintf(`,"again":"%x"}`, again),

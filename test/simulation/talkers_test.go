@@ -12,7 +12,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// byStream is the executor of a turn that a worker has.
+// byStream executes a turn over the stream of a worker.
 type byStream struct {
 	turn *pawl.Turn
 	runs pawlv1.RunServiceClient
@@ -40,12 +40,12 @@ func (b byStream) answered(ctx context.Context, step uint32, _ *pawlv1.StepReque
 	return b.turn.Answered(ctx, step)
 }
 
-// caller executes a turn of a run that its caller executes, by calls.
+// caller executes a turn by unary calls, for a run whose turns its caller executes.
 type caller struct {
 	runs pawlv1.RunServiceClient
 	run  string
 	turn *pawlv1.TurnRef
-	// hear: the sidecar adds what has to be heard.
+	// hear means that the sidecar adds the required messages to a request.
 	hear bool
 }
 
@@ -75,7 +75,7 @@ func (c *caller) requestCall(ctx context.Context, call *pawlv1.StepRequest) (*pa
 	return firstOf(got), err
 }
 
-// firstOf is the outcome of one request; nil: there was no answer.
+// firstOf returns the outcome of a single request. nil means that there was no answer.
 func firstOf(got *pawlv1.RequestStepResponse) *pawlv1.StepOutcome {
 	if len(got.GetOutcomes()) == 0 {
 		return nil
@@ -83,7 +83,7 @@ func firstOf(got *pawlv1.RequestStepResponse) *pawlv1.StepOutcome {
 	return got.GetOutcomes()[0]
 }
 
-// answered asks for the call again until it is answered, which costs nothing.
+// answered repeats the request for the call until it is answered. A repeat costs nothing.
 func (c *caller) answered(ctx context.Context, _ uint32, call *pawlv1.StepRequest) (*pawlv1.Step, error) {
 	for {
 		if err := pause(ctx, 300*time.Millisecond); err != nil {

@@ -17,19 +17,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// content is what a model is shown, as one text.
+// content returns everything that a model is shown as one text.
 func content(system, tools, parameters string, messages []*pawlv1.Message) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%q\n%q\n%q\n", system, tools, parameters)
 	for _, m := range messages {
-		raw, _ := proto.MarshalOptions{Deterministic: true}.Marshal(m) // of texts
+		raw, _ := proto.MarshalOptions{Deterministic: true}.Marshal(m) // the messages contain only texts
 		fmt.Fprintf(&b, "%q\n", raw)
 	}
 	return b.String()
 }
 
-// transcript holds what GetModelStep shows of a step against what was asked of its round and
-// what was answered, byte for byte, and returns what it shows.
+// transcript compares what GetModelStep returns for a step with the request of its round and its
+// answer, byte for byte, and returns the content.
 func (w *world) transcript(ctx context.Context, n *node, id stepID) (shown string, err error) {
 	got, err := n.runs.GetModelStep(ctx, &pawlv1.GetModelStepRequest{RunId: id.run, Step: id.step})
 	if err != nil {
@@ -50,8 +50,8 @@ func (w *world) transcript(ctx context.Context, n *node, id stepID) (shown strin
 	return shown, nil
 }
 
-// lastShown is what the model of a step was shown in the last attempt from one on; "" =
-// nobody heard of any.
+// lastShown returns what the model of a step was shown in its last attempt. It ignores attempts before from.
+// "" means that the ledger has no such attempt.
 func (l *ledger) lastShown(id stepID, from int32) (text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,7 +63,7 @@ func (l *ledger) lastShown(id stepID, from int32) (text string) {
 	return text
 }
 
-// judged takes errors over the wire that no call may have.
+// judged reports errors that no call over the network may have.
 func (w *world) judged(name string, err error) {
 	switch status.Code(err) {
 	case codes.Internal, codes.DataLoss:
@@ -71,7 +71,7 @@ func (w *world) judged(name string, err error) {
 	}
 }
 
-// steps are those whose models were shown something, of one node.
+// steps returns the steps of a node whose models were shown something.
 func (l *ledger) steps(n *node) []stepID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -90,8 +90,8 @@ func (l *ledger) steps(n *node) []stepID {
 	return all
 }
 
-// settled holds, in the end, the records of models against what executors know: transcripts,
-// usage, and that no effect came of one call twice.
+// settled compares, at the end, the records of model calls with what executors know: transcripts,
+// usage, and that one call has at most one effect.
 func (w *world) settled() {
 	for i, n := range w.stores {
 		o := w.oracles[i]
@@ -103,14 +103,15 @@ func (w *world) settled() {
 			if err != nil {
 				w.fail("the transcript is what was said", "%v: %v", id, err)
 			}
-			// The attempts from the last request on that was put anew ask what that one does, but
-			// for those of which the record says otherwise.
+			// All attempts since the last changed request make the same request. This excludes the attempts
+			// for which the record says that something else was requested too.
 			said := &o.spent[id.run].talk
 			from := max(said.anew[id.step], said.other[id.step]+1)
 			want := w.ledger.lastShown(id, from)
 			if said.repeated(id.step) {
-				// What people said is in the record of a round before, and the execution that asked this one,
-				// which took that round's answer from the record, had not heard it: it hears nothing.
+				// The record of an earlier round may contain messages of people. The execution that requested
+				// this round took the answer of that round from the record, and did not receive these
+				// messages. So the comparison ignores them.
 				want, shown = plain(want), plain(shown)
 			}
 			if want != "" && want != shown {
@@ -133,11 +134,11 @@ type spending struct {
 	in, out    int64
 	estimated  bool
 	responseID string
-	// late: nobody waited for the call any more.
+	// late means that no step waited for the call any more.
 	late bool
 }
 
-// spendings are what the records of a node count of calls of models, over all runs.
+// spendings returns what the records of a node count for model calls, over all runs.
 func (o *oracle) spendings() (all []spending) {
 	for i := range o.journal {
 		e := &o.journal[i]
@@ -165,7 +166,7 @@ func (o *oracle) spendings() (all []spending) {
 	return all
 }
 
-// usage: what executors told and were heard with is counted once, and nothing else is.
+// usage checks that exactly the acknowledged reports of executors are counted, each once.
 func (w *world) usage(n *node, o *oracle) {
 	left := o.spendings()
 	for _, r := range w.ledger.reports {
@@ -180,7 +181,8 @@ func (w *world) usage(n *node, o *oracle) {
 		}
 		at := took(in, out, estimated)
 		if at < 0 && estimated && r.took != pawlv1.Disposition_DISPOSITION_ACCEPTED {
-			// Behind the bound, which was settled or given back, what is not told counts nothing.
+			// The bound was already settled or returned. So figures that the report does not have count as
+			// nothing.
 			at = took(r.usage.GetInputTokens(), r.usage.GetOutputTokens(), r.usage.GetEstimated())
 		}
 		switch {
@@ -193,7 +195,7 @@ func (w *world) usage(n *node, o *oracle) {
 	}
 	for _, s := range left {
 		if o.spent[s.run].leased && s.estimated && s.in == mostInput && s.out == mostOutput {
-			continue // of a lease what nobody told is taken for consumed
+			continue // in a run with a lease, consumption without a report counts as the bound
 		}
 		if state := o.states[s.run]; state != nil && state.Execution == machine.Sidecar {
 			w.asked(s)
@@ -203,7 +205,7 @@ func (w *world) usage(n *node, o *oracle) {
 	}
 }
 
-// asked: what the sidecar's own executor has counted was consumed at the endpoint.
+// asked checks that the sidecar's own executor counts what the endpoint consumed.
 func (w *world) asked(s spending) {
 	id := s.responseID
 	if at := strings.LastIndex(id, "response-"); at >= 0 {
@@ -211,10 +213,10 @@ func (w *world) asked(s spending) {
 	}
 	call := w.endpoint.known(id)
 	if s.responseID != "" && call != nil && call.silence != saysAll {
-		// What is read is estimated by bytes, which may be less than it was.
+		// The input is estimated from bytes, and may be less than it was.
 		in := call.silence == saysInput && s.in == call.usage.GetInputTokens() || call.silence != saysInput && s.in > 0
 		if told := call.told(); s.late && s.in == told.GetInputTokens() && s.out == told.GetOutputTokens() {
-			return // the bound was given back with the end of the run
+			return // the bound was returned at the end of the run
 		}
 		if !s.estimated || !in || s.out < call.usage.GetOutputTokens() {
 			w.fail("usage adds up", "%+v is counted, the endpoint has %v and did not say all of it", s, call.usage)
@@ -226,8 +228,9 @@ func (w *world) asked(s spending) {
 	}
 }
 
-// changed: the sidecar says that something else was asked of a round than before. Whoever says
-// the same in another way, by reference or inline, does not. A fork has requests of its source.
+// changed checks a record that says that a round was requested with different content. The same content in
+// another form, by reference or inline, is not different. A fork is exempt, because it has requests of its
+// source.
 func (o *oracle) changed(run string, step uint32) {
 	l, id := o.world.ledger, stepID{o.node.name, run, step}
 	l.mu.Lock()

@@ -20,12 +20,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// visits are the calls that people make over the wire, about one store, at any member of a cluster.
+// visits are the calls of people over the network, about one store, through any member of a cluster.
 type visits struct {
 	mu sync.Mutex
 	// asked are calls with an id, which are repeated at other members.
 	asked []*visit
-	// runs are those that answers named, shown the newest record of each that anybody was told of.
+	// runs are the runs that answers named. shown is the newest record of each run that a caller has
+	// received.
 	runs  []string
 	shown map[string]uint64
 	ids   int
@@ -42,11 +43,11 @@ type visit struct {
 	first *answer
 }
 
-// answer is what a call was told of a run.
+// answer is what a call returned about a run.
 type answer struct {
 	run string
 	seq uint64
-	// record is that which the call made; 0: none.
+	// record is the record that the call made. 0 means that it made none.
 	record uint64
 }
 
@@ -54,7 +55,7 @@ func newVisits() *visits {
 	return &visits{shown: map[string]uint64{}, messages: messages{told: map[string]uint64{}, refused: map[string]string{}}}
 }
 
-// id is a new one.
+// id returns a new id.
 func (v *visits) id() string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -62,7 +63,7 @@ func (v *visits) id() string {
 	return fmt.Sprintf("visit-%d", v.ids)
 }
 
-// recent is one of the newest runs; "": there is none.
+// recent returns one of the newest runs. "" means that there is none.
 func (v *visits) recent(dice *rand.Rand) string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -72,7 +73,7 @@ func (v *visits) recent(dice *rand.Rand) string {
 	return v.runs[max(0, len(v.runs)-1-dice.IntN(4))]
 }
 
-// visit has somebody call a member.
+// visit makes a random call to a member.
 func (n *node) visit(m *member, dice *rand.Rand) {
 	v := n.visits
 	id, run := v.id(), v.recent(dice)
@@ -110,7 +111,7 @@ func (n *node) startVisit(id string, dice *rand.Rand) *visit {
 }
 
 func (n *node) emitVisit(id, run string, dice *rand.Rand) *visit {
-	// What approvers decide is left to them.
+	// Only approvers may send the other events.
 	event := pick(dice, "Taken", "Round", "Closed", "Again")
 	return &visit{name: "emit " + id, do: func(ctx context.Context, runs pawlv1.RunServiceClient) (answer, error) {
 		got, err := runs.EmitEvent(ctx, &pawlv1.EmitEventRequest{Namespace: n.space, RunId: run, Event: event, EventId: id})
@@ -129,7 +130,7 @@ func textParts(text string) []*pawlv1.Part {
 	return []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: text}}}
 }
 
-// calls makes a call of a member in its own goroutine; who has nobody to ask hears nothing.
+// reach makes a call to a member in its own goroutine. A call that finds no process gets no answer.
 func (n *node) reach(m *member, name string, do func(ctx context.Context) error) {
 	w := n.world
 	w.people.calls++
@@ -142,7 +143,7 @@ func (n *node) reach(m *member, name string, do func(ctx context.Context) error)
 	})
 }
 
-// ask makes a call with an id, whose repeats have the first answer.
+// ask makes a call with an id. Its repeats must have the first answer.
 func (n *node) ask(m *member, v *visit) {
 	n.visits.mu.Lock()
 	if v.first == nil {
@@ -175,21 +176,22 @@ func (n *node) answered(v *visit, got *answer) {
 	n.learn(got.run, got.seq)
 }
 
-// learn remembers what somebody was told of a run.
+// learn records the newest record of a run that a caller has received.
 func (n *node) learn(run string, seq uint64) {
 	n.visits.mu.Lock()
 	defer n.visits.mu.Unlock()
 	n.visits.shown[run] = max(n.visits.shown[run], seq)
 }
 
-// known is the newest record of a run that anybody was told of.
+// known returns the newest record of a run that a caller has received.
 func (n *node) known(run string) uint64 {
 	n.visits.mu.Lock()
 	defer n.visits.mu.Unlock()
 	return n.visits.shown[run]
 }
 
-// once makes a call without an id: what it does it does at most once, whatever it hears.
+// once makes a call without an id. It must have at most one effect, even if it fails or its answer is
+// lost.
 func (n *node) once(m *member, id, run string) {
 	n.reach(m, "once "+id, func(ctx context.Context) error {
 		got, err := m.runs.SendInput(ctx, &pawlv1.SendInputRequest{Namespace: n.space, RunId: run, Parts: textParts(nameless + id)})
@@ -203,7 +205,7 @@ func (n *node) once(m *member, id, run string) {
 // nameless begins the text of inputs and messages without an id.
 const nameless = "nameless "
 
-// see reads a run: no answer is older than what anybody was told before it was asked for.
+// see reads a run, and checks that the answer is not older than any answer before the call.
 func (n *node) see(m *member, run string) {
 	floor := n.known(run)
 	n.reach(m, "see "+short(run), func(ctx context.Context) error {
@@ -234,7 +236,7 @@ func (n *node) newest(m *member, run string, floor, seq uint64) {
 	n.learn(run, seq)
 }
 
-// judge takes errors that no call over the wire may have.
+// judge reports errors that no call over the network may have.
 func (n *node) judge(name string, err error) {
 	if err == nil {
 		return
@@ -249,7 +251,7 @@ func (n *node) judge(name string, err error) {
 	}
 }
 
-// reasonOfStatus is the reason that an error names, else what it says.
+// reasonOfStatus returns the reason that an error names. If there is none, it returns the text of the error.
 func reasonOfStatus(err error) string {
 	if err == nil {
 		return "ok"
@@ -262,7 +264,7 @@ func reasonOfStatus(err error) string {
 	return status.Code(err).String()
 }
 
-// owns is what every client of a cluster checks: who has the store is nobody's business.
+// owns checks that no answer to a client reveals which node owns the store.
 func (n *node) owns(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	err := invoke(ctx, method, req, reply, conn, opts...)
 	if reasonOfStatus(err) == "NOT_OWNER" {
@@ -271,7 +273,7 @@ func (n *node) owns(ctx context.Context, method string, req, reply any, conn *gr
 	return err
 }
 
-// followed has followers read everything through each member, one of them under a name.
+// followed starts followers that read everything through each member. One additional follower has a name.
 func (n *node) followed() {
 	if n.cluster == nil {
 		return
@@ -287,8 +289,8 @@ func (n *node) followed() {
 	}
 }
 
-// follower reads the stream of everything through one member, and goes on by itself only where
-// that stream has ended.
+// follower reads the stream of all records through one member. It reconnects only when the stream has
+// ended.
 type follower struct {
 	node   *node
 	m      *member
@@ -297,7 +299,7 @@ type follower struct {
 	cursor string
 	got    []place
 	has    map[place]int
-	// acked is how many of them were acknowledged for certain.
+	// acked is how many of the received records were certainly acknowledged.
 	acked   int
 	resumed bool
 	streams int
@@ -357,7 +359,7 @@ func (f *follower) read(ctx context.Context) error {
 	}
 }
 
-// take notes a record, which nobody has told it before on this stream.
+// take records a received record. A stream must send each record only once.
 func (f *follower) take(r *pawlv1.Record) {
 	at, w := place{run: r.GetRunId(), seq: r.GetSeq()}, f.node.world
 	if f.resumed {
@@ -372,7 +374,8 @@ func (f *follower) take(r *pawlv1.Record) {
 	f.node.learn(at.run, at.seq)
 }
 
-// goOn forgets what a named reader is told again behind what it has acknowledged.
+// goOn forgets the records that the stream sends again to a named follower after the follower's last
+// acknowledgement.
 func (f *follower) goOn(from place) {
 	f.resumed = false
 	i, known := f.has[from]
@@ -388,7 +391,7 @@ func (f *follower) goOn(from place) {
 	f.got = f.got[:i]
 }
 
-// acknowledge says now and then how far a named reader is.
+// acknowledge sometimes acknowledges the position of a named follower.
 func (f *follower) acknowledge(ctx context.Context, r *pawlv1.Record) {
 	if !f.named || len(f.got)%3 > 0 {
 		return
@@ -402,7 +405,7 @@ func (f *follower) acknowledge(ctx context.Context, r *pawlv1.Record) {
 	}
 }
 
-// final compares what was told over the wire with the journal.
+// final compares what callers received over the wire with the journal.
 func (n *node) final(o *oracle) {
 	for _, f := range n.visits.followers {
 		r := &reader{world: o.world, node: n, name: fmt.Sprintf("%s (%d streams)", f.name, f.streams)}
@@ -424,7 +427,7 @@ func (n *node) final(o *oracle) {
 	n.world.note("%s: nobody had the store for %v at most", n.name, n.gap.longest)
 }
 
-// nameless: what was said without an id was taken once.
+// nameless checks that an input without an id was accepted at most once.
 func (n *node) nameless(e *machine.Entry, taken map[string]place) {
 	text, at := saidIn(e.Input.Command), place{run: e.RunID, seq: e.First}
 	if text == "" {

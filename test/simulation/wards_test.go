@@ -17,9 +17,9 @@ import (
 	"github.com/pawl-dev/pawl/test/simulation/pg"
 )
 
-// warded are the namespaces besides the default one that the cluster of a seed serves, each in a
-// partition of its own: of seeds whose last two digits are 65 or more one, of those of them that are in
-// an odd hundred two.
+// warded returns the namespaces besides the default one that the cluster of a seed serves, each in a
+// partition of its own. Seeds whose last two digits are 65 or more have one. Those of them in an odd
+// hundred have two.
 func warded(seed uint64) []string {
 	spaces := []string{"red", "blue"}
 	if _, members := clustered(seed); members == 0 || seed%100 < 65 {
@@ -28,8 +28,8 @@ func warded(seed uint64) []string {
 	return spaces[:1+seed/100%2]
 }
 
-// newWard is a namespace of a cluster in a partition of its own: a node without a machine. Who has it
-// is one of the cluster's members, as with the node's own store.
+// newWard returns a namespace of a cluster in a partition of its own, as a node without a machine. A
+// member of the cluster owns its store.
 func newWard(c *cluster, space string) *node {
 	n := c.node
 	return &node{
@@ -38,7 +38,7 @@ func newWard(c *cluster, space string) *node {
 	}
 }
 
-// wards are those of a node.
+// wards returns the wards of a node.
 func (n *node) wards() []*node {
 	if n.cluster == nil {
 		return nil
@@ -46,10 +46,10 @@ func (n *node) wards() []*node {
 	return n.cluster.wards
 }
 
-// stores are all of a cluster's: that of the default namespace, and the wards.
+// stores returns all stores of a cluster: the one of the default namespace and those of the wards.
 func (c *cluster) stores() []*node { return append([]*node{c.node}, c.wards...) }
 
-// spaces are the namespaces that it serves; their numbers mean nothing.
+// spaces returns the namespaces that the cluster serves. Their numbers have no meaning.
 func (c *cluster) spaces() validate.Namespaces {
 	spaces := validate.Namespaces{}
 	for i, n := range c.wards {
@@ -58,13 +58,13 @@ func (c *cluster) spaces() validate.Namespaces {
 	return spaces.WithDefault()
 }
 
-// served refuses a namespace that is none of them.
+// served refuses a namespace that the cluster does not serve.
 func (c *cluster) served(_ context.Context, namespace string) error {
 	_, err := c.spaces().Number(namespace)
 	return err
 }
 
-// machine is where a node is: a ward is at its cluster's.
+// machine returns the node whose machine has the store. A ward uses the machine of its cluster.
 func (n *node) machine() *node {
 	if n.space != "" {
 		return n.cluster.node
@@ -72,7 +72,7 @@ func (n *node) machine() *node {
 	return n
 }
 
-// namespace is that of a node's runs.
+// namespace returns the namespace of a node's runs.
 func (n *node) namespace() string {
 	if n.space == "" {
 		return runtime.DefaultNamespace
@@ -80,13 +80,13 @@ func (n *node) namespace() string {
 	return n.space
 }
 
-// as is a call in the node's namespace.
+// as returns a call in the node's namespace.
 func (n *node) as(call runtime.Call) runtime.Call {
 	call.Namespace = n.space
 	return call
 }
 
-// stays learns in which partition the node's namespace is, which is for ever.
+// stays records the partition of the node's namespace, which never changes.
 func (n *node) stays(part int32) {
 	if n.part == nil {
 		n.part = &part
@@ -96,7 +96,7 @@ func (n *node) stays(part int32) {
 	}
 }
 
-// number finds out the number of a ward's namespace in the store, which is given one where it has none.
+// number reads the number of a ward's namespace from the store, which assigns one if there is none.
 func (p *process) number(ctx context.Context, n *node) error {
 	if n.space == "" {
 		return nil
@@ -106,12 +106,12 @@ func (p *process) number(ctx context.Context, n *node) error {
 	return err
 }
 
-// namespaces are those of a house, as package server has them.
+// namespaces returns the namespaces of a runtime, as package server does.
 func (p *process) namespaces(n *node) validate.Namespaces {
 	return validate.Namespaces{n.namespace(): p.ns}.WithDefault()
 }
 
-// offer registers the packs of a ward, as one of its people does: nobody has them in a configuration.
+// offer registers the packs of a ward by a call, because no configuration contains them.
 func (n *node) offer() {
 	packs := pawlv1.NewPackServiceClient(n.cluster.members[0].calls)
 	for _, document := range [][]byte{packDocument, tillDocument} {
@@ -121,8 +121,8 @@ func (n *node) offer() {
 	}
 }
 
-// tokens are those of a cluster with wards: one of everybody, and one for each ward, whose people's calls
-// name no namespace.
+// tokens returns the tokens of a cluster with wards: one for all namespaces, and one for each ward. A call
+// with the token of a ward names no namespace.
 func (c *cluster) tokens() (all []auth.Token) {
 	if c.wards == nil {
 		return nil
@@ -137,18 +137,18 @@ func (c *cluster) tokens() (all []auth.Token) {
 	return all
 }
 
-// token is that of whoever calls a node that asks for one.
+// token returns the token of the callers of a node, if the node requires a token.
 func (n *node) token() bearer { return bearer("the-token-of-" + n.namespace()) }
 
-// wardKinds are what is asked of wards, and what befalls whoever has one of several partitions.
+// wardKinds are the calls to wards, and the faults of a member that owns one of several partitions.
 var wardKinds = []chance{
 	{"visit ward", 34, false}, {"talk in ward", 8, false}, {"stray", 5, false}, {"ask all", 3, false}, {"rest", 4, false}, {"go away", 4, false},
 	{"kill in ward", 3, true}, {"leave ward behind", 3, true},
 	{"kill owner", 3, true}, {"stop owner", 3, true}, {"cut owner", 3, true}, {"mute owner", 4, true},
 }
 
-// withWards adds to a plan what befalls a cluster with wards. It is drawn apart, so that the rest is
-// what it was.
+// withWards adds events of namespaces in their own partitions to a plan. It uses a separate random
+// generator, so that the rest of the plan stays the same.
 func withWards(actions []action, seed uint64, calm bool) []action {
 	if warded(seed) == nil {
 		return actions
@@ -158,14 +158,15 @@ func withWards(actions []action, seed uint64, calm bool) []action {
 	return mixed(actions, oneIn(dice, 2), func() action {
 		b := newAction(dice, calm)
 		b.node, b.kind = at, pickKind(dice, calm, wardKinds, "visit ward")
-		if b.kind == "rest" { // so long that what is more than a share is given away
+		if b.kind == "rest" { // the rest is long enough for members to give away partitions beyond their share
 			b.together, b.after = false, 4*time.Second
 		}
 		return b
 	})
 }
 
-// shares is an action about a ward, or about whoever has one of the partitions; false: it is neither.
+// shares executes an action about a ward or about the owner of a partition. It returns false if the action is
+// about neither.
 func (c *cluster) shares(k kind, dice *rand.Rand) bool {
 	if !slices.ContainsFunc(wardKinds, func(w chance) bool { return w.kind == k }) {
 		return false
@@ -194,7 +195,7 @@ func (c *cluster) shares(k kind, dice *rand.Rand) bool {
 	return true
 }
 
-// befalls is what happens to whoever has a store.
+// `befalls` executes a fault of the member that owns a store.
 func (c *cluster) befalls(k kind, n *node, some time.Duration) {
 	p := n.process()
 	if p == nil {
@@ -213,8 +214,8 @@ func (c *cluster) befalls(k kind, n *node, some time.Duration) {
 	}
 }
 
-// mute keeps a process from one partition for a while: what it says there is not answered, and all
-// else is.
+// mute takes away the answers about one partition from a process for a while. Its other statements are
+// answered.
 func (m *member) mute(n *node, d time.Duration) {
 	if l := m.process(); l != nil {
 		bit := uint64(1) << l.parts[n.namespace()]
@@ -224,7 +225,7 @@ func (m *member) mute(n *node, d time.Duration) {
 	}
 }
 
-// talk has somebody execute the turn of a run of a ward.
+// talk executes the turn of a run in a ward whose caller executes its turns.
 func (n *node) talk(dice *rand.Rand) {
 	run := n.visits.recent(dice)
 	if s := n.world.oracle(n).states[run]; s != nil && s.Execution == machine.Caller {
@@ -232,7 +233,7 @@ func (n *node) talk(dice *rand.Rand) {
 	}
 }
 
-// stray has somebody ask in a namespace about a run of another one.
+// stray asks in one namespace about a run of another namespace.
 func (n *node) stray(m *member, dice *rand.Rand) {
 	all := n.cluster.stores()
 	other := all[dice.IntN(len(all))]
@@ -251,7 +252,7 @@ func (n *node) stray(m *member, dice *rand.Rand) {
 	})
 }
 
-// askAll has somebody ask a member what is of all partitions.
+// askAll makes the calls to a member that are about all partitions.
 func (c *cluster) askAll(m *member) {
 	c.node.reach(m, "limits of all", func(ctx context.Context) error {
 		_, err := pawlv1.NewControlServiceClient(m.calls).ListLimits(ctx, &pawlv1.ListLimitsRequest{})
@@ -266,7 +267,7 @@ func (c *cluster) askAll(m *member) {
 	})
 }
 
-// foreign: a run of another namespace is found by nobody.
+// foreign checks that a run of another namespace is not found.
 func (n *node) foreign(run string, err error) error {
 	if err == nil {
 		n.world.fail("a run is in its namespace alone", "%s is found in %s", run, n.name)
@@ -274,15 +275,16 @@ func (n *node) foreign(run string, err error) error {
 	return err
 }
 
-// levelling is how long it takes at most, without faults, until everything is shared evenly: who got
-// back what it gave away gives nothing for a minute.
+// levelling is the longest time without faults until the partitions are evenly distributed. A node that
+// got a partition back gives none away for a minute.
 const levelling = 75 * time.Second
 
-// lookOn is how long they are looked at then: longer than nodes wait before they give something away.
+// lookOn is how long the distribution is observed afterwards. It is longer than nodes wait before they
+// give a partition away.
 const lookOn = 5 * time.Second
 
-// level holds the members to that none has two partitions more than another one, that nothing moves
-// then, and that each takes all calls.
+// level checks that no member has two partitions more than another, that no partition moves, and that
+// each member accepts all calls.
 func (n *node) level() {
 	if n.wards() == nil {
 		return
@@ -309,7 +311,7 @@ func (n *node) level() {
 	}
 }
 
-// owners are who has each of the stores; "" = nobody.
+// owners returns the owner of each store. "" means that a store has none.
 func (c *cluster) owners() (names []string) {
 	for _, n := range c.stores() {
 		name := ""
@@ -321,7 +323,8 @@ func (c *cluster) owners() (names []string) {
 	return names
 }
 
-// even: all members live, everything has an owner, and none has two more than another one.
+// even reports whether all members live, each store has an owner, and no member owns two stores more than
+// another one.
 func (c *cluster) even() bool {
 	owners := c.owners()
 	most, least := 0, len(owners)

@@ -19,14 +19,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi"
 )
 
-// wires are the open transports to one node. They are cut by the simulator, and late as
-// the network is.
+// wires are the open connections to one node. The simulator cuts them and delays their data.
 type wires struct {
 	mu   sync.Mutex
 	open []*wire
-	// late is the longest time that what was written is under way.
+	// late is the longest delay of written data.
 	late time.Duration
-	// repeat: messages come twice now and then.
+	// repeat means that calls are sometimes sent twice.
 	repeat bool
 	dice   *rand.Rand
 }
@@ -37,13 +36,13 @@ var errDown = errors.New("connection refused")
 type wire struct {
 	net.Conn
 	all *wires
-	// to is the process of a cluster at the other end; nil: a node that is one.
+	// to is the process of a cluster at the other end. nil means that the node is a single process.
 	to   *life
 	over chan struct{}
 	once sync.Once
 }
 
-// Write takes its time; order is kept.
+// Write delays the data. The data stays in order.
 func (w *wire) Write(b []byte) (int, error) {
 	if d := w.all.delay(); d > 0 {
 		time.Sleep(d)
@@ -52,21 +51,21 @@ func (w *wire) Write(b []byte) (int, error) {
 	return w.Conn.Write(b)
 }
 
-// Read gives what a process has sent, unless it is stopped.
+// Read returns what the process has sent. It waits while the process is stopped.
 func (w *wire) Read(b []byte) (int, error) {
 	n, err := w.Conn.Read(b)
 	w.pass()
 	return n, err
 }
 
-// pass waits for a process that is stopped.
+// pass waits while the process is stopped.
 func (w *wire) pass() {
 	if w.to != nil {
 		w.to.gate.Pass(w.over)
 	}
 }
 
-// Close ends it.
+// Close closes the transport.
 func (w *wire) Close() error {
 	w.all.mu.Lock()
 	w.all.open = slices.DeleteFunc(w.all.open, func(other *wire) bool { return other == w })
@@ -84,7 +83,7 @@ func (ws *wires) delay() time.Duration {
 	return time.Duration(ws.dice.Int64N(int64(ws.late)))
 }
 
-// twice makes a call a second time now and then, as one does whose answer was lost.
+// twice sometimes makes a call a second time, like a client whose answer was lost.
 func (ws *wires) twice(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	ws.mu.Lock()
 	again := ws.repeat && ws.dice.IntN(6) == 0
@@ -98,7 +97,7 @@ func (ws *wires) twice(ctx context.Context, method string, req, reply any, conn 
 // cut breaks all transports.
 func (ws *wires) cut() { ws.cutOf(nil) }
 
-// cutOf breaks those to one process of a cluster; nil: all.
+// cutOf breaks the transports to one process of a cluster. nil means all transports.
 func (ws *wires) cutOf(to *life) {
 	ws.mu.Lock()
 	var all, rest []*wire
@@ -117,10 +116,10 @@ func (ws *wires) cutOf(to *life) {
 	}
 }
 
-// dial is a client's connection to a node, whichever process it is at the time.
+// dial returns a client's connection to a node. It leads to the present process of the node.
 func (n *node) dial() (*grpc.ClientConn, error) { return n.dialTo(nil) }
 
-// dialTo is a connection to one member of a cluster; nil: to any.
+// dialTo returns a connection to one member of a cluster. nil means any member.
 func (n *node) dialTo(m *member) (*grpc.ClientConn, error) {
 	var interceptors []grpc.UnaryClientInterceptor
 	if m == nil {
@@ -153,7 +152,7 @@ func (n *node) dialTo(m *member) (*grpc.ClientConn, error) {
 		}))...)
 }
 
-// server is what answers callers of a node now; nil: nobody does.
+// server returns the server that answers the callers of a node now, or nil if there is none.
 func (n *node) server(m *member) (*grpcapi.Server, *life) {
 	if n.cluster != nil {
 		return n.cluster.server(m)

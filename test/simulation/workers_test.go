@@ -17,14 +17,14 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// workman is a worker's process: the real Go client over a wire that is cut now and then.
-// What it does with a turn is a function of the turn, so that a second delivery of it goes
-// the same way.
+// workman is a worker's process: the real Go client over a connection that is sometimes cut. What it
+// does with a turn depends only on the turn, so that a second delivery has the same result.
 type workman struct {
 	world *world
 	node  *node
 	name  string
-	// mu is held while one ends it and has it begin anew: two may kill it at once. left: it stays ended.
+	// mu is held while the process is ended and started again, because two actions may restart it at the same
+	// time. left means that it stays ended.
 	mu   sync.Mutex
 	left bool
 	conn *grpc.ClientConn
@@ -65,7 +65,7 @@ func (m *workman) start() {
 	}()
 }
 
-// tools are all that it makes.
+// tools returns the tools that the worker executes.
 func (m *workman) tools() map[string]pawl.ToolFunc {
 	all := map[string]pawl.ToolFunc{"charge": m.world.tools.charge, "buy": m.sell, "pay": m.sell, "refund": m.sell}
 	m.world.bookings.tools(m.node, all)
@@ -90,14 +90,14 @@ func (m *workman) stop() {
 	m.kill()
 }
 
-// kill ends the process; nobody is told.
+// kill ends the process without a notice to the sidecar.
 func (m *workman) kill() {
 	m.halt()
 	_ = m.conn.Close()
 	<-m.done
 }
 
-// turn executes one.
+// turn executes a turn.
 func (m *workman) turn(ctx context.Context, t *pawl.Turn) (pawl.Completion, error) {
 	a := t.Assignment
 	lease, turn := a.GetLease(), a.GetTurn()
@@ -105,7 +105,7 @@ func (m *workman) turn(ctx context.Context, t *pawl.Turn) (pawl.Completion, erro
 	m.world.note("%s has turn %d.%d.%d of %s", m.name, lease.GetTurnSeq(), lease.GetAttempt(), lease.GetDelivery(), short(lease.GetRunId()))
 	usage := &pawlv1.Usage{InputTokens: int64(dice.IntN(30)), Model: modelName}
 	if sells[turn.GetPrompt()] {
-		usage = nil // nobody reserved it
+		usage = nil // the run has no reservation for it
 	}
 	if diceOf(lease.GetRunId(), lease.GetTurnSeq(), 2).IntN(3) == 0 {
 		return m.talk(ctx, t, dice)
@@ -150,7 +150,7 @@ func (m *workman) turn(ctx context.Context, t *pawl.Turn) (pawl.Completion, erro
 // talk executes a turn with a model.
 func (m *workman) talk(ctx context.Context, t *pawl.Turn, dice *rand.Rand) (pawl.Completion, error) {
 	a := t.Assignment
-	// Each delivery goes its own way: nothing but the record makes them one.
+	// Each delivery acts differently. Only the record makes them one execution.
 	own := diceOf(a.GetLease().GetRunId(), dice.Uint64(), uint64(a.GetLease().GetDelivery()))
 	c := newConversation(m.world, m.node, byStream{t, m.node.runs}, a.GetLease().GetRunId(), a.GetTurn(), own)
 	answer, err := c.hold(ctx)
@@ -165,7 +165,7 @@ func (m *workman) talk(ctx context.Context, t *pawl.Turn, dice *rand.Rand) (pawl
 	return done, nil
 }
 
-// event is one of those that the turn may end with, or none.
+// event returns one of the events with which the turn may end, or "".
 func (m *workman) event(turn *pawlv1.GetTurnResponse, dice *rand.Rand) string {
 	events := turn.GetAllowedEvents()
 	if len(events) == 0 || dice.IntN(12) == 0 {
@@ -174,7 +174,7 @@ func (m *workman) event(turn *pawlv1.GetTurnResponse, dice *rand.Rand) string {
 	return events[dice.IntN(len(events))]
 }
 
-// best is what ends a run soonest.
+// best returns the completion that ends a run soonest.
 func (m *workman) best(turn *pawlv1.GetTurnResponse, usage *pawlv1.Usage) pawl.Completion {
 	done := pawl.Completion{Usage: usage, Output: []*pawlv1.Part{{Content: &pawlv1.Part_Text{Text: "done"}}}}
 	for _, event := range turn.GetAllowedEvents() {
@@ -194,7 +194,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// diceOf are the same for the same piece of work.
+// diceOf returns a random generator that is the same for the same piece of work.
 func diceOf(run string, n ...uint64) *rand.Rand {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(run))
@@ -207,13 +207,14 @@ func diceOf(run string, n ...uint64) *rand.Rand {
 
 func short(run string) string { return run[max(0, len(run)-4):] }
 
-// tools are what happens outside: each call has a key, by which the other side knows it again.
+// tools are the tools outside of the sidecars. Each call has a key by which the tool recognizes a
+// repeat.
 type tools struct {
 	world *world
 	mu    sync.Mutex
-	// keys are those of each step.
+	// keys are the idempotency keys of the steps.
 	keys map[string]string
-	// orders are the keys under which an order of a run came: a model's call is one order.
+	// orders are the idempotency keys of the orders of a run. One call of a model is one order.
 	orders  map[string]string
 	receipt int
 }
@@ -222,15 +223,15 @@ func newTools(w *world) *tools {
 	return &tools{world: w, keys: map[string]string{}, orders: map[string]string{}}
 }
 
-// settled: every order was taken once.
+// settled checks that every order was accepted once.
 func (t *tools) settled() {
 	t.world.note("%d orders, %d calls of the model", len(t.orders), len(t.world.endpoint.calls))
 }
 
-// order takes what a model ordered: under two keys it would be done twice, however it is worded.
+// order accepts an order of a model. Under two keys it would be executed twice, in any spelling.
 func (t *tools) order(s *pawl.Step) {
 	var asked struct{ Order string }
-	_ = json.Unmarshal([]byte(s.Assignment.GetPayloadJson()), &asked) // a call of nobody's model is an object without
+	_ = json.Unmarshal([]byte(s.Assignment.GetPayloadJson()), &asked) // only a call of a model contains an order
 	if asked.Order == "" {
 		return
 	}
@@ -246,7 +247,7 @@ func (t *tools) order(s *pawl.Step) {
 	}
 }
 
-// charge is a tool that takes money: under two keys it would do so twice.
+// charge is a tool that takes money. With two keys, it would do so twice.
 func (t *tools) charge(ctx context.Context, s *pawl.Step) (json.RawMessage, error) {
 	lease := s.Assignment.GetLease()
 	t.order(s)
@@ -266,7 +267,7 @@ func (t *tools) charge(ctx context.Context, s *pawl.Step) (json.RawMessage, erro
 	return fmt.Appendf(nil, `{"receipt":%d}`, t.receipt), nil
 }
 
-// keyed: all calls of a step have one key.
+// keyed checks that all calls of a step have one key.
 func (t *tools) keyed(s *pawl.Step) {
 	step := fmt.Sprintf("%s/%d", s.Assignment.GetLease().GetRunId(), s.Assignment.GetLease().GetStep())
 	t.mu.Lock()

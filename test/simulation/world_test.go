@@ -20,15 +20,15 @@ import (
 //go:embed testdata/pack.json
 var packDocument []byte
 
-// world is one simulation: two nodes, and everybody around them. It lives in a synctest
-// bubble, on one processor, so that fields are touched by one goroutine at a time; those
-// that a goroutine may be in the middle of have a mutex.
+// world is one simulation: two nodes and all parties around them. It runs in a synctest bubble on one
+// processor, so that one goroutine at a time accesses its fields. A field that a goroutine may be
+// changing when it is interrupted has a mutex.
 type world struct {
 	seed  uint64
 	knobs knobs
 	dice  *rand.Rand
 	nodes [2]*node
-	// stores are the nodes and, behind them, the wards of a cluster: each has a journal of its own.
+	// stores are the nodes and, after them, the wards of a cluster. Each has a journal of its own.
 	stores []*node
 	began  time.Time
 
@@ -45,11 +45,11 @@ type world struct {
 	// oracles are those of the stores, in their order.
 	oracles []*oracle
 
-	// healing: faults are over and everybody does what is best.
+	// healing means that faults are over and that all parties try to make progress.
 	healing bool
 	// jumped: a wall clock was set, so that deadlines may have passed.
 	jumped bool
-	// trips are what befalls a node when conversations have come so far.
+	// trips are the faults of a node that begin when conversations have reached a certain point.
 	trips [2]trip
 
 	mu        sync.Mutex
@@ -58,7 +58,7 @@ type world struct {
 	keep      bool
 	sum       uint64
 	steps     int
-	// stuck counts the loops that were ended since they repeated themselves.
+	// stuck counts the loops that were ended because they made no progress.
 	stuck int
 	// over ends readers, workers and receivers.
 	over chan struct{}
@@ -164,7 +164,7 @@ func run(p plan, keep bool) (out outcome) {
 	return out
 }
 
-// found makes the nodes, with whoever looks at them.
+// found makes the nodes and their observers.
 func (w *world) found() {
 	for i := range w.nodes {
 		w.nodes[i] = newNode(w, fmt.Sprintf("n%d", i))
@@ -183,7 +183,7 @@ func (w *world) found() {
 	}
 }
 
-// enter brings in those who act by themselves.
+// enter starts the parties that act by themselves.
 func (w *world) enter() {
 	for i := range 3 {
 		w.workers = append(w.workers, newWorkman(w, w.nodes[i%2], fmt.Sprintf("w%d", i)))
@@ -224,7 +224,7 @@ func (w *world) settle() {
 	}
 }
 
-// look is made after every step, when nobody can go on without time passing.
+// look is called after every step, when no goroutine can continue without the passing of time.
 func (w *world) look() {
 	synctest.Wait()
 	for _, o := range w.oracles {
@@ -260,7 +260,7 @@ func (w *world) leave() {
 		pg.Forget(n.url())
 	}
 	pipes.Forget()
-	// What was under way on the wires, and what only times out, ends meanwhile.
+	// Calls in progress, and waits that only end by a timeout, end during this sleep.
 	time.Sleep(lastSleep)
 }
 

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Clock is a clock that moves only when it is told to. Safe for concurrent use.
+// Clock is a clock that moves only on request. Safe for concurrent use.
 type Clock struct {
 	mu  sync.Mutex
 	now time.Time

@@ -39,7 +39,7 @@ func (s *Store) Commit(_ context.Context, batch *machine.Batch) (machine.Committ
 
 // store stores a batch and counts it.
 func (s *Store) store(batch *machine.Batch) (machine.Committed, error) {
-	done, err := s.Kept.Commit(context.Background(), batch)
+	done, err := s.Backend.Commit(context.Background(), batch)
 	if err == nil {
 		s.counter.add()
 	}
@@ -69,7 +69,7 @@ func (d *disk) Commit(_ context.Context, b *machine.Batch) (machine.Committed, e
 	defer d.mu.Unlock()
 	key := runKey{b.State.Namespace, b.State.RunID}
 	run := d.runs[key]
-	if err := d.admits(key.ns, run, b); err != nil {
+	if err := d.checkPreconditions(key.ns, run, b); err != nil {
 		return machine.Committed{}, err
 	}
 	if run == nil {
@@ -105,8 +105,8 @@ func (d *disk) Commit(_ context.Context, b *machine.Batch) (machine.Committed, e
 	return machine.Committed{Cursor: entry.Cursor, PrevHash: entry.PrevHash, Hash: entry.Hash}, nil
 }
 
-// admits evaluates the preconditions of a batch.
-func (d *disk) admits(ns uint32, run *runRows, b *machine.Batch) error {
+// checkPreconditions evaluates the preconditions of a batch.
+func (d *disk) checkPreconditions(ns uint32, run *runRows, b *machine.Batch) error {
 	var last uint64
 	if run != nil {
 		last = run.head.Seq

@@ -62,8 +62,8 @@ type packRows struct {
 	defaults map[string]string
 }
 
-// Reopen implements [Kept].
-func (d *disk) Reopen() Kept { return d }
+// Reopen implements [Backend].
+func (d *disk) Reopen() Backend { return d }
 
 // epochs numbers the stores of one process, so that their cursors differ.
 var epochs struct {

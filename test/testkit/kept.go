@@ -7,8 +7,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Kept is what a [Store] keeps its rows in, without faults.
-type Kept interface {
+// Backend is what a [Store] keeps its rows in, without faults.
+type Backend interface {
 	Commit(ctx context.Context, batch *machine.Batch) (machine.Committed, error)
 	ReplayWith(replay func(ctx context.Context, head *machine.State, tail []machine.Entry) (*machine.State, error))
 	Head(ctx context.Context, ns uint32, run string) (*machine.State, error)
@@ -18,7 +18,7 @@ type Kept interface {
 	Journal(ctx context.Context, ns uint32, after uint64, page machine.Page) ([]machine.Entry, uint64, error)
 	Tail(ctx context.Context, ns uint32) (uint64, error)
 	Epoch() [16]byte
-	Consumed(ctx context.Context, ns uint32, key machine.Dedupe) (machine.Dedupe, bool, error)
+	FindRequestID(ctx context.Context, ns uint32, key machine.Dedupe) (machine.Dedupe, bool, error)
 	Effect(ctx context.Context, ns uint32, key [32]byte) (machine.Effect, bool, error)
 	ArtifactVersions(ctx context.Context, ns uint32, run, name string, atSeq uint64, newestOnly bool) ([]machine.ArtifactVersion, error)
 	ArtifactVersionsAfter(ctx context.Context, ns uint32, run, name string, after, atSeq uint64) ([]machine.ArtifactVersion, error)
@@ -50,18 +50,18 @@ type Kept interface {
 	// Holders are those of all rows of outgoing work, in no order.
 	Holders() []machine.StepHolder
 	// Reopen is what the next process has, once this one ended.
-	Reopen() Kept
+	Reopen() Backend
 }
 
-// Keep makes what the stores of tests keep their rows in; nil: they keep them in memory. The
+// NewBackend makes what the stores of tests keep their rows in; nil: they keep them in memory. The
 // package realstore sets it, before any test runs.
-var Keep func(tb testing.TB) Kept
+var NewBackend func(tb testing.TB) Backend
 
 // StoreFor is an empty store of a test.
 func StoreFor(tb testing.TB) *Store {
 	tb.Helper()
-	if Keep == nil {
+	if NewBackend == nil {
 		return NewStore()
 	}
-	return open(Keep(tb), newCommitCounter())
+	return open(NewBackend(tb), newCommitCounter())
 }

@@ -103,8 +103,8 @@ func (d *disk) Tail(_ context.Context, ns uint32) (uint64, error) {
 // Epoch names this store.
 func (d *disk) Epoch() [16]byte { return d.epoch }
 
-// Consumed returns the row of a used-up id.
-func (d *disk) Consumed(_ context.Context, ns uint32, key machine.Dedupe) (machine.Dedupe, bool, error) {
+// FindRequestID returns the row of a used-up id.
+func (d *disk) FindRequestID(_ context.Context, ns uint32, key machine.Dedupe) (machine.Dedupe, bool, error) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	row, ok := d.consumed[consumedKey(ns, key)]
@@ -224,7 +224,7 @@ func (d *disk) ListRuns(_ context.Context, ns uint32, filter machine.RunFilter, 
 	var runs []*machine.State
 	for _, id := range ids {
 		head := d.runs[runKey{ns, id}].head
-		if !selects(&filter, head) {
+		if !matchesFilter(&filter, head) {
 			continue
 		}
 		if len(runs) == limit {
@@ -248,7 +248,7 @@ func (d *disk) CountRuns(_ context.Context, ns uint32, statuses []machine.Status
 	return n, nil
 }
 
-func selects(f *machine.RunFilter, s *machine.State) bool {
+func matchesFilter(f *machine.RunFilter, s *machine.State) bool {
 	names := []string{s.PackID, s.PackID + "@" + s.PackVersion, s.Digest}
 	switch {
 	case f.Pack != "" && !slices.Contains(names, f.Pack):

@@ -19,7 +19,7 @@ func (s *Store) HoldStep(ctx context.Context, row machine.OutboxRow, holder mach
 	if fault != nil {
 		return fault
 	}
-	if err := s.Kept.HoldStep(ctx, row, holder); err != nil {
+	if err := s.Backend.HoldStep(ctx, row, holder); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -29,7 +29,7 @@ func (s *Store) HoldStep(ctx context.Context, row machine.OutboxRow, holder mach
 	return nil
 }
 
-// HoldStep implements [Kept].
+// HoldStep implements [Backend].
 func (d *disk) HoldStep(_ context.Context, row machine.OutboxRow, holder machine.StepHolder) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -12,7 +12,7 @@ type Fault struct {
 	// Err is returned by the commit; nil: no fault. An error that is neither a
 	// refusal nor a failed precondition crashes the store.
 	Err error
-	// Stored: the batch was stored all the same; nobody was told.
+	// Stored means that the batch was stored although the caller got no answer.
 	Stored bool
 }
 
@@ -21,7 +21,7 @@ type Fault struct {
 // back, fail them on demand and crash; what was acknowledged outlives a crash.
 // Safe for concurrent use.
 type Store struct {
-	Kept
+	Backend
 
 	mu     sync.Mutex
 	failed chan struct{}
@@ -68,8 +68,8 @@ type heldResult struct {
 // NewStore is an empty store in memory.
 func NewStore() *Store { return open(newDisk(), newCommitCounter()) }
 
-func open(kept Kept, t *commitCounter) *Store {
-	return &Store{Kept: kept, counter: t, failed: make(chan struct{}), holding: make(chan struct{}), nextHold: make(chan struct{})}
+func open(kept Backend, t *commitCounter) *Store {
+	return &Store{Backend: kept, counter: t, failed: make(chan struct{}), holding: make(chan struct{}), nextHold: make(chan struct{})}
 }
 
 // FailCommits asks before each commit what it meets; nil ends that.
@@ -134,7 +134,7 @@ func (s *Store) crash() {
 // Reopen is the store of the next process on the same data.
 func (s *Store) Reopen() *Store {
 	s.Crash()
-	return open(s.Kept.Reopen(), s.counter)
+	return open(s.Backend.Reopen(), s.counter)
 }
 
 // Failed is closed when the store crashed.

@@ -2,9 +2,9 @@ package testkit
 
 import "testing"
 
-// Tried says how many faults a test tried, for who adds them up (`make trust`): a test that
+// ReportTried says how many faults a test tried, for who adds them up (`make trust`): a test that
 // says nothing tried as many as it has cases. What names them in the plural: "kills".
-func Tried(tb testing.TB, n int, what string) {
+func ReportTried(tb testing.TB, n int, what string) {
 	tb.Helper()
 	tb.Logf("tried: %d %s", n, what)
 }

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// amounts are how much is tried of what could go on for ever, so that all of it ends within
-// ten minutes on two cores. Whoever sets a variable decides.
+// amounts limit tests that could run without end, so that all of them finish within ten minutes on
+// two cores. An environment variable of the same name takes precedence.
 var amounts = []string{
 	"PAWL_KILLS=20", "PAWL_CUTS=10", "PAWL_DAMAGE=100", "PAWL_LINEAR=5", "PAWL_SOAK=20s", "SEEDS=1000",
 	"PAWL_STEERED_RUNS=10000", "PAWL_DECISIONS=200", "PAWL_MUTATIONS=64",
@@ -43,7 +43,7 @@ func main() {
 	}
 }
 
-// unset are those of the assignments whose variable nobody has set.
+// unset returns the assignments whose variable is not set in the environment.
 func unset(assignments []string) []string {
 	return slices.DeleteFunc(slices.Clone(assignments), func(a string) bool {
 		name, _, _ := strings.Cut(a, "=")

@@ -23,7 +23,7 @@ type test struct{ dir, name string }
 
 var (
 	namedTest = regexp.MustCompile("`([a-z0-9/]+): (Test[A-Za-z0-9]+)`")
-	command   = regexp.MustCompile("`((?:make |sidecar |[A-Z_]+=)[^`]+)`")
+	command   = regexp.MustCompile("`((?:make |pawl |pawl-bench |[A-Z_]+=)[^`]+)`")
 )
 
 // parse reads the promises of a page in their order. Its tables begin with a line

@@ -30,7 +30,7 @@ type trial struct {
 	missing string
 }
 
-// seen is what was heard of one test or case while its package ran.
+// seen is the output of one test or case while its package ran.
 type seen struct {
 	end      string
 	tried    int

@@ -3,8 +3,10 @@
 // each finding, as FILE:LINE: WORD: REPLACEMENT, and exits with 1 if there is one.
 //
 // Pages are checked whole, except for the decision records in docs/dev/adr. In the product's code it
-// checks all comments, log messages and declared names. In other code it checks the comments and log
-// messages of the lines that differ from the merge base with -base.
+// checks all comments, log messages, texts of errors and declared names. In the public contract (proto) it
+// checks all comments, with the words of contract.txt too. In the benchmarks and in most of test/ it checks
+// all comments. In other code it checks the comments and log messages of the lines that differ from the merge
+// base with -base.
 package main
 
 import (
@@ -61,8 +63,12 @@ func check(root, base string) ([]finding, error) {
 			for i, line := range proseOf(text) {
 				all = append(all, checkLine(name, i+1, line)...)
 			}
+		case isContract(name):
+			all = append(all, checkContract(name, text)...)
 		case isProduct(name, text):
 			all = append(all, checkProduct(name, text)...)
+		case isTestCode(name, text):
+			all = append(all, checkComments(name, text)...)
 		}
 	}
 	changed, err := changedLines(root, base)
@@ -70,7 +76,7 @@ func check(root, base string) ([]finding, error) {
 		return nil, err
 	}
 	for _, c := range changed {
-		if text := spoken(c, files[c.file]); text != "" && !isProduct(c.file, files[c.file]) {
+		if text := spoken(c, files[c.file]); text != "" && !isContract(c.file) && !isProduct(c.file, files[c.file]) && !isTestCode(c.file, files[c.file]) {
 			all = append(all, checkLine(c.file, c.line, text)...)
 		}
 	}

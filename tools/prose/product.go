@@ -37,6 +37,24 @@ func isProduct(name, text string) bool {
 	return !isTest && !generated.MatchString(text)
 }
 
+// isTestCode reports whether a file is a test of the product, or code of the benchmarks or of test/. Only its comments
+// and log messages are checked.
+func isTestCode(name, text string) bool {
+	inTests := strings.HasPrefix(name, "bench/") || strings.HasPrefix(name, "test/") ||
+		strings.HasPrefix(name, "internal/") || strings.HasPrefix(name, "cmd/") || strings.HasPrefix(name, "clients/")
+	return inTests && language(name) != "" && !isProduct(name, text) && !strings.Contains(name, "/testdata/") && !generated.MatchString(text)
+}
+
+// checkComments returns the findings in the comments and the log messages of a source file.
+func checkComments(name, text string) []finding {
+	var all []finding
+	documented := docstrings(name, text)
+	for i, line := range strings.Split(text, "\n") {
+		all = append(all, checkLine(name, i+1, spokenIn(name, line, documented[i+1]))...)
+	}
+	return all
+}
+
 // language returns the ending of a source file: ".go", ".py" or ".ts". For other files it returns "".
 func language(name string) string {
 	switch ending := path.Ext(name); ending {
@@ -49,15 +67,18 @@ func language(name string) string {
 	}
 }
 
-// checkProduct returns the findings in the comments, the log messages and the declared names of a
-// source file.
+// checkProduct returns the findings in the comments, the log messages, the texts of errors and the
+// declared names of a source file.
 func checkProduct(name, text string) []finding {
 	var all []finding
 	documented := docstrings(name, text)
-	goNames := goNames(name, text)
+	goNames, errorTexts := goNames(name, text), errorTexts(name, text)
 	for i, line := range strings.Split(text, "\n") {
 		if said := spokenIn(name, line, documented[i+1]); said != "" {
 			all = append(all, checkLine(name, i+1, said)...)
+		}
+		for _, message := range errorTexts[i+1] {
+			all = append(all, checkLine(name, i+1, message)...)
 		}
 		names := goNames[i+1]
 		if pattern := declared[language(name)]; pattern != nil && !documented[i+1] {

@@ -111,8 +111,41 @@ func TestListIsRead(t *testing.T) {
 	}
 }
 
-// All comments, log messages and declared names of the product are checked, in each language. Tests
-// and generated files are not.
+// Each word of both lists is found in a comment of the public contract, and in no field name of it.
+func TestEachWordOfContract(t *testing.T) {
+	t.Parallel()
+	if len(contractReplacements) < 20 {
+		t.Fatalf("%d words only", len(contractReplacements))
+	}
+	for _, list := range []map[string]string{replacements, contractReplacements} {
+		for word := range list {
+			if len(checkContract("proto/a.proto", "message A {\n  // It "+word+" here.\n  string a = 1;\n}\n")) == 0 {
+				t.Errorf("%q is not found", word)
+			}
+		}
+	}
+	if all := checkContract("proto/a.proto", "// Sound.\nmessage A {\n  string told = 1 [(x) = \"asked\"];\n}\n"); len(all) > 0 {
+		t.Errorf("found in code: %v", all)
+	}
+}
+
+// The contract is checked whole, and each of its findings is reported once, also in a changed line.
+func TestContract(t *testing.T) {
+	t.Parallel()
+	root := repository(t, map[string]string{"proto/a.proto": "// Old: nobody is asked.\nmessage A {}\n", "docs/a.proto": "// asked\n"})
+	want := `proto/a.proto:1: "nobody": write "no caller", "no node", "no worker"` + "\n" + `proto/a.proto:1: "asked": write "requested", "required"` + "\n"
+	if got := found(t, root); got != want {
+		t.Errorf("got:\n%swant:\n%s", got, want)
+	}
+	write(t, root, map[string]string{"proto/a.proto": "message A {} // True: asked for.\n"})
+	want = `proto/a.proto:1: "True:": write "True if"` + "\n" + `proto/a.proto:1: "asked for": write "requested"` + "\n"
+	if got := found(t, root); got != want {
+		t.Errorf("got:\n%swant:\n%s", got, want)
+	}
+}
+
+// All comments, log messages, texts of errors and declared names of the product are checked, in each
+// language. Of tests, only comments and log messages are checked. Generated files are not checked.
 func TestProduct(t *testing.T) {
 	t.Parallel()
 	root := repository(t, map[string]string{
@@ -131,6 +164,8 @@ func TestProduct(t *testing.T) {
 		`clients/p/a.py:4: "hears": write "receives"`,
 		`clients/p/a.py:6: "told": write "sent", "reported", "notified"`,
 		`clients/p/a.py:6: "guest" in the name guest: use caller, client`,
+		`clients/p/tests/tools.py:1: "nobody": write "no caller", "no node", "no worker"`,
+		`clients/t/a.spec.ts:1: "nobody": write "no caller", "no node", "no worker"`,
 		`clients/t/a.ts:1: "somebody": write "a caller", "another node", "a user"`,
 		`clients/t/a.ts:2: "stranger" in the name Stranger: use unknown`,
 		`clients/t/a.ts:3: "house" in the name houseName: use server`,
@@ -144,9 +179,26 @@ func TestProduct(t *testing.T) {
 		`internal/a/a.go:8: "whom" in the name whom: use the role: caller, worker, owner`,
 		`internal/a/a.go:9: "nobody": write "no caller", "no node", "no worker"`,
 		`internal/a/a.go:10: "depot" in the name depotURL: use store`,
+		`internal/a/a_test.go:3: "Nobody": write "no caller", "no node", "no worker"`,
+		`test/a.go:3: "Nobody": write "no caller", "no node", "no worker"`,
 	}
 	if got := found(t, root); got != strings.Join(want, "\n")+"\n" {
 		t.Errorf("got:\n%swant:\n%s", got, strings.Join(want, "\n"))
+	}
+}
+
+// Comments of benchmarks and of test/ are checked, and comments of the stored format like those of the contract.
+func TestTestCode(t *testing.T) {
+	t.Parallel()
+	root := repository(t, map[string]string{
+		"bench/a.go": "package a\n\n// Nobody reads it.\n", "test/e2e/a_test.go": "package a\n\n// It is told.\n",
+		"internal/a/a.proto": "syntax = \"proto3\";\n\n// Nobody reads it.\nmessage A {}\n",
+	})
+	want := `bench/a.go:3: "Nobody": write "no caller", "no node", "no worker"` + "\n" +
+		`internal/a/a.proto:3: "Nobody": write "no caller", "no node", "no worker"` + "\n" +
+		`test/e2e/a_test.go:3: "is told": write "receives", "is notified of"` + "\n"
+	if got := found(t, root); got != want {
+		t.Errorf("found %s, want %s", got, want)
 	}
 }
 
@@ -161,6 +213,11 @@ func TestEachWordOfProduct(t *testing.T) {
 		for name, text := range map[string]string{
 			"internal/a.go": "package a\n\n// It " + word + " here.\n", "clients/a.py": "# It " + word + " here.\n",
 			"clients/a.ts": "/** It " + word + " here. */\n", "cmd/a.go": "package a\n\nfunc f() { log.Info(\"It " + word + " here.\") }\n",
+			"internal/b.go": "package a\n\nfunc f() error { return errors.New(\"It " + word + " here.\") }\n",
+			"internal/c.go": "package a\n\nvar e = &Error{Message: fmt.Sprintf(\"It " + word + " %s.\", x)}\n",
+			"internal/d.go": "package a\n\nvar e = fmt.Errorf(\"%w: it \" +\n\t\"" + word + " here.\", x)\n",
+			"clients/b.py":  "raise ValueError(f\"It " + word + " here.\")\n", "clients/b.ts": "throw new TypeError(`It " + word + " here.`);\n",
+			"clients/c.py": "raise ValueError(\n    f\"It's {x} \"\n    \"" + word + " here.\"\n)\n", "clients/c.ts": "throw new TypeError(\n  'It ' +\n    `" + word + " here.`,\n);\n",
 		} {
 			if len(checkProduct(name, text)) == 0 {
 				t.Errorf("%s: %q is not found", name, word)

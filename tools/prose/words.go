@@ -32,10 +32,14 @@ func readWords(list string) (map[string]string, *regexp.Regexp) {
 		word, replacement, ok := strings.Cut(strings.TrimSpace(line), " = ")
 		if ok && !strings.HasPrefix(line, "#") {
 			instead[word] = replacement
-			patterns = append(patterns, regexp.QuoteMeta(word))
+			pattern := regexp.QuoteMeta(word)
+			if !strings.HasSuffix(word, ":") {
+				pattern += `\b`
+			}
+			patterns = append(patterns, pattern)
 		}
 	}
-	return instead, regexp.MustCompile(`(?i)\b(?:` + strings.Join(patterns, "|") + `)\b`)
+	return instead, regexp.MustCompile(`(?i)\b(?:` + strings.Join(patterns, "|") + `)`)
 }
 
 // checkLine returns the forbidden and the misspelled words of one line of prose.

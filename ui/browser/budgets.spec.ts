@@ -148,11 +148,11 @@ test("a run says which limit its call waits for, until it may begin", async () =
   const second = await Driver.start(sidecar, { pack: "purse" });
   const waiting = second.askModel(1, request, bound);
   const { page, close } = await open(browser, `${sidecar.url}/ui/runs/${second.id}`);
-  const report = page.getByRole("region", { name: "Waits for limits" });
-  await report.getByText("A call of gpt waits for the operator's limit gpt (gpt) since").waitFor();
+  const report = page.getByRole("region", { name: "Waits" });
+  await report.getByText("The call of the model gpt waits for the limit gpt since").waitFor();
   const answer = { parts: [{ text: "hello" }], finishReason: "stop" };
   await first.answerModel(step, attempt, { answer }, { costMicroUsd: "90" });
   await waiting;
-  await report.waitFor({ state: "detached" });
+  await report.getByText("The call of the model gpt").waitFor({ state: "detached" });
   await close();
 });

@@ -201,7 +201,7 @@ test("errors are in plain words: a model that refuses its key, a pack without a 
   const second = await open(browser, `${alone.url}/ui/chat`);
   await second.page.getByRole("textbox", { name: "Message" }).fill("Hello");
   await second.page.keyboard.press("Enter");
-  await second.page.getByText(/none is connected.*Start your app/).waitFor();
+  await second.page.getByText(/no worker is connected\. Start your app/).waitFor();
   await second.close();
   await alone.stop();
 });

@@ -107,17 +107,14 @@ test.each([
 });
 
 test("a run that no worker serves says what it waits for, and is not live", async () => {
-  const { run } = await sidecar.call<{ run: { runId: string; state: string } }>(
-    "POST",
-    "/v1/runs",
-    { pack: "self-correcting", execution: "EXECUTION_WORKERS" },
-  );
+  const { run } = await sidecar.call<{ run: { runId: string } }>("POST", "/v1/runs", {
+    pack: "self-correcting",
+    execution: "EXECUTION_WORKERS",
+  });
   const { page, faults, close } = await open(browser, `${sidecar.url}/ui/runs/${run.runId}`);
   await page
-    .getByRole("region", { name: "Waits for a worker" })
-    .getByText(
-      `Waiting for a worker that serves self-correcting@1.0.0/${run.state} (none is connected)`,
-    )
+    .getByRole("region", { name: "Waits" })
+    .getByText(/^No worker has the turn of the prompt \w+ since .*Z: no worker is connected\.$/)
     .waitFor();
   await page.locator(".link-state").getByText("Up to date").waitFor();
   const main = await page.locator("main").innerText();
@@ -126,12 +123,15 @@ test("a run that no worker serves says what it waits for, and is not live", asyn
   await close();
 });
 
-test("a run that its caller drives waits for no worker", async () => {
+test("a run that its caller drives waits for its program", async () => {
   const run = await Driver.start(sidecar, { pack: "self-correcting" });
   const { page, faults, close } = await open(browser, `${sidecar.url}/ui/runs/${run.id}`);
   await page.locator(".link-state").getByText("Live").waitFor();
   await page.locator(".run-title").getByText("Running").waitFor();
-  expect(await page.getByRole("region", { name: "Waits for a worker" }).count()).toBe(0);
+  await page
+    .getByRole("region", { name: "Waits" })
+    .getByText("The program that started the run executes the turn of the prompt")
+    .waitFor();
   expect(faults).toEqual([]);
   await close();
 });

@@ -182,7 +182,7 @@ test("a forced exit is drawn as the way that was taken, the event's own edge as 
   }>("GET", `/v1/runs/${run.id}/transitions?kinds=RECORD_KIND_TRANSITION`);
   const seq = records.find((r) => r.transition?.to === "give_up")?.seq;
   await page.goto(`${sidecar.url}/ui/runs/${run.id}?seq=${seq}`);
-  await page.locator(".edge.on.forced", { hasText: "used up" }).waitFor();
+  await page.locator(".edge.on.forced", { hasText: "limit reached" }).waitFor();
   await page.locator(".edge.refused", { hasText: "Error" }).waitFor();
   expect(await page.locator(".edge.on").count()).toBe(1);
   // Two of the three events were followed, the third was turned aside.

@@ -67,7 +67,7 @@ test("the records of a call of a model are called so", async () => {
   await line(6, "Model answergpt #1 MODEL_RATE_LIMITED");
   await line(7, "Model answergpt #1 calls read_file, run_tests");
   await line(8, "Tool callread_file #2");
-  await line(10, "Model call updatedcall of a model #1: asked otherwise");
+  await line(10, "Model call updatedcall of a model #1: request changed");
   await line(12, "Model answergpt #3 It is written.");
   // Three steps are numbered, one is counted: that of the tool.
   await page.getByRole("button", { name: "Live" }).click();
@@ -115,7 +115,7 @@ test("a request is shown byte for byte, its failures with their pauses", async (
   // Before it was answered there is no answer; what came of it stands below.
   expect(await record.getByRole("heading", { name: "Answer" }).count()).toBe(0);
   await record.getByText(/^failed: MODEL_RATE_LIMITED slow down; attempt 2 after \d/).waitFor();
-  await record.getByText("asked otherwise; the recorded answer counts").waitFor();
+  await record.getByText("request changed; the recorded answer counts").waitFor();
   expect(faults).toEqual([]);
   await close();
 });

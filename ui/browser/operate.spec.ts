@@ -36,6 +36,15 @@ const LIST = {
       connectedAt: new Date().toISOString(),
       seenAt: new Date().toISOString(),
       draining: true,
+      turnCounts: { taken: "40", failed: "12", lost: "1" },
+      lastFailure: {
+        at: new Date().toISOString(),
+        runId: RUN,
+        prompt: "coder",
+        attempt: 2,
+        error: { code: "MODEL_FAILED", message: "the endpoint answered 500" },
+      },
+      failingMoreThanPeers: true,
     },
   ],
   ready: [
@@ -69,9 +78,14 @@ test("workers show what they serve and hold, queues what waits and for whom", as
   await worker.getByText("pawl-python/1.0.0, as worker").waitFor();
   await worker.getByText("run_tests, write_file").waitFor();
   await worker.getByText("1 of 8 turns, 0 of 4 steps").waitFor();
-  await worker.getByText("Going").waitFor();
+  await worker.getByText("Draining").waitFor();
+  await worker.getByText("Fails more than its peers").waitFor();
+  await worker.getByText("40 received, 12 failed, 1 lost").waitFor();
+  const failure = worker.getByText(/Last failed .* prompt coder in/);
+  await failure.getByText("MODEL_FAILED: the endpoint answered 500").waitFor();
+  await failure.getByRole("link", { name: RUN }).waitFor();
   await worker.getByText("Held turns and steps").click();
-  await worker.getByRole("link", { name: RUN }).waitFor();
+  await worker.getByRole("link", { name: RUN }).last().waitFor();
   await worker.getByText(/attempt 2/).waitFor();
   const ready = page.getByRole("region", { name: "Ready work" });
   await ready.getByRole("row", { name: /prompt coder 12 1/ }).waitFor();
@@ -93,7 +107,7 @@ test("a webhook shows how it fares, and is deleted after a question", async () =
   const { page, faults, close } = await open(browser, `${sidecar.url}/ui/deliveries`);
   const hooks = page.getByRole("region", { name: "Webhooks" });
   await hooks.getByText("http://127.0.0.1:9/hook", { exact: true }).waitFor();
-  await hooks.getByText(/tr(y|ies) failed/).waitFor();
+  await hooks.getByText(/attempts? failed/).waitFor();
   await hooks.getByRole("button", { name: "Delete webhook" }).click();
   await page.getByRole("button", { name: "Back" }).click();
   await hooks.getByText("http://127.0.0.1:9/hook", { exact: true }).waitFor();

@@ -112,6 +112,6 @@ test("what only the sidecar can judge stands at its field too", async () => {
   await page.getByRole("button", { name: "Start", exact: true }).click();
   await page.locator(".run-title").waitFor();
   await page.getByText("agent worker").waitFor();
-  await page.getByText("driven by its caller").waitFor();
+  await page.getByText("executed by its caller").waitFor();
   await close();
 });

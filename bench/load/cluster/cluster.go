@@ -71,7 +71,7 @@ func (c *Cluster) open(ctx context.Context) error {
 	if err := c.register(ctx, namespaces[0], pingPack); err != nil {
 		return err
 	}
-	_, err := c.even(ctx)
+	_, err := c.awaitEvenShares(ctx)
 	return err
 }
 
@@ -110,8 +110,8 @@ const ownerTrailer = "pawl-owner"
 
 var errNoOwner = errors.New("every node has its answers from another one")
 
-// parted are the owner of default, and the others.
-func (c *Cluster) parted(ctx context.Context) (owner *node, others []*node, err error) {
+// splitByOwner are the owner of default, and the others.
+func (c *Cluster) splitByOwner(ctx context.Context) (owner *node, others []*node, err error) {
 	for _, n := range c.nodes {
 		var trailer metadata.MD
 		_, err := pawlv1.NewRunServiceClient(n.conn).ListRuns(ctx, &pawlv1.ListRunsRequest{PageSize: 1}, grpc.Trailer(&trailer))
@@ -132,10 +132,10 @@ func (c *Cluster) parted(ctx context.Context) (owner *node, others []*node, err 
 
 // caller leads one run to and fro through one node, and repeats nothing.
 type caller struct {
-	runs pawlv1.RunServiceClient
-	name string
-	run  string
-	made int
+	runs  pawlv1.RunServiceClient
+	name  string
+	run   string
+	calls int
 }
 
 func (c *Cluster) caller(ctx context.Context, at *node) (*caller, error) {
@@ -148,10 +148,10 @@ func (c *Cluster) caller(ctx context.Context, at *node) (*caller, error) {
 
 // emit leads the run on: an event that was lost, or counted twice, shows in the state.
 func (c *caller) emit(ctx context.Context) error {
-	c.made++
-	answer, err := c.runs.EmitEvent(ctx, &pawlv1.EmitEventRequest{RunId: c.run, Event: event, EventId: fmt.Sprintf("%s-%08d", c.name, c.made)})
-	if want := []string{"ping", "pong"}[c.made%2]; err == nil && answer.GetState() != want {
-		err = fmt.Errorf("event %d of run %s led to %q, want %q", c.made, c.run, answer.GetState(), want)
+	c.calls++
+	answer, err := c.runs.EmitEvent(ctx, &pawlv1.EmitEventRequest{RunId: c.run, Event: event, EventId: fmt.Sprintf("%s-%08d", c.name, c.calls)})
+	if want := []string{"ping", "pong"}[c.calls%2]; err == nil && answer.GetState() != want {
+		err = fmt.Errorf("event %d of run %s led to %q, want %q", c.calls, c.run, answer.GetState(), want)
 	}
 	return err
 }

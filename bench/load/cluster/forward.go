@@ -5,13 +5,13 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/pawl-dev/pawl/bench/load/latency"
+	"github.com/pawl-dev/pawl/bench/load/stat"
 )
 
-// forward measures one caller alone at the owner and one at another node, a call of each in turn,
-// so that whatever the machine does meets both. What comes in warm counts nowhere.
+// forward measures one caller alone: at the owner, and at another node, with one call of each in
+// turn. Load from outside then affects both. The calls in the warm-up time are not counted.
 func (c *Cluster) forward(ctx context.Context, warm, window time.Duration) (map[string]float64, error) {
-	owner, others, err := c.parted(ctx)
+	owner, others, err := c.splitByOwner(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +28,7 @@ func (c *Cluster) forward(ctx context.Context, warm, window time.Duration) (map[
 		{key: "cluster_local_get_p50_us", call: local.get}, {key: "cluster_forward_get_p50_us", call: through.get},
 	}
 	begin := time.Now()
-	for time.Since(begin) < warm+window || len(calls[0].took) == 0 {
+	for time.Since(begin) < warm+window || len(calls[0].durations) == 0 {
 		counts := time.Since(begin) >= warm
 		for _, one := range calls {
 			if err := one.once(ctx, counts); err != nil {
@@ -40,23 +40,23 @@ func (c *Cluster) forward(ctx context.Context, warm, window time.Duration) (map[
 	}
 	out := map[string]float64{}
 	for _, one := range calls {
-		out[one.key] = micros(latency.Of(one.took, 0.5))
+		out[one.key] = micros(stat.Quantile(one.durations, 0.5))
 	}
 	return out, nil
 }
 
 // timed is a call that is made again and again.
 type timed struct {
-	key  string
-	call func(context.Context) error
-	took []time.Duration
+	key       string
+	call      func(context.Context) error
+	durations []time.Duration
 }
 
 func (t *timed) once(ctx context.Context, counts bool) error {
 	begin := time.Now()
 	err := t.call(ctx)
 	if counts {
-		t.took = append(t.took, time.Since(begin))
+		t.durations = append(t.durations, time.Since(begin))
 	}
 	return err
 }

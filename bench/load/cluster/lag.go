@@ -18,7 +18,7 @@ import (
 func (c *Cluster) lags(ctx context.Context, warm, window time.Duration) ([]time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, warm+window+overdue)
 	defer cancel()
-	owner, others, err := c.parted(ctx)
+	owner, others, err := c.splitByOwner(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -54,8 +54,8 @@ func (c *Cluster) lags(ctx context.Context, warm, window time.Duration) ([]time.
 		return nil, err
 	}
 	for _, one := range callers {
-		if seen.made[one.run] != one.made {
-			return nil, fmt.Errorf("run %s made %d transitions, %d were told at another node", one.run, one.made, seen.made[one.run])
+		if seen.transitions[one.run] != one.calls {
+			return nil, fmt.Errorf("run %s made %d transitions, %d were told at another node", one.run, one.calls, seen.transitions[one.run])
 		}
 	}
 	if len(seen.lags) == 0 {
@@ -101,16 +101,16 @@ func follow(ctx context.Context, at *node) (pawlv1.RunService_StreamTransitionsC
 	return stream, err
 }
 
-// observed is what a stream told.
+// observed is what a stream delivered.
 type observed struct {
-	// made are the transitions of each run.
-	made map[string]int
-	lags []time.Duration
+	// transitions are the transitions of each run.
+	transitions map[string]int
+	lags        []time.Duration
 }
 
 // arrivals reads until a run made a transition. What is stamped before from has no lag.
 func arrivals(stream pawlv1.RunService_StreamTransitionsClient, from time.Time, last string) (observed, error) {
-	seen := observed{made: map[string]int{}}
+	seen := observed{transitions: map[string]int{}}
 	for {
 		got, err := stream.Recv()
 		if err != nil {
@@ -123,7 +123,7 @@ func arrivals(stream pawlv1.RunService_StreamTransitionsClient, from time.Time, 
 		if record.GetRunId() == last {
 			return seen, nil
 		}
-		seen.made[record.GetRunId()]++
+		seen.transitions[record.GetRunId()]++
 		if at := record.GetAt().AsTime(); !at.Before(from) {
 			seen.lags = append(seen.lags, time.Since(at))
 		}

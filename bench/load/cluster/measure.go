@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/pawl-dev/pawl/bench/load/latency"
+	"github.com/pawl-dev/pawl/bench/load/stat"
 )
 
 // Load drives runs of a namespace at a node from a process of its own, and says how many transitions
@@ -53,10 +53,10 @@ func Measure(ctx context.Context, cfg Config) (map[string][]float64, error) {
 			return nil, fmt.Errorf("round %d: %w", round+1, err)
 		}
 	}
-	if err := m.moves(ctx, "handover", syscall.SIGTERM); err != nil {
+	if err := m.measureMoves(ctx, "handover", syscall.SIGTERM); err != nil {
 		return nil, err
 	}
-	return m.samples, m.moves(ctx, "failover", syscall.SIGKILL)
+	return m.samples, m.measureMoves(ctx, "failover", syscall.SIGKILL)
 }
 
 // round compares once; every second one in the other order.
@@ -74,8 +74,8 @@ func (m *measurement) round(ctx context.Context, round int) error {
 	if err != nil {
 		return fmt.Errorf("stream of all runs: %w", err)
 	}
-	m.samples["cluster_lag_p50_ms"] = append(m.samples["cluster_lag_p50_ms"], millis(latency.Of(lags, 0.5)))
-	m.samples["cluster_lag_p99_ms"] = append(m.samples["cluster_lag_p99_ms"], millis(latency.Of(lags, 0.99)))
+	m.samples["cluster_lag_p50_ms"] = append(m.samples["cluster_lag_p50_ms"], millis(stat.Quantile(lags, 0.5)))
+	m.samples["cluster_lag_p99_ms"] = append(m.samples["cluster_lag_p99_ms"], millis(stat.Quantile(lags, 0.99)))
 	return m.throughputs(ctx, round)
 }
 
@@ -99,23 +99,23 @@ func (m *measurement) throughputs(ctx context.Context, round int) error {
 	return nil
 }
 
-// moves are some ends of owners by the same signal: how long callers stood still at each, and how long
+// measureMoves are some ends of owners by the same signal: how long callers stood still at each, and how long
 // the node that came instead had less than its share.
-func (m *measurement) moves(ctx context.Context, name string, signal syscall.Signal) error {
+func (m *measurement) measureMoves(ctx context.Context, name string, signal syscall.Signal) error {
 	for move := range m.Moves {
 		m.Progress(fmt.Sprintf("%s %d/%d", name, move+1, m.Moves))
 		seen, err := m.Move(ctx, signal)
 		if err != nil {
 			return fmt.Errorf("%s %d: %w", name, move+1, err)
 		}
-		m.took("cluster_"+name, seen.Standstill)
-		m.took("cluster_balance", seen.Balanced)
+		m.addDuration("cluster_"+name, seen.Standstill)
+		m.addDuration("cluster_balance", seen.Balanced)
 	}
 	return nil
 }
 
-// took adds a duration to the samples; the report has their median and maximum.
-func (m *measurement) took(what string, span time.Duration) {
+// addDuration adds a duration to the samples; the report has their median and maximum.
+func (m *measurement) addDuration(what string, span time.Duration) {
 	p50, most := what+"_p50_ms", what+"_most_ms"
 	m.samples[p50] = append(m.samples[p50], millis(span))
 	m.samples[most] = []float64{slices.Max(m.samples[p50])}

@@ -32,11 +32,11 @@ type Move struct {
 // Move ends the owner of default while callers at the others make one change after the other, and
 // starts another process instead, which has its share when Move returns. None of their calls may fail.
 func (c *Cluster) Move(ctx context.Context, signal syscall.Signal) (Move, error) {
-	owner, others, err := c.parted(ctx)
+	owner, others, err := c.splitByOwner(ctx)
 	if err != nil {
 		return Move{}, err
 	}
-	seen, err := c.watched(ctx, owner, others, signal)
+	seen, err := c.measureMove(ctx, owner, others, signal)
 	if err != nil {
 		return Move{}, err
 	}
@@ -44,12 +44,12 @@ func (c *Cluster) Move(ctx context.Context, signal syscall.Signal) (Move, error)
 		return seen, err
 	}
 	ready := time.Now()
-	_, err = c.even(ctx)
+	_, err = c.awaitEvenShares(ctx)
 	seen.Balanced = time.Since(ready)
 	return seen, err
 }
 
-func (c *Cluster) watched(ctx context.Context, owner *node, others []*node, signal syscall.Signal) (Move, error) {
+func (c *Cluster) measureMove(ctx context.Context, owner *node, others []*node, signal syscall.Signal) (Move, error) {
 	group, ctx := errgroup.WithContext(ctx)
 	w := newWatch()
 	for _, n := range others {
@@ -62,16 +62,16 @@ func (c *Cluster) watched(ctx context.Context, owner *node, others []*node, sign
 			group.Go(func() error { return w.follow(ctx, one) })
 		}
 	}
-	err := w.further(ctx, settleAnswers)
+	err := w.awaitAnswers(ctx, settleAnswers)
 	if err == nil {
 		w.signal(time.Now())
-		group.Go(func() error { return w.starts(ctx, others[0]) })
+		group.Go(func() error { return w.startRun(ctx, others[0]) })
 		owner.end(signal)
-		err = w.further(ctx, settleAnswers)
+		err = w.awaitAnswers(ctx, settleAnswers)
 	}
 	w.end()
 	err = errorOf(group.Wait(), err)
-	return w.seen, err
+	return w.move, err
 }
 
 // errorOf is the first cause.
@@ -84,14 +84,14 @@ func errorOf(cause, err error) error {
 
 // watch takes down the answers of callers.
 type watch struct {
-	mu   sync.Mutex
-	over bool
+	mu    sync.Mutex
+	ended bool
 	// from is when the owner was ended; zero: not yet.
 	from time.Time
-	seen Move
-	// wanted are the answers until reached is closed.
-	wanted int
-	done   chan struct{}
+	move Move
+	// answersLeft are the answers until reached is closed.
+	answersLeft int
+	done        chan struct{}
 }
 
 func newWatch() *watch { return &watch{done: make(chan struct{})} }
@@ -111,14 +111,14 @@ func (w *watch) follow(ctx context.Context, one *caller) error {
 	}
 }
 
-// starts begins a run, as somebody does who comes after the signal.
-func (w *watch) starts(ctx context.Context, at *node) error {
+// startRun begins a run, like a caller that comes after the signal.
+func (w *watch) startRun(ctx context.Context, at *node) error {
 	_, err := pawlv1.NewRunServiceClient(at.conn).StartRun(ctx, &pawlv1.StartRunRequest{
 		Pack: pingID, Execution: pawlv1.Execution_EXECUTION_CALLER, RequestId: "bench-start-" + rand.Text(),
 	})
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.seen.Started = time.Since(w.from)
+	w.move.Started = time.Since(w.from)
 	return err
 }
 
@@ -128,21 +128,21 @@ func (w *watch) answered(last, began, now time.Time) (enough bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.from.IsZero() {
-		w.seen.Standstill = max(w.seen.Standstill, now.Sub(last))
-		if w.seen.Committed == 0 && !began.Before(w.from) {
-			w.seen.Committed = now.Sub(w.from)
+		w.move.Standstill = max(w.move.Standstill, now.Sub(last))
+		if w.move.Committed == 0 && !began.Before(w.from) {
+			w.move.Committed = now.Sub(w.from)
 		}
 	}
-	if w.wanted--; w.wanted == 0 {
+	if w.answersLeft--; w.answersLeft == 0 {
 		close(w.done)
 	}
-	return w.over
+	return w.ended
 }
 
-// further waits for more answers.
-func (w *watch) further(ctx context.Context, answers int) error {
+// awaitAnswers waits for more answers.
+func (w *watch) awaitAnswers(ctx context.Context, answers int) error {
 	w.mu.Lock()
-	w.wanted, w.done = answers, make(chan struct{})
+	w.answersLeft, w.done = answers, make(chan struct{})
 	reached := w.done
 	w.mu.Unlock()
 	select {
@@ -162,5 +162,5 @@ func (w *watch) signal(at time.Time) {
 func (w *watch) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.over = true
+	w.ended = true
 }

@@ -14,8 +14,8 @@ func TestAStandstillIsBetweenTwoAnswers(t *testing.T) {
 	w, at := newWatch(), time.Unix(100, 0)
 	ms := func(n int) time.Time { return at.Add(time.Duration(n) * time.Millisecond) }
 	w.answered(ms(-9000), ms(-9000), ms(-1))
-	if w.seen != (Move{}) {
-		t.Errorf("before the end: %+v", w.seen)
+	if w.move != (Move{}) {
+		t.Errorf("before the end: %+v", w.move)
 	}
 	w.signal(at)
 	for _, answer := range [][3]int{{-1, -1, 700}, {700, 700, 702}, {-2, 1, 900}, {902, 902, 905}} {
@@ -23,8 +23,8 @@ func TestAStandstillIsBetweenTwoAnswers(t *testing.T) {
 			t.Error("it is over")
 		}
 	}
-	if want := (Move{Standstill: 902 * time.Millisecond, Committed: 702 * time.Millisecond}); w.seen != want {
-		t.Errorf("%+v, want %+v", w.seen, want)
+	if want := (Move{Standstill: 902 * time.Millisecond, Committed: 702 * time.Millisecond}); w.move != want {
+		t.Errorf("%+v, want %+v", w.move, want)
 	}
 	if w.end(); !w.answered(at, at, at) {
 		t.Error("it is not over")
@@ -35,7 +35,7 @@ func TestAnswersAreWaitedFor(t *testing.T) {
 	t.Parallel()
 	w := newWatch()
 	reached := make(chan error)
-	go func() { reached <- w.further(t.Context(), 3) }()
+	go func() { reached <- w.awaitAnswers(t.Context(), 3) }()
 	for answers := 0; ; answers++ {
 		select {
 		case err := <-reached:
@@ -44,7 +44,7 @@ func TestAnswersAreWaitedFor(t *testing.T) {
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
-			if err := w.further(ctx, 3); !errors.Is(err, context.Canceled) {
+			if err := w.awaitAnswers(ctx, 3); !errors.Is(err, context.Canceled) {
 				t.Errorf("a caller has failed: %v", err)
 			}
 			return

@@ -46,13 +46,13 @@ func (c *Cluster) shares(ctx context.Context) (shares, error) {
 	return all, nil
 }
 
-// even waits until the nodes share evenly.
-func (c *Cluster) even(ctx context.Context) (shares, error) {
+// awaitEvenShares waits until the nodes share evenly.
+func (c *Cluster) awaitEvenShares(ctx context.Context) (shares, error) {
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	for begin := time.Now(); ; {
 		all, err := c.shares(ctx)
-		if err != nil || all.even() {
+		if err != nil || all.isEven() {
 			return all, err
 		}
 		if time.Since(begin) > evenWithin {
@@ -66,8 +66,8 @@ func (c *Cluster) even(ctx context.Context) (shares, error) {
 	}
 }
 
-// even: each partition has one owner, and no node has two more than another.
-func (s shares) even() bool {
+// isEven: each partition has one owner, and no node has two more than another.
+func (s shares) isEven() bool {
 	owners := map[uint32]int{}
 	for _, part := range slices.Concat(s...) {
 		n := owners[part.GetNumber()]

@@ -33,7 +33,8 @@ func listed(partitions uint32, have ...[]uint32) (all shares) {
 	return all
 }
 
-// TestAnEvenShare is what the nodes agree about: a partition that is on its way is nobody's.
+// TestAnEvenShare checks the shares that the nodes agree on. A partition that is being moved belongs to
+// no node.
 func TestAnEvenShare(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -51,7 +52,7 @@ func TestAnEvenShare(t *testing.T) {
 		"nobody lists a partition": {shares{nil, nil, nil}, false},
 		"one each of two nodes":    {listed(2, []uint32{1}, []uint32{0}), true},
 	} {
-		if got := c.shares.even(); got != c.want {
+		if got := c.shares.isEven(); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
@@ -75,21 +76,21 @@ func TestHomesAreOneForEach(t *testing.T) {
 	}
 }
 
-// world is what nodes say that are none: the first has everything until they were asked often enough,
+// testNodes is what nodes say that are none: the first has everything until they were asked often enough,
 // then each has the partition of one namespace, the second that of default.
-type world struct {
-	mu          sync.Mutex
-	looks, even int
-	// looked is told of each look; nil: nobody.
-	looked  func()
+type testNodes struct {
+	mu               sync.Mutex
+	looks, evenAfter int
+	// onLook is called after each look. It may be nil.
+	onLook  func()
 	targets []string
 	ended   int
 	// packs are the namespaces in which one was registered.
 	packs []string
 }
 
-func (w *world) owner(part int) int {
-	if w.looks < w.even {
+func (w *testNodes) owner(part int) int {
+	if w.looks < w.evenAfter {
 		return 0
 	}
 	return (part + 1) % Size
@@ -100,15 +101,15 @@ type double struct {
 	pawlv1.UnimplementedRunServiceServer
 	pawlv1.UnimplementedPackServiceServer
 	pawlv1.UnimplementedStoreServiceServer
-	*world
+	*testNodes
 	number int
 }
 
 func (d *double) ListPartitions(context.Context, *pawlv1.ListPartitionsRequest) (*pawlv1.ListPartitionsResponse, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.looks++; d.looked != nil {
-		d.looked()
+	if d.looks++; d.onLook != nil {
+		d.onLook()
 	}
 	out := &pawlv1.ListPartitionsResponse{}
 	for part, name := range namespaces {
@@ -136,12 +137,12 @@ func (d *double) RegisterPack(_ context.Context, in *pawlv1.RegisterPackRequest)
 }
 
 // start starts one more.
-func (w *world) start(context.Context) (Process, error) {
+func (w *testNodes) start(context.Context) (Process, error) {
 	ln, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return Process{}, err
 	}
-	server, one := grpc.NewServer(), &double{world: w, number: len(w.targets)}
+	server, one := grpc.NewServer(), &double{testNodes: w, number: len(w.targets)}
 	pawlv1.RegisterRunServiceServer(server, one)
 	pawlv1.RegisterPackServiceServer(server, one)
 	pawlv1.RegisterStoreServiceServer(server, one)
@@ -157,13 +158,13 @@ func (w *world) start(context.Context) (Process, error) {
 // every node, or those of each namespace at the node that has it.
 func TestRunsAreDrivenWhereTheyShould(t *testing.T) {
 	t.Parallel()
-	w := &world{even: 7}
+	w := &testNodes{evenAfter: 7}
 	c, err := New(t.Context(), w.start)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	if w.looks < w.even || !slices.Equal(w.packs, []string{"default"}) {
+	if w.looks < w.evenAfter || !slices.Equal(w.packs, []string{"default"}) {
 		t.Errorf("after %d looks; packs in %v", w.looks, w.packs)
 	}
 	for way, want := range map[string]map[string]int{
@@ -190,8 +191,8 @@ func TestRunsAreDrivenWhereTheyShould(t *testing.T) {
 func TestUnevenSharesAreWaitedFor(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	w := &world{even: math.MaxInt}
-	w.looked = func() {
+	w := &testNodes{evenAfter: math.MaxInt}
+	w.onLook = func() {
 		if w.looks == 4 {
 			cancel()
 		}
@@ -201,12 +202,13 @@ func TestUnevenSharesAreWaitedFor(t *testing.T) {
 	}
 }
 
-// TestTheMostIsOfAllMoves, of both kinds where the same is told of both.
+// TestTheMostIsOfAllMoves checks that the maximum covers moves of both kinds, if both have the same
+// figure.
 func TestTheMostIsOfAllMoves(t *testing.T) {
 	t.Parallel()
 	m := &measurement{samples: map[string][]float64{}}
 	for _, took := range []time.Duration{2 * time.Second, 5 * time.Second, 3 * time.Second} {
-		m.took("cluster_balance", took)
+		m.addDuration("cluster_balance", took)
 	}
 	if got := m.samples["cluster_balance_p50_ms"]; !slices.Equal(got, []float64{2000, 5000, 3000}) {
 		t.Errorf("%v", got)

@@ -35,7 +35,7 @@ func (c *Cluster) targets(ctx context.Context, way string) (all []driveTarget, e
 	if way == shared {
 		return c.owners(ctx)
 	}
-	owner, others, err := c.parted(ctx)
+	owner, others, err := c.splitByOwner(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (c *Cluster) targets(ctx context.Context, way string) (all []driveTarget, e
 
 // owners are the owners of the namespaces, once each has one of its own.
 func (c *Cluster) owners(ctx context.Context) (all []driveTarget, err error) {
-	listed, err := c.even(ctx)
+	listed, err := c.awaitEvenShares(ctx)
 	if err != nil {
 		return nil, err
 	}

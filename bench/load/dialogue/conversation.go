@@ -9,7 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/pawl-dev/pawl/bench/load/latency"
+	"github.com/pawl-dev/pawl/bench/load/stat"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
@@ -59,16 +59,16 @@ func Run(ctx context.Context, conn *grpc.ClientConn, job Job) (out Result, err e
 	if err != nil {
 		return out, err
 	}
-	out.P50us, out.NewBytes, out.Stored = micros(latency.Of(all, 0.5)), int64(2*job.Bytes*job.Rounds), after-before
+	out.P50us, out.NewBytes, out.Stored = micros(stat.Quantile(all, 0.5)), int64(2*job.Bytes*job.Rounds), after-before
 	for range job.Samples {
 		early, late, err := sample(ctx, conn, job)
 		if err != nil {
 			return out, err
 		}
-		out.Ratios = append(out.Ratios, micros(latency.Of(late, 0.5))/micros(latency.Of(early, 0.5)))
+		out.Ratios = append(out.Ratios, micros(stat.Quantile(late, 0.5))/micros(stat.Quantile(early, 0.5)))
 	}
 	stopped, err := stops(ctx, conn, job)
-	out.StopP99ms = micros(latency.Of(stopped, 0.99)) / 1000
+	out.StopP99ms = micros(stat.Quantile(stopped, 0.99)) / 1000
 	return out, err
 }
 
@@ -83,8 +83,8 @@ func runOneTurn(ctx context.Context, conn *grpc.ClientConn, job Job) ([]time.Dur
 	return t.runRounds(ctx, job.Rounds)
 }
 
-// sample takes the last rounds of turns and the first of others in turn, so that whatever
-// the disk does meets both.
+// sample takes the last rounds of turns and the first rounds of others in turn, so that the state
+// of the disk affects both.
 func sample(ctx context.Context, conn *grpc.ClientConn, job Job) (early, late []time.Duration, err error) {
 	for range job.Pairs {
 		old, err := begin(ctx, conn, job)

@@ -12,8 +12,8 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// stops measures, one run after the other, from the call that stops a run to the moment
-// in which the worker that executes its turn is told.
+// stops measures, one run after the other, the time from the call that stops a run until the worker
+// that executes its turn receives this.
 func stops(ctx context.Context, conn *grpc.ClientConn, job Job) (took []time.Duration, err error) {
 	began, ended := make(chan struct{}, 1), make(chan time.Time, 1)
 	w, err := pawl.NewWorker(pawl.WorkerConfig{Conn: conn, ID: "stopped", Packs: []string{job.Pack}, Prompts: map[string]pawl.TurnFunc{

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/pawl-dev/pawl/bench/load/latency"
+	"github.com/pawl-dev/pawl/bench/load/stat"
 )
 
 // Call makes one request and waits for its answer.
@@ -21,8 +21,8 @@ type Call func(ctx context.Context) error
 type Clients struct {
 	// Steady are there from the beginning to the end.
 	Steady []Call
-	// Crowd comes on top of them, one after the other, and goes again. Whoever is refused
-	// comes back after the time that the refusal names.
+	// Crowd comes in addition, one call after the other, and ends again. A refused call is repeated
+	// after the time in its error.
 	Crowd []Call
 }
 
@@ -68,13 +68,13 @@ type run struct {
 	phase atomic.Int64
 	mu    sync.Mutex
 	// taken and refused have a histogram for each phase.
-	taken, refused map[int64]*latency.Histogram
+	taken, refused map[int64]*stat.Histogram
 	fault          error
 }
 
 // Run measures. A call that fails otherwise than by RESOURCE_EXHAUSTED ends it with its error.
 func Run(ctx context.Context, clients Clients, times Times) (Result, error) {
-	r := &run{taken: map[int64]*latency.Histogram{}, refused: map[int64]*latency.Histogram{}}
+	r := &run{taken: map[int64]*stat.Histogram{}, refused: map[int64]*stat.Histogram{}}
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	var all sync.WaitGroup
@@ -148,13 +148,13 @@ func pauseOf(err error) time.Duration {
 	return 0
 }
 
-func (r *run) count(into map[int64]*latency.Histogram, phase int64, took time.Duration) {
+func (r *run) count(histograms map[int64]*stat.Histogram, phase int64, took time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if into[phase] == nil {
-		into[phase] = &latency.Histogram{}
+	if histograms[phase] == nil {
+		histograms[phase] = &stat.Histogram{}
 	}
-	into[phase].Add(took)
+	histograms[phase].Add(took)
 }
 
 func (r *run) fail(err error) {
@@ -177,14 +177,14 @@ func (r *run) result(slices int64) (Result, error) {
 	return out, errors.Join(r.fault, errNoRecovery)
 }
 
-func calls(h *latency.Histogram) uint64 {
+func calls(h *stat.Histogram) uint64 {
 	if h == nil {
 		return 0
 	}
 	return h.Count()
 }
 
-func p99(h *latency.Histogram) float64 {
+func p99(h *stat.Histogram) float64 {
 	if h == nil {
 		return 0
 	}

@@ -16,25 +16,25 @@ import (
 
 // server answers after a time and takes at most so many calls at once.
 type server struct {
-	takes time.Duration
-	most  int64
-	under atomic.Int64
-	fault error
+	callTime   time.Duration
+	maxRunning int64
+	running    atomic.Int64
+	fault      error
 }
 
 func (s *server) call(context.Context) error {
 	if s.fault != nil {
 		return s.fault
 	}
-	defer s.under.Add(-1)
-	if s.under.Add(1) > s.most {
+	defer s.running.Add(-1)
+	if s.running.Add(1) > s.maxRunning {
 		st, err := status.New(codes.ResourceExhausted, "full").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(500 * time.Millisecond)})
 		if err != nil {
 			return err
 		}
 		return st.Err()
 	}
-	time.Sleep(s.takes) // the bubble's clock: what the work takes
+	time.Sleep(s.callTime) // the bubble's clock: what the work takes
 	return nil
 }
 
@@ -46,14 +46,14 @@ func callsOf(s *server, n int) []Call {
 	return out
 }
 
-// TestRun: what was taken and what was refused are told apart, those who are refused pause
-// for as long as they are told, and the recovery is seen.
+// TestRun checks that accepted and refused calls are distinguished, that refused callers pause for
+// the requested time, and that the recovery is measured.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		// None of the crowd comes, or comes again, at an instant at which a call ends: 11 ms divide
 		// neither its pauses nor the times at which it comes.
-		s := &server{takes: 11 * time.Millisecond, most: 8}
+		s := &server{callTime: 11 * time.Millisecond, maxRunning: 8}
 		got, err := Run(t.Context(), Clients{Steady: callsOf(s, 4), Crowd: callsOf(s, 12)}, Times{
 			Warm: time.Second, Window: 2 * time.Second, RecoveryTimeout: time.Second,
 		})

@@ -75,7 +75,7 @@ func fileSystem(dir string) string {
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
 		fields := strings.Fields(lines.Text())
-		if len(fields) < 3 || !within(dir, fields[1]) || len(fields[1]) < longest {
+		if len(fields) < 3 || !isUnder(dir, fields[1]) || len(fields[1]) < longest {
 			continue
 		}
 		kind, longest = fields[2], len(fields[1])
@@ -83,7 +83,7 @@ func fileSystem(dir string) string {
 	return kind
 }
 
-func within(dir, mount string) bool {
+func isUnder(dir, mount string) bool {
 	rel, err := filepath.Rel(mount, dir)
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
 }

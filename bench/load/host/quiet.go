@@ -42,7 +42,7 @@ func (l Load) String() string {
 // AwaitQuiet waits until the machine's load is low, at most for wait, and says what it
 // saw; tell gets a line when it has to wait.
 func AwaitQuiet(ctx context.Context, wait time.Duration, tell func(format string, args ...any)) Load {
-	return quiet{wait: wait, look: loadAverage, logf: tell, pause: pause}.await(ctx)
+	return quiet{wait: wait, readLoad: loadAverage, logf: tell, pause: pause}.await(ctx)
 }
 
 func pause(ctx context.Context, d time.Duration) {
@@ -54,8 +54,8 @@ func pause(ctx context.Context, d time.Duration) {
 
 // quiet is what the waiting needs.
 type quiet struct {
-	wait time.Duration
-	look func() (float64, bool)
+	wait     time.Duration
+	readLoad func() (float64, bool)
 	// pause waits for a while; it returns early when ctx ends.
 	pause func(ctx context.Context, d time.Duration)
 	logf  func(format string, args ...any)
@@ -64,7 +64,7 @@ type quiet struct {
 func (q quiet) await(ctx context.Context) Load {
 	var waited time.Duration
 	for {
-		load, ok := q.look()
+		load, ok := q.readLoad()
 		if !ok {
 			return Load{}
 		}

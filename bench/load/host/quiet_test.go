@@ -13,7 +13,7 @@ func loads(wait time.Duration, values ...float64) (quiet, *time.Duration) {
 	at := -1
 	return quiet{
 		wait: wait,
-		look: func() (float64, bool) {
+		readLoad: func() (float64, bool) {
 			at = min(at+1, len(values)-1)
 			return values[max(at, 0)], len(values) > 0
 		},
@@ -41,7 +41,7 @@ func TestBenchWaitsForAQuietMachine(t *testing.T) {
 		}
 	}
 	q, _ := loads(time.Minute)
-	q.look = func() (float64, bool) { return 0, false }
+	q.readLoad = func() (float64, bool) { return 0, false }
 	if got := q.await(t.Context()); got.Average != nil || got.Quiet || !strings.Contains(got.String(), "does not tell") {
 		t.Errorf("without a load: %q", got)
 	}

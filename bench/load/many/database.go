@@ -20,12 +20,12 @@ type Database struct {
 	server preflight.Server
 }
 
-// Look asks a database what it is. Errors: those of the address, *[preflight.Error].
-func Look(ctx context.Context, url dsn.URL) (*Database, error) {
+// Inspect asks a database what it is. Errors: those of the address, *[preflight.Error].
+func Inspect(ctx context.Context, url dsn.URL) (*Database, error) {
 	if fault := url.Fault(); fault != "" {
 		return nil, errors.New("--store " + fault)
 	}
-	server, err := preflight.Look(ctx, url.Secret(), url.String(), prefix)
+	server, err := preflight.Inspect(ctx, url.Secret(), url.String(), prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -38,13 +38,13 @@ func Look(ctx context.Context, url dsn.URL) (*Database, error) {
 // prefix of the schemas that are made.
 const prefix = "pawl_bench_"
 
-// Fresh is a place that nobody has, and a function that drops its schema.
+// Fresh returns a new, unused place, and a function that drops its schema.
 func (d *Database) Fresh() (*Location, func()) {
 	p := &Location{URL: d.url.Secret(), Schema: prefix + strings.ToLower(rand.Text())}
 	return p, func() { d.drop(p.Schema) }
 }
 
-// dropping bounds the end of a schema, which waits until nobody reads it.
+// dropping limits the removal of a schema, which waits until no session reads it.
 const dropping = time.Minute
 
 func (d *Database) drop(schema string) {
@@ -72,15 +72,15 @@ func (d *Database) Sync() string {
 		standby = fmt.Sprintf("synchronous_standby_names %q, which does not stream", s.Standbys)
 	}
 	where := "on this machine, whose cores servers, load and database share"
-	if !d.here() {
+	if !d.isLocal() {
 		where = "on another machine: " + d.url.String()
 	}
 	return fmt.Sprintf("PostgreSQL %d, fsync %s, full_page_writes %s, synchronous_commit %s, %s; %s",
 		s.Version/10000, s.Fsync, s.FullPages, s.Commit, standby, where)
 }
 
-// here: the database is at an address of this machine alone.
-func (d *Database) here() bool {
+// isLocal: the database is at an address of this machine alone.
+func (d *Database) isLocal() bool {
 	cfg, err := pgx.ParseConfig(d.url.Secret())
 	return err == nil && (cfg.Host == "localhost" || strings.HasPrefix(cfg.Host, "/") || strings.HasPrefix(cfg.Host, "127.") || cfg.Host == "::1")
 }

@@ -16,7 +16,7 @@ import (
 func TestNothingStaysBehind(t *testing.T) {
 	t.Parallel()
 	server := pgserver.Start(t)
-	d, err := Look(t.Context(), dsn.Of(server.URL("postgres")))
+	d, err := Inspect(t.Context(), dsn.Parse(server.URL("postgres")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,9 +46,9 @@ func TestNothingStaysBehind(t *testing.T) {
 func TestTheReportNamesHowItSyncs(t *testing.T) {
 	t.Parallel()
 	server := preflight.Server{Version: 150018, Fsync: "on", FullPages: "on", Commit: "on"}
-	alone := &Database{url: dsn.Of("postgres://u:geheim@127.0.0.1/x"), server: server}
+	alone := &Database{url: dsn.Parse("postgres://u:geheim@127.0.0.1/x"), server: server}
 	server.Standbys, server.Following = "s1", 1
-	followed := &Database{url: dsn.Of("postgres://u:geheim@db.example/x"), server: server}
+	followed := &Database{url: dsn.Parse("postgres://u:geheim@db.example/x"), server: server}
 	server.Following = 0
 	lost := &Database{url: alone.url, server: server}
 	for _, c := range []struct {
@@ -60,14 +60,14 @@ func TestTheReportNamesHowItSyncs(t *testing.T) {
 		{followed, []string{`synchronous standby (synchronous_standby_names "s1", 1 streaming)`, "on another machine: postgres://u@db.example/x"}, 0.45},
 		{lost, []string{`"s1", which does not stream`}, 0.7},
 	} {
-		said := c.d.Sync()
+		description := c.d.Sync()
 		for _, want := range c.want {
-			if !strings.Contains(said, want) {
-				t.Errorf("%q says nothing of %q", said, want)
+			if !strings.Contains(description, want) {
+				t.Errorf("%q says nothing of %q", description, want)
 			}
 		}
-		if strings.Contains(said, "geheim") {
-			t.Errorf("%q has the password", said)
+		if strings.Contains(description, "geheim") {
+			t.Errorf("%q has the password", description)
 		}
 		if got := barOf(t, c.d, "store_emit_64_ratio"); got != stat.AtLeast(c.bar) {
 			t.Errorf("bar %v, want %v", got, c.bar)
@@ -108,7 +108,7 @@ func TestAPasswordIsInNoCommandLine(t *testing.T) {
 
 func TestAnAddressThatIsNoneIsRefused(t *testing.T) {
 	t.Parallel()
-	if _, err := Look(t.Context(), dsn.Of("mysql://x")); err == nil || !strings.Contains(err.Error(), "--store begins with") {
+	if _, err := Inspect(t.Context(), dsn.Parse("mysql://x")); err == nil || !strings.Contains(err.Error(), "--store begins with") {
 		t.Errorf("%v", err)
 	}
 }

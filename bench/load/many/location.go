@@ -19,7 +19,7 @@ type Location struct {
 
 // Engine opens the store's engine there.
 func (p *Location) Engine() (engine.Engine, error) {
-	opened, err := pgengine.Open(pgengine.Config{URL: dsn.Of(p.URL), Schema: p.Schema})
+	opened, err := pgengine.Open(pgengine.Config{URL: dsn.Parse(p.URL), Schema: p.Schema})
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +28,7 @@ func (p *Location) Engine() (engine.Engine, error) {
 
 // Flags are those of a sidecar that serves the place; a password goes by a file in dir.
 func (p *Location) Flags(dir string) ([]string, error) {
-	flags := []string{"--store", dsn.Of(p.URL).String(), "--store-schema", p.Schema, "--accept-loss-on-failover"}
+	flags := []string{"--store", dsn.Parse(p.URL).String(), "--store-schema", p.Schema, "--accept-loss-on-failover"}
 	password := passwordOf(p.URL)
 	if password == "" {
 		return flags, nil

@@ -11,9 +11,9 @@ import (
 // Pair is one key that a transition sets.
 type Pair struct{ Key, Value []byte }
 
-// Template is what one transition of the engine writes, so that the yardsticks
-// write the same: equally many keys, of the same form and order, with values of
-// the same bytes. Only what makes keys differ is filled in anew.
+// Template contains what one transition of the engine writes, so that the yardsticks write the
+// same: the same number of keys, in the same form and order, with values of the same bytes. Only
+// the parts that make keys differ are filled in for each transition.
 type Template struct {
 	pairs []Pair
 	holes []hole
@@ -53,13 +53,13 @@ func New(pairs []Pair, of Identity, records uint64) (*Template, error) {
 	}
 	t := &Template{pairs: pairs, records: records}
 	for i := range pairs {
-		t.dig(i, of)
+		t.findHoles(i, of)
 	}
 	return t, t.check(of)
 }
 
-// dig finds the holes of one key.
-func (t *Template) dig(i int, of Identity) {
+// findHoles finds the holes of one key.
+func (t *Template) findHoles(i int, of Identity) {
 	key := t.pairs[i].Key
 	if t.mark(hole{pair: i, at: bytes.Index(key, []byte(of.Run)), kind: holeRun}) {
 		t.mark(hole{pair: i, at: bytes.Index(key, []byte(of.ID)), kind: holeID})
@@ -100,9 +100,9 @@ func tailIndex(key []byte, n uint64) int {
 	return at
 }
 
-// Fill makes the pairs of another transition, in memory of its own: an engine
-// encodes the values of every transition anew, so a shared value that is always
-// warm in the processor's cache would not be the same bytes.
+// Fill makes the pairs of another transition, in new memory. An engine encodes the values of every
+// transition again. A shared value would always be in the cache of the processor, and would not
+// cost the same.
 func (t *Template) Fill(of Identity) []Pair {
 	out := make([]Pair, len(t.pairs))
 	arena := make([]byte, 0, t.Bytes())

@@ -6,13 +6,13 @@ import (
 	"testing"
 )
 
-func be(n uint64) string { return string(binary.BigEndian.AppendUint64(nil, n)) }
+func bigEndian(n uint64) string { return string(binary.BigEndian.AppendUint64(nil, n)) }
 
 func captured() ([]Pair, Identity) {
 	of := Identity{Run: "01RUN", ID: "event-07", First: 8}
 	return []Pair{
-		{[]byte("j" + of.Run + be(of.First)), []byte("entry")},
-		{[]byte("a" + of.Run + be(of.First+1)), []byte("version")},
+		{[]byte("j" + of.Run + bigEndian(of.First)), []byte("entry")},
+		{[]byte("a" + of.Run + bigEndian(of.First+1)), []byte("version")},
 		{[]byte("d" + of.Run + of.ID + "\x00"), []byte("row")},
 	}, of
 }
@@ -39,13 +39,13 @@ func TestTemplateFillsAnotherTransition(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := tmpl.Fill(Identity{Run: "02RUN", ID: "event-99", First: 77})
-	want := []string{"j02RUN" + be(77), "a02RUN" + be(78), "d02RUNevent-99\x00"}
+	want := []string{"j02RUN" + bigEndian(77), "a02RUN" + bigEndian(78), "d02RUNevent-99\x00"}
 	for i, p := range got {
 		if string(p.Key) != want[i] {
 			t.Errorf("key %d: %q, want %q", i, p.Key, want[i])
 		}
 	}
-	if string(pairs[0].Key) != "j01RUN"+be(8) {
+	if string(pairs[0].Key) != "j01RUN"+bigEndian(8) {
 		t.Error("filling changed the captured keys")
 	}
 }
@@ -56,7 +56,7 @@ func TestTemplateRefusesKeysThatWouldBeShared(t *testing.T) {
 	for name, bad := range map[string][]Pair{
 		"nothing written": nil,
 		"a constant key":  append(pairs, Pair{[]byte("constant"), nil}),
-		"an unknown seq":  append(pairs, Pair{[]byte("k" + of.Run + be(of.First+2)), nil}),
+		"an unknown seq":  append(pairs, Pair{[]byte("k" + of.Run + bigEndian(of.First+2)), nil}),
 		"a head":          append(pairs, Pair{[]byte("h" + of.Run), nil}),
 	} {
 		if _, err := New(bad, of, 2); err == nil {

@@ -12,7 +12,7 @@ async def record(event: str) -> str:
 
 
 class Hooks:
-    """Who hears of steps; workflows of an earlier process begin before anybody does."""
+    """Receives the steps. Workflows of an earlier process begin before it is set."""
 
     timed: Callable[[Awaitable[None]], Awaitable[None]] | None = None
     acknowledged: Acknowledged | None = None

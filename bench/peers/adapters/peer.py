@@ -10,7 +10,7 @@ BYTES = 256
 """Bytes of each event's payload."""
 
 Acknowledged = Callable[[str, int], None]
-"""Told (run, seq) of each event as soon as the peer acknowledged it."""
+"""Is called with (run, seq) of each event as soon as the peer has acknowledged it."""
 
 
 class Peer:

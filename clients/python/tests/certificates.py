@@ -21,8 +21,10 @@ class Certificates:
     client_key: Path
 
 
-def make(directory: Path, client: str = "test-client") -> Certificates:
-    """Makes them; `client` is the name that the client's own certificate has."""
+def make(directory: Path, client: str = "test-client", name: str = SERVER_NAME) -> Certificates:
+    """Makes them; `client` is the name that the client's own certificate has, `name` that of the
+    server's.
+    """
     files = Certificates(
         ca=directory / "ca.pem",
         cert=directory / "cert.pem",
@@ -33,7 +35,7 @@ def make(directory: Path, client: str = "test-client") -> Certificates:
     ca_key = directory / "ca-key.pem"
     openssl(f"req -x509 {_KEY} -days 2 -subj /CN=authority -keyout {ca_key} -out {files.ca}")
     for cert, key, subject, alternative in (
-        (files.cert, files.key, "localhost", SERVER_NAME),
+        (files.cert, files.key, "localhost", name),
         (files.client_cert, files.client_key, client, client),
     ):
         request = cert.with_suffix(".csr")

@@ -6,9 +6,7 @@ what the tool did under which key.
 
 from __future__ import annotations
 
-import json
 import os
-import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,43 +16,9 @@ from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
+from dying_world import World, request_id
 from pawl_client import Client, current_call
 from pawl_client.pydantic_ai import DurableRunError, PawlDurability, bounds
-
-POINTS = (
-    "before the call",
-    "in the effect",
-    "after the effect",
-    "before the answer's record",
-    "after the last answer",
-)
-
-
-class World:
-    """The world outside, and the points at which the program dies, each once."""
-
-    def __init__(self, directory: Path, point: str, victims: list[int]) -> None:
-        self._directory, self._point, self._victims = directory, point, victims
-
-    def note(self, **line: Any) -> None:
-        """Writes a line to the ledger."""
-        with (self._directory / "ledger").open("a") as file:
-            file.write(json.dumps(line) + "\n")
-
-    def lines(self) -> list[dict[str, Any]]:
-        """What was written by all processes."""
-        return [json.loads(line) for line in (self._directory / "ledger").read_text().splitlines()]
-
-    def reach(self, point: str) -> None:
-        """Kills the victims if this is the point, and no process was killed there before."""
-        if point != self._point:
-            return
-        try:
-            (self._directory / "died").touch(exist_ok=False)
-        except FileExistsError:
-            return
-        for victim in self._victims:
-            os.kill(victim, signal.SIGKILL)
 
 
 class Before(AbstractCapability[None]):
@@ -112,7 +76,7 @@ def main(address: str, directory: str, point: str, repeat: str, *victims: str) -
         durability: PawlDurability[None] = PawlDurability(client, bounds=bounds(repeat=repeated))
         agent = agent_of(world, durability)
         try:
-            with durability.run(request_id=f"{point} {repeat}".replace(" ", "-")):
+            with durability.run(request_id=request_id(Path(directory), point, repeat)):
                 print(agent.run_sync("Charge order 17.").output)
         except DurableRunError as error:
             print(error.status, error.reason)

@@ -1,8 +1,8 @@
-"""A chat endpoint and a world outside, which kill who asks them.
+"""A chat endpoint and a payment service that kill the processes which call them.
 
-Each answer is worded in another way; some are 503 or break off. At some requests the asking
-process is killed: before the answer, in its midst, behind it, or when the tool has had its
-effect and was not told so.
+Each answer has a different text; some are errors 503 or break off. At some requests the calling
+process is killed: before the answer, during it, after it, or when the tool has had its effect and
+the process has not received the result.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ LAST = 3
 
 
 class Round:
-    """A round of a run: how often it was asked, and what was answered."""
+    """A round of a run: the answers that were requested, and the history in each request."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
-        """Ids of its answers, in the order in which they were asked for."""
+        """Ids of its answers, in the order of the requests."""
         self.heard: list[list[str]] = []
-        """What the model had said before, as each request told it."""
+        """For each request, the earlier answers of the model that the request contained."""
 
 
 class FlakyEndpoint:
-    """See above. `kills` bounds how often somebody is killed; every fifth time `restart` is
-    called too, for the sidecar."""
+    """The endpoint and the service of this module. `kills` is the highest number of kills. At
+    every fifth kill, `restart` is called too, for the sidecar."""
 
     def __init__(self, seed: int, kills: int, restart: Callable[[], None]) -> None:
         self.rounds: dict[tuple[int, int], Round] = {}
@@ -60,7 +60,7 @@ class FlakyEndpoint:
                     else:
                         endpoint.answer(self, body)
                 except (BrokenPipeError, ConnectionResetError):
-                    self.close_connection = True  # Who asked was killed.
+                    self.close_connection = True  # The process that sent the request was killed.
 
             def log_message(self, *arguments: Any) -> None:
                 """Says nothing."""
@@ -83,7 +83,7 @@ class FlakyEndpoint:
         self._server.server_close()
 
     def _dies(self, pid: int) -> bool:
-        """Whether who asks is to die now; then it is dead."""
+        """Kills the calling process at random. Returns whether it killed it."""
         with self._lock:
             if not self.left or self._random.random() > 0.3:
                 return False

@@ -20,13 +20,13 @@ from pawl_client import (
 
 
 class Ledger:
-    """The world outside: the tool writes down what it pays."""
+    """A file outside of the sidecar, in which the tool records each payment."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def pay(self, payload: Any) -> dict[str, Any]:
-        """One payment, written before it is told."""
+        """Records one payment, and then returns its result."""
         call = current_call()
         line = {"amount": payload["amount"], "key": call.idempotency_key, "attempt": call.attempt}
         with self.path.open("a") as file:
@@ -53,7 +53,7 @@ class Ledger:
 
 
 def refunds(told: list[str], *amounts: int) -> Callable[[Turn], Reply]:
-    """A handler that pays, and notes what it was told of each call."""
+    """Returns a handler that pays, and that adds the result of each call to `told`."""
 
     def handler(turn: Turn) -> Reply:
         if turn.terminal:

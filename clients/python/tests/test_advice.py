@@ -27,6 +27,7 @@ from pawl_client import (
     Worker,
 )
 from pawl_client._advice import ADVICE, advice_of
+from pawl_client._settings import Settings
 from pawl_client._status import error_from_rpc
 from pawl_client.v1 import run_pb2, worker_pb2
 from workers import WAIT
@@ -255,7 +256,7 @@ def test_a_cancel_of_the_server_is_not_the_callers() -> None:
     def ended(text: str) -> PawlError:
         metadata = grpc.aio.Metadata()
         error = grpc.aio.AioRpcError(grpc.StatusCode.CANCELLED, metadata, metadata, details=text)
-        return error_from_rpc(error, "x")
+        return error_from_rpc(error, Settings(address="x:1"))
 
     assert advice_of(ended("CANCELLED")) == "reconnect"
     assert advice_of(ended("Stream removed (Channel closed!)")) == "give up"

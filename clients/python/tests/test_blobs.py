@@ -62,7 +62,7 @@ def a_file(data: bytes, path: Path) -> Path:
 def test_bytes_come_back(client: Client, size: int) -> None:
     data = some(size)
     put = client.put_blob(data, media_type="image/png")
-    empty = size == 0  # There is one empty blob, whoever stores it.
+    empty = size == 0  # All callers share the one empty blob.
     assert put == BlobHead(ref=blob_ref(data), size=size, duplicate=put.duplicate and empty)
     assert str(put) == put.ref
     assert client.put_blob(data).duplicate
@@ -156,7 +156,7 @@ def test_an_error_of_the_data_is_the_callers(client: Client, tmp_path: Path) -> 
 
 
 def cut_in_the_midst(proxy: Proxy, data: bytes) -> Iterator[bytes]:
-    """The data; its connection breaks while the last window is under way."""
+    """Yields the data. Its connection breaks while the last window is being sent."""
     yield data[: blobs.WINDOW_BYTES + 1]
     proxy.cut_after = 1 << 20
     yield data[blobs.WINDOW_BYTES + 1 :]

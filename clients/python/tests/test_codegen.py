@@ -53,8 +53,8 @@ def any_turn(turn: loop.Turn) -> loop.Reply:
 
 
 def untyped(turn: pawl_client.Turn) -> pawl_client.Reply:
-    turn.step("whatever", {"a": 1})
-    return pawl_client.Reply(event="Whatever", artifacts={"x": turn.variables["y"]})
+    turn.step("anything", {"a": 1})
+    return pawl_client.Reply(event="Anything", artifacts={"x": turn.variables["y"]})
 
 
 def use(client: pawl_client.Client, worker: pawl_client.Worker) -> None:
@@ -172,7 +172,7 @@ def fetch(payload: loop.FetchArguments) -> str:
 def choose(turn: awkward.ClassTurn) -> None:
     turn.step("choose", {"mode": "b", "the-key": None})  # call-overload: none of the values
     turn.step("choose", {"mode": "a"})  # call-overload: missing
-    turn.step("tree", {"root": {"name": "a", "children": [{"nmae": "b"}]}})  # call-overload: deep
+    turn.step("tree", {"root": {"name": "a", "children": [{"mane": "b"}]}})  # call-overload: deep
     turn.step("shapes", {"cirlce": 1})  # call-overload: in a choice
     turn.step("blocked")  # call-overload: the prompt's blocklist names it
 """

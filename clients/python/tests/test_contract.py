@@ -105,6 +105,8 @@ PROTOCOL = {
     "ConnectedWorker",
     "HeldWork",
     "ReadyWork",
+    "WorkCounts",
+    "WorkFailure",
 }
 """Messages of the protocol of workers, which the Worker and `run` alone speak, and of the list
 of workers, which the page and the command line read; `pawl_client.v1` has them all."""
@@ -173,7 +175,7 @@ def test_no_exemption_is_left_over() -> None:
 
 
 def test_the_walk_notices_a_field() -> None:
-    """A message with a field too many is told, so the test above can fail."""
+    """A field without a place is reported, so the test above can fail."""
 
     class Message:
         name = "TurnRef"

@@ -76,7 +76,7 @@ def here(shared: Sidecar) -> Iterator[Client]:
 
 
 def asks(turn: Turn) -> Reply:
-    """A turn that makes one call of the tool, whatever comes of it."""
+    """A turn that calls the tool once and ignores a failure of the call."""
     if turn.terminal:
         return Reply()
     with contextlib.suppress(pawl_client.StepFailedError):

@@ -1,6 +1,6 @@
-"""Apps, workers and the sidecar are killed in the midst of what a model does: every effect is
-there once, every answer that was recorded was asked for once, and each run reads as if nothing
-had happened. PAWL_KILLS says how often, PAWL_SEED when."""
+"""Apps, workers and the sidecar are killed while a model executes turns. Each effect exists once,
+each recorded answer was requested once, and each run reads as if no process had been killed.
+PAWL_KILLS sets how often processes are killed, and PAWL_SEED when."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Program:
     def _watch(self) -> None:
         while (code := self._process.wait()) and not self._over:
             if code > 0:
-                break  # It was not killed: that is an error of its own.
+                break  # The process was not killed, so it failed by itself.
             self._process = self._start()
         self.code = code
 
@@ -54,7 +54,7 @@ class Program:
 
 
 def check(run: Run, number: int, endpoint: FlakyEndpoint) -> None:
-    """A run as one that nobody disturbed, and the world as after it."""
+    """Checks that a run and its effects are the same as without any kill."""
     info = run.info()
     assert info.status is RunStatus.COMPLETED, info
     assert info.visits == {"work": 1, "end": 1}
@@ -74,9 +74,10 @@ def check(run: Run, number: int, endpoint: FlakyEndpoint) -> None:
     said = [answer.text for answer in answers]
     for i, answer in enumerate(answers):
         asked = endpoint.rounds[number, i]
-        # Once it was recorded, nobody asked again.
+        # After an answer was recorded, no process requested it again.
         assert asked.asked[-1] == answer.response_id
-        # Whoever asked had heard what was recorded, to the word. The last state begins anew.
+        # Each request contained the recorded answers word for word. The last state starts a new
+        # conversation.
         assert all(heard == (said[:i] if i < ROUNDS - 1 else []) for heard in asked.heard)
 
 
@@ -114,7 +115,7 @@ def test_killed(mode: str) -> None:
 
 
 def await_end(run: Run) -> None:
-    """Waits for it, however often the sidecar goes away meanwhile."""
+    """Waits for the end of the run, however often the sidecar stops in the meantime."""
     for _ in range(PATIENCE // WAIT):
         waited = run.wait(timeout=WAIT)
         if not waited.timed_out:
@@ -123,6 +124,6 @@ def await_end(run: Run) -> None:
 
 
 def started(client: Client, mode: str, number: int) -> Run:
-    """The run of a number, started if it is not."""
+    """Returns the run with a number. Starts the run if it does not exist."""
     start = client.open if mode == "app" else client.start
     return start("crash", request_id=f"{mode}-{number}", variables={"n": number}, input="Go.")

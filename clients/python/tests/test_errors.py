@@ -152,12 +152,13 @@ def test_what_an_error_tells(client: Client) -> None:
 
 
 def test_the_loser_of_a_race_learns_who_won(client: Client) -> None:
-    """8.18: of two who decide on what they were shown, the second one is told the first."""
+    """8.18: two callers decide on the same state of a run. The second caller receives the
+    decision of the first."""
     run = client.open("steps", variables={"n": 1})
     run.emit("Ask", turn_token=token_of(run))
     shown = run.info().visit_seq
     run.emit("No", expected_seq=shown)
-    # The turn that is open now is somebody else's; that is not what went wrong.
+    # The turn of this caller is no longer open. The error must name the sequence number instead.
     with pytest.raises(pawl_client.SeqMismatchError) as lost:
         run.emit("Yes", expected_seq=shown)
     assert lost.value.seq == run.info().visit_seq

@@ -56,12 +56,17 @@ def test_the_guides_have_programs() -> None:
 
 
 @pytest.mark.parametrize("page", WITH_PROGRAMS, ids=lambda page: page.stem)
-def test_the_programs_of_a_page_print_what_the_page_shows(page: Path, tmp_path: Path) -> None:
+def test_the_programs_of_a_page_print_what_the_page_shows(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     files, found = programs(page)
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     packs = sorted(tmp_path.glob("*.pack.yaml"))
     flags = ["--push-allow=127.0.0.1"]
+    if "pawl.yaml" in files:
+        flags.append("--config=pawl.yaml")
     with Sidecar(packs=packs, allow_tools=["*"], flags=flags, http=True) as sidecar:
         env = os.environ | {"PAWL_ADDR": sidecar.address, "PAWL_URL": f"http://{sidecar.http}"}
         for name, output in found:
@@ -115,12 +120,20 @@ workflow:
 
 def test_the_examples_of_x_pawl_are_valid() -> None:
     page = (ROOT / "docs/guides/packs.md").read_text()
-    table = page.split("| key with an example | meaning |")[1].split("\n\n")[0]
-    rows = re.findall(r"^\| (`.*?`) \| ", table, re.MULTILINE)
-    assert len(rows) > 10
+    whole, of_tools = page.split("\n## x_pawl\n")[1].split("\n## ")[0].split("\n**Tools**")
+    rows = re.findall(r"^\| (`.*?`) \| ", whole, re.MULTILINE)
+    tools = re.findall(r"^\| (`.*?`) \| ", of_tools, re.MULTILINE)
+    assert (len(rows), len(tools)) == (17, 4)
+
+    def examples(text: str) -> str:
+        return ", ".join(re.findall(r"`([^`]+)`", text))
+
+    for row in tools:
+        inside, _, beside = row.partition("; beside `tools`: ")
+        rows.append(f"`tools: {{T: {{{examples(inside)}}}}}`{beside}")
     with Sidecar() as sidecar, sidecar.client() as client:
         for row in rows:
-            example = ", ".join(re.findall(r"`([^`]+)`", row))
+            example = examples(row)
             report = client.validate_pack(EXAMPLES_PACK.replace("EXAMPLE", example))
             errors = [str(found) for found in report.diagnostics if found.severity == "ERROR"]
             assert not errors, row

@@ -1,5 +1,5 @@
-"""A call that a person has to approve is not made before, by those who drive a run themselves:
-what the tool did, as it says in its own ledger, is what was decided."""
+"""A caller that drives a run itself makes a call that needs an approval only after the approval:
+the tool's own ledger contains exactly what was decided."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ DENIED = "StepDeniedError DENIED"
 
 
 def pack(name: str, timeout: int = 3600) -> bytes:
-    """The pack whose refunds above 100 wait for a person, for so many seconds."""
+    """The pack whose refunds above 100 wait for a person, for `timeout` seconds at most."""
     document = json.loads((HERE / "held.pack.json").read_text())
     document["id"] = name
     tool = document["workflow"]["engine"]["x_pawl"]["tools"]["refund"]
@@ -61,7 +61,8 @@ def held() -> Iterator[Sidecar]:
 
 @dataclass
 class Scene:
-    """A run whose turn pays `amounts`, and a person who decides. `told` is what the turn hears."""
+    """A run whose turn pays `amounts`, and a person who decides. `told` has the results that the
+    turn receives."""
 
     sidecar: Sidecar
     ledger: Ledger
@@ -71,18 +72,18 @@ class Scene:
     told: list[str] = field(default_factory=list)
 
     def tools(self) -> dict[str, Callable[[Any], Any]]:
-        """The tool, for those who execute it themselves."""
+        """The tool, for callers that execute it themselves."""
         return {"refund": self.ledger.pay}
 
     @contextmanager
     def person(self) -> Iterator[Person]:
-        """The run, begun, as the person sees it."""
+        """Opens the run, and yields the person who decides about its calls."""
         with self.sidecar.client(retry_for=60, timeout=60) as client:
             yield Person(client, client.open(self.pack, request_id=self.name), self.ledger)
 
 
 class Person:
-    """Who decides about the calls of a run."""
+    """A person who decides about the calls of a run."""
 
     def __init__(self, client: Client, run: Run, ledger: Ledger) -> None:
         self.client, self.run, self._ledger = client, run, ledger
@@ -94,7 +95,7 @@ class Person:
         return sorted((w.call for w in waits if w.call), key=lambda step: step.step)
 
     def decide(self, decision: str, **words: Any) -> None:
-        """Decides about the first call that waits; nobody was paid for it."""
+        """Decides about the first call that waits, after a check that it was not paid."""
         call = self.waiting()[0]
         assert call.idempotency_key not in self._ledger.used()
         assert call.approval is not None
@@ -145,7 +146,7 @@ def script(scene: Scene) -> Scripted:
 
 
 def heard(scene: Scene, model: Scripted) -> None:
-    """What a model was told of its calls, in the words of the handlers."""
+    """Adds the results that a model received to `told`, in the form that handlers use."""
     for message in model.requests[1]["messages"]:
         if message["role"] == "tool":
             text = message["content"]
@@ -238,7 +239,7 @@ def test_what_is_not_held_is_not_kept_waiting(scene: Scene, mode: Mode) -> None:
 
 @pytest.mark.parametrize("mode", MODES[:4])
 def test_a_call_that_waits_leaves_the_keys_of_those_after_it(scene: Scene, mode: Mode) -> None:
-    """Else the next execution would ask for them under other keys, and make them again."""
+    """Otherwise the next execution would use other keys for them, and make them again."""
     scene.amounts = (250, 7, 300, 8)
     with scene.person() as person, ThreadPoolExecutor() as threads:
         driving = threads.submit(mode, scene)
@@ -252,13 +253,13 @@ def test_a_call_that_waits_leaves_the_keys_of_those_after_it(scene: Scene, mode:
 
 
 def past(moment: datetime) -> None:
-    """Returns once a moment is over."""
+    """Waits until a moment has passed."""
     while (left := (moment - datetime.now(timezone.utc)).total_seconds()) >= 0:
         threading.Event().wait(left + 0.001)
 
 
 class Slow(Ledger):
-    """A tool that fails once its approval is over, and pays in the attempt after that."""
+    """A tool that fails after its approval has expired, and pays in the next attempt."""
 
     over: datetime
 
@@ -304,11 +305,11 @@ def program(scene: Scene) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def serves(sidecar: Sidecar) -> None:
-    """Returns once a program drives the run, whose turn goes on when the call is decided."""
+    """Waits until a program drives the run, whose turn continues after the decision."""
     end = time.monotonic() + WAIT
     while [(each.served_runs, each.held_turns) for each in workers_of(sidecar)] != [(1, 0)]:
         assert time.monotonic() < end, "no program drives the run"
-        time.sleep(0.02)  # Between two looks: the sidecar tells no one of its workers.
+        time.sleep(0.02)  # The sidecar does not announce its workers.
 
 
 @pytest.mark.parametrize("killed", ["sidecar", "program", "both"])
@@ -334,7 +335,7 @@ def test_killed_while_a_call_waits(scene: Scene, killed: str, decision: str) -> 
 
 
 def test_decided_while_no_program_runs(scene: Scene) -> None:
-    """The first approval is over before a program starts again, the second is not."""
+    """The first approval expires before a program starts again. The second does not."""
     with scene.person() as person:
         with program(scene):
             person.waiting()

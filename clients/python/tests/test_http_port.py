@@ -1,4 +1,4 @@
-"""Who has the address of something else than the gRPC port is told so."""
+"""A client with an address other than that of the gRPC port receives an error that says so."""
 
 from __future__ import annotations
 

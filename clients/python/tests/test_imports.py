@@ -1,8 +1,8 @@
-"""The house rules of the package: what imports what, nothing twice, short functions.
+"""The rules of the package: what imports what, no repeated code, short functions.
 
-The contracts of imports are those of pyproject.toml. Each is proven twice: kept by the
-package as it is, and broken by a copy with one import too many, so that none is kept by
-looking away.
+The contracts of imports are those of pyproject.toml. Each is tested twice: the package keeps it,
+and a copy of the package with one forbidden import breaks it. So no contract passes because it
+checks nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TYPING = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from {} impor
 
 
 def lint(source: Path) -> tuple[int, str]:
-    """What the linter makes of the package below `source`."""
+    """Exit code and output of the linter for the package below `source`."""
     done = subprocess.run(
         [
             sys.executable,
@@ -52,18 +52,19 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_package_keeps_its_contracts(copy: Path) -> None:
     code, told = lint(copy)
     assert code == 0, told
-    assert "5 kept, 0 broken" in told
+    assert "6 kept, 0 broken" in told
 
 
 @pytest.mark.parametrize(
     ("module", "line", "contract"),
     [
-        # The circle there once was: a run that names its client, for its type only.
+        # A cycle that existed once: a run that imports its client, only for a type.
         ("_async_run", TYPING.format("pawl_client._async_client", "AsyncClient"), "itself"),
         ("_values", TYPING.format("pawl_client._runs", "RunInfo"), "itself"),
         ("_client", "from pawl_client._worker import Worker\n", "downwards"),
         ("_model_loop", "import asyncio\n", "without an event loop"),
         ("_provider_errors", "import pydantic_ai\n", "library of models"),
+        ("_flow", "import langgraph\n", "LangGraph is imported"),
         ("_flow", "import threading\n", "without network"),
     ],
 )
@@ -86,7 +87,7 @@ MOST_REPEATED_LINES = 11
 
 
 def by_hand() -> dict[str, list[str]]:
-    """The lines of each module that people write, without blanks."""
+    """The lines of each module that is not generated, without blank lines."""
     texts = {
         path.name: path.read_text() for path in sorted((ROOT / "src/pawl_client").glob("*.py"))
     }
@@ -98,7 +99,8 @@ def by_hand() -> dict[str, list[str]]:
 
 
 def runs(one: Sequence[str], other: Sequence[str], size: int) -> Iterator[str]:
-    """The beginnings of runs of `size` lines that both have; of one in itself, twice."""
+    """Yields the first line of each run of `size` lines that both have. If both are the same
+    module, a run must occur twice in it."""
     seen = {tuple(other[i : i + size]): i for i in range(len(other) - size + 1)}
     for i in range(len(one) - size + 1):
         at = seen.get(tuple(one[i : i + size]))

@@ -123,7 +123,8 @@ def test_a_bad_handler_is_told_and_the_turn_is_retried(client: Client, bad: Repl
 def test_a_reply_that_the_pack_does_not_know_is_raised(
     client: Client, bad: Reply, reason: str
 ) -> None:
-    """At once: no attempt would mend the program, and none is used up."""
+    """The error is raised at once: another attempt would not fix the program, so none is used
+    up."""
     run = client.open("steps", variables={"n": 1})
     with pytest.raises(PawlError) as caught:
         run.drive(Script({"calc": [bad]}))
@@ -270,7 +271,7 @@ def test_a_turn_is_shown_without_taking_it(client: Client) -> None:
     turn = run.turn()
     shown = run.show_turn(turn.turn.turn_seq)
     assert (shown.system_prompt, shown.prompt, shown.turn.token) == ("Add 1.", "calc", "")
-    run.emit("Done", turn_token=turn.turn.token)  # Its token is as good as it was.
+    run.emit("Done", turn_token=turn.turn.token)  # The token of the turn is still valid.
     assert run.show_turn(turn.turn.turn_seq).turn.state == "calc"
     with pytest.raises(NotFoundError):
         run.show_turn(99)
@@ -316,7 +317,7 @@ def test_from_now_on(client: Client) -> None:
     seen: list[Record] = []
     first = threading.Thread(target=lambda: seen.append(next(watch)), daemon=True)
     first.start()
-    # Runs end until the stream has begun: it may begin behind any of them.
+    # Runs end until the stream has begun. It may begin after any of them.
     while first.is_alive():
         client.open("steps", variables={"n": 1}, labels={"from": "now"}).cancel()
         first.join(timeout=0.05)
@@ -343,7 +344,8 @@ def test_a_coroutine_function_is_refused(client: Client) -> None:
 
 
 def test_an_error_about_another_run_fails_the_turn(client: Client) -> None:
-    """What a handler is refused elsewhere says nothing of its own turn."""
+    """An error from a call about another run does not look like a lost turn: it fails the
+    attempt."""
     over = client.open("steps", variables={"n": 1})
     over.cancel()
     own = client.open("steps", variables={"n": 1})

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
+import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -15,20 +17,31 @@ from pawl_client import (
     FailTurnError,
     HandlerError,
     InvalidJsonError,
+    Message,
     PawlError,
     Reply,
     RunStatus,
+    RunTerminalError,
     SchemaError,
+    StepFailedError,
     StepRefusedError,
     Turn,
     UnknownEventError,
     Worker,
 )
+from pawl_client._handler_runner import HandlerRunner
 from pawl_client.testing import Sidecar
 from workers import ended, serving
 
 N = {"n": 1}
 SUM = {"a": 1, "b": 2}
+
+
+class Point(NamedTuple):
+    """A tuple whose members have names."""
+
+    x: int
+    y: int
 
 
 def adds(turn: Turn) -> Reply:
@@ -76,6 +89,27 @@ def typed(a: int, b: int) -> int:
             "TOOL_NOT_LISTED",
             ['"nowhere"'],
         ),
+        (
+            lambda turn: turn.step("add", {"a": 1, "c": 2}),
+            None,
+            SchemaError,
+            "",
+            ["<lambda>", "payload of tool add", "'b' is a required"],
+        ),
+        (
+            lambda turn: turn.step("add", [1, 2]),
+            None,
+            SchemaError,
+            "",
+            ["payload of tool add: must be a mapping", "not list"],
+        ),
+        (
+            lambda turn: turn.step("boom", {"a": object()}),
+            None,
+            InvalidJsonError,
+            "INVALID_JSON",
+            ["payload.a", "object"],
+        ),
         ({"ask": adds}, None, FailTurnError, "NO_HANDLER", ["'calc'", "['ask']"]),
         (lambda _: "Done", None, HandlerError, "BAD_REPLY", ["a Reply or None, not str"]),
         (replies(event=3), None, HandlerError, "BAD_REPLY", ["name of an event, not int"]),
@@ -89,6 +123,9 @@ def typed(a: int, b: int) -> int:
             "INVALID_JSON",
             ["artifacts.sum", "object"],
         ),
+        (replies(output={"a", "b"}), None, HandlerError, "BAD_REPLY", ["output", "not set"]),
+        (replies(output=Point(1, 2)), None, HandlerError, "BAD_REPLY", ["output", "not Point"]),
+        (replies(output=Message.of("user", "hi")), None, HandlerError, "BAD_REPLY", ["Message"]),
         (replies(messages=["hi"]), None, HandlerError, "BAD_REPLY", ["messages[0]", "not str"]),
         (replies(output=object()), None, HandlerError, "BAD_REPLY", ["output", "not object"]),
         (replies(usage=5), None, HandlerError, "BAD_REPLY", ["Usage or None, not int"]),
@@ -114,6 +151,26 @@ def test_a_mistake_raises_at_the_first_turn(
         turn = run.info().turn
         assert turn is not None
         assert turn.attempt == 1
+
+
+def test_a_payload_that_the_function_does_not_accept(client: Client) -> None:
+    def handler(turn: Turn) -> Reply:
+        return Reply(event="Done", artifacts={"sum": turn.step("add", {"a": 1, "b": 2.5})})
+
+    run = client.open("steps", variables=N)
+    with pytest.raises(StepFailedError, match=r"^handler .*handler of prompt calc: .*at \$\.b: "):
+        run.drive(handler, tools={"add": typed})
+    assert run.info().status is RunStatus.FAILED
+
+
+async def test_a_worker_names_its_handler(sidecar: Sidecar, client: Client) -> None:
+    errors: list[BaseException] = []
+    worker = Worker(address=sidecar.address, on_error=errors.append)
+    worker.prompt("calc")(lambda turn: "done")
+    async with serving(worker):
+        run = await asyncio.to_thread(client.start, "steps", variables=N)
+        await ended(run)
+    assert re.match(r"handler .*<lambda> of prompt calc: it must return a Reply", str(errors[0]))
 
 
 def test_the_name_of_the_handler_is_in_the_message(client: Client) -> None:
@@ -164,3 +221,30 @@ async def test_a_worker_warns_once_of_a_tool_that_it_does_not_execute(
     assert len(said) == 1
     assert "pack steps: this worker does not execute tool add" in said[0]
     assert said[0].endswith("tools of this worker: none")
+
+
+def test_a_refused_worker_raises_without_the_frames_of_its_loop(sidecar: Sidecar) -> None:
+    worker = Worker(address=sidecar.address, packs=["steps"])
+    worker.prompt("clac")(adds)
+    with pytest.raises(PawlError, match="clac") as caught:
+        worker.run()
+    assert caught.value.reason == "UNKNOWN_PROMPT"
+    names = [frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)]
+    assert not [name for name in names if "asyncio" in name]
+
+
+@pytest.mark.parametrize(
+    ("error", "traced"),
+    [
+        (StepRefusedError("no call is left", reason="MAX_TOOL_CALLS"), False),
+        (RunTerminalError("the sidecar refused the model call", reason="MAX_COST_USD"), False),
+        (ValueError("a bug"), True),
+    ],
+)
+def test_a_refused_call_is_one_line_in_the_log(
+    caplog: pytest.LogCaptureFixture, error: Exception, traced: bool
+) -> None:
+    HandlerRunner("w", None, None).report("turn 1", error)
+    (record,) = caplog.records
+    assert record.getMessage() == f"worker w: turn 1: {type(error).__name__}: {error}"
+    assert (record.exc_info is not None) is traced

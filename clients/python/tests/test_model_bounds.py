@@ -1,5 +1,5 @@
-"""The bound that a call of a model reserves is what its provider is told, and what is not reported
-counts as the bound; against a real sidecar, in each form of an endpoint."""
+"""A call of a model sends the bound that it reserves to the provider. Usage that the provider
+does not report counts as the bound. The tests use a real sidecar and each form of an endpoint."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ READ, BOUND = 30, 4096
 
 
 class Counts(Scripted):
-    """Says the same words for ever, and tells what they took; None: it does not."""
+    """An endpoint that always gives the same answer and reports this usage. None: it reports
+    none."""
 
     def __init__(self, read: int | None, said: int | None) -> None:
         super().__init__(Says("Again."))
@@ -102,7 +103,7 @@ def test_what_is_reserved_is_sent(client: Client, vendor: str, case: str) -> Non
         bounds={"retry": 1, **bounds},
     )
     if max_output_tokens is None and vendor == "messages":
-        max_output_tokens = 16384  # It wants a number: the default of the library.
+        max_output_tokens = 16384  # It requires a number: the default of the library.
     with Counts(*told) as endpoint:
         given = {"max_tokens": extra["own"]} if extra else {}
         handler = blocking(vendor, endpoint.url, max_rounds=2, extra=given)
@@ -143,7 +144,7 @@ def test_a_handler_that_awaits_is_no_other(sidecar: Sidecar, vendor: str) -> Non
 
 
 class Newer(Scripted):
-    """Refuses the bound of an answer by its older name."""
+    """An endpoint that refuses the older name of the bound of an answer."""
 
     def answer(self, path: str, body: dict[str, Any]) -> bytes | Says:
         if "max_tokens" in body:
@@ -295,7 +296,7 @@ else:
 
 
 class Deadly(Counts):
-    """Kills the program that asks, and the sidecar, before it answers."""
+    """An endpoint that kills the calling program and the sidecar before it answers."""
 
     process: subprocess.Popen[str]
 
@@ -313,7 +314,7 @@ class Deadly(Counts):
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize(("mode", "vendor"), [("blocking", "chat"), ("asyncio", "messages")])
 def test_no_kill_lets_more_be_asked_for_than_the_budget_holds(mode: str, vendor: str) -> None:
-    """What a killed program asked for may have been answered: its bound stays reserved."""
+    """A request of a killed program may have been answered, so its bound stays reserved."""
     max_output_tokens = 9000
     flags = ["--step-grace=1s", "--restart-grace=1s"]
     with (

@@ -1,4 +1,4 @@
-"""What models, endpoints and their words do wrong, against a real sidecar."""
+"""Faults of models, endpoints and answers, against a real sidecar."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def records(client: Client, run_id: str) -> list[Record]:
 
 
 def faults(client: Client, run_id: str) -> list[str]:
-    """Codes of the attempts of models that came to nothing."""
+    """Codes of the failed attempts of model calls."""
     bodies = [record.body for record in records(client, run_id)]
     return [b.error.code for b in bodies if isinstance(b, StepResolved) and b.error]
 
@@ -126,7 +126,7 @@ REFUSED = {"chat": "REFUSED", "responses": "REFUSED", "messages": "CONTENT_FILTE
     ],
 )
 def test_answers_that_are_none(client: Client, vendor: str, end: str, code: str) -> None:
-    """They fail an attempt, are recorded as that, and are asked for again."""
+    """Each of them is recorded as a failed attempt, and the answer is requested again."""
     result, endpoint = played(client, vendor, "steps", Says("Half", end=end), *BYE)
     assert (result.status, result.errors) == (RunStatus.COMPLETED, ())
     assert faults(client, result.run.run_id) == [code or REFUSED[vendor]]
@@ -146,7 +146,7 @@ DEEP = "[" * 100_000
     "arguments", [DEEP, '{"a":NaN,"b":1}', '{"a":1,"b":"\\ud800"}', '{"a":1', "[1]", '{"a":' + DEEP]
 )
 def test_arguments_that_are_no_object(client: Client, vendor: str, arguments: str) -> None:
-    """The model is told, whatever its words are; they are the same in every execution."""
+    """The model receives an error for each kind of bad arguments, and can correct itself."""
     script = Says("", [("add", arguments)]), Says("", [("leave_state", arguments)]), *BYE
     result, endpoint = played(client, vendor, "steps", *script, tools={"add": add})
     assert (result.status, result.errors) == (RunStatus.COMPLETED, ())
@@ -181,7 +181,8 @@ def test_more_calls_than_an_answer_may_have(client: Client) -> None:
 
 
 class Endless(Scripted):
-    """Begins to answer, and goes on: with words, or with signs of life alone."""
+    """An endpoint whose first answer never ends: it sends text, or only comments of the
+    stream."""
 
     def __init__(self, *script: Says, words: bool) -> None:
         super().__init__(*script)
@@ -201,7 +202,7 @@ class Endless(Scripted):
                 request.wfile.write(piece)
                 request.wfile.flush()
         except OSError:
-            request.close_connection = True  # Who asked has heard enough.
+            request.close_connection = True  # The caller has closed the connection.
 
     def __exit__(self, *how: Any) -> None:
         self.over.set()
@@ -257,7 +258,7 @@ def test_what_the_provider_wants_back_stays_in_its_place(client: Client) -> None
 
 
 def test_another_app_asks_in_its_own_words(client: Client) -> None:
-    """What it asks behind a recorded answer is recorded as it was asked."""
+    """Its request after a recorded answer is recorded as it was sent."""
     cut = Says("Half", end="cut")
     pack = registered(client, "two-apps", {"model_overrides": {"scripted": {}}})
     with Scripted(Says("", adds(1)), cut, cut, cut, *BYE) as endpoint:
@@ -281,7 +282,7 @@ def test_another_app_asks_in_its_own_words(client: Client) -> None:
 
 
 class Watched(Scripted):
-    """Goes on once somebody read what broke off."""
+    """An endpoint that continues once a reader has received the part of a broken answer."""
 
     def __init__(self, *script: Says) -> None:
         super().__init__(*script)
@@ -294,7 +295,7 @@ class Watched(Scripted):
 
 
 async def test_what_broke_off_is_taken_back(sidecar: Sidecar, client: Client) -> None:
-    """Who watches forgets the half, and keeps what was said before."""
+    """A reader drops the half answer, and keeps what was said before."""
     half = Says("Half \u00e9", end="cut")
     with Watched(Says("First. ", adds(1)), half, Says("Whole.", [LEAVE]), BYE[1]) as endpoint:
         worker = Worker(address=sidecar.address, packs=["steps"])
@@ -324,7 +325,7 @@ async def test_what_broke_off_is_taken_back(sidecar: Sidecar, client: Client) ->
 
 
 class Restarting(Scripted):
-    """The sidecar is killed and started again while the first answer is made."""
+    """An endpoint that restarts the sidecar while it makes the first answer."""
 
     def __init__(self, sidecar: Sidecar, *script: Says) -> None:
         super().__init__(*script)
@@ -338,7 +339,7 @@ class Restarting(Scripted):
 
 @pytest.mark.parametrize("driven", [True, False])
 async def test_a_sidecar_that_was_away_gets_the_answer(driven: bool) -> None:
-    """Nobody asks twice for what was paid."""
+    """The answer is recorded after the restart, and is not requested a second time."""
     steps = Path(__file__).parent / "steps.pack.json"
     script = Says("", adds(1)), *BYE
     flags = ["--restart-grace=30s"]
@@ -364,7 +365,7 @@ async def test_a_sidecar_that_was_away_gets_the_answer(driven: bool) -> None:
 
 
 def test_a_budget_holds_before_it_is_spent(client: Client, vendor: str) -> None:
-    """Also where the pack does not say how long an answer may be."""
+    """Also if the pack does not say how long an answer may be."""
     pack = registered(client, f"poor-{vendor}", bounds={"max_tokens": 4000})
     result, endpoint = played(client, vendor, pack, *BYE)
     assert (result.status, result.reason) == (RunStatus.BUDGET_EXHAUSTED, "max_tokens")
@@ -391,7 +392,8 @@ SUM = {
 
 
 def test_what_goes_into_the_body_goes_together(client: Client) -> None:
-    """Parameters of the pack, the form, and what the caller adds by himself."""
+    """The request body has the parameters of the pack, the form and the caller's own
+    parameters."""
     pack = registered(client, "body", {"parameters": {"temperature": 0.5}})
     extra = {"extra_body": {"service_tier": "auto"}}
     leave = ("leave_state", {"event": "Done", "output": {"sum": 2}})
@@ -404,7 +406,7 @@ def test_what_goes_into_the_body_goes_together(client: Client) -> None:
 
 
 def form_in(vendor: str, request: dict[str, Any]) -> Any:
-    """The schema of a text that an endpoint is told."""
+    """The schema for text that a request sends to the endpoint."""
     if vendor == "chat":
         return (request.get("response_format") or {}).get("json_schema", {}).get("schema")
     name = {"responses": "text", "messages": "output_config"}[vendor]
@@ -420,7 +422,7 @@ def test_answers_in_a_form(client: Client, vendor: str) -> None:
     result, endpoint = played(client, vendor, "steps", *script, *texts, settings=settings)
     assert (result.status, result.errors) == (RunStatus.COMPLETED, ())
     assert [part.json for part in result.output] == [JsonValue({"sum": 3})]
-    # In a state with a way out the function that leaves it has the form.
+    # In a state that can be left, the form is in the function that leaves the state.
     forms = [form_in(vendor, request) for request in endpoint.requests]
     assert forms[:3] == [None] * 3
     assert [form["properties"] for form in forms[3:]] == [SUM["properties"]] * 3

@@ -1,4 +1,4 @@
-"""What the library of models drops or breaks, and Pawl mends; against a real sidecar."""
+"""What the library of models drops or breaks, and Pawl corrects; against a real sidecar."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ BYE = Says("", [LEAVE]), Says("Bye.")
 
 
 class Raw(Scripted):
-    """Answers with these bodies first; what is no text is the chunks of chat completions."""
+    """An endpoint that sends these bodies first. A body that is not bytes lists chunks of a chat
+    completion."""
 
     def __init__(self, *bodies: Any, **headers: str) -> None:
         super().__init__(*BYE)
@@ -69,7 +70,7 @@ class Raw(Scripted):
 
 
 class Unescaped(Scripted):
-    """Has characters that end a line elsewhere as they are."""
+    """An endpoint that does not escape characters that some readers take for line ends."""
 
     def answer(self, path: str, body: dict[str, Any]) -> bytes | Says:
         data = super().answer(path, body)
@@ -242,7 +243,7 @@ def test_ten_megabytes_are_not_read_to_their_end(client: Client) -> None:
     for run in (result, one):
         assert run.status is RunStatus.FAILED
         assert [getattr(e, "reason", "") for e in run.errors] == ["ANSWER_TOO_LARGE"]
-    assert peak < 40_000_000  # The endpoint is in this process, and has all of it.
+    assert peak < 40_000_000  # The endpoint runs in this process and holds the whole answer.
 
 
 def test_names_of_tools_that_no_endpoint_takes(client: Client) -> None:
@@ -253,7 +254,7 @@ def test_names_of_tools_that_no_endpoint_takes(client: Client) -> None:
     assert result.status is RunStatus.COMPLETED
     names = [tool["function"]["name"] for tool in endpoint.requests[0]["tools"]]
     assert names == ["shop_add", "leave_state"]
-    # The call got to the sidecar by its own name, whose allowlist does not have it.
+    # The call reached the sidecar under its own name, which the allowlist does not contain.
     told = endpoint.requests[1]["messages"][-1]["content"]
     assert json.loads(told)["error"]["code"] == "TOOL_NOT_ALLOWED"
     assert "shop.add" in told
@@ -294,7 +295,7 @@ PACK: dict[str, Any] = {
 def test_a_record_of_another_library_is_told_anew(
     client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """And so is one of a version that this one cannot read: a line in the log says so."""
+    """So is a record of a version that this library cannot read. The log names the library."""
     envelopes: list[Any] = [
         {"library": "ai", "version": "6.0.0", "message": {"role": "assistant"}},
         {"library": "pydantic-ai", "version": "9.0.0", "message": {"kind": "of another form"}},
@@ -322,7 +323,7 @@ def test_a_record_of_another_library_is_told_anew(
 
 
 class Answering:
-    """A turn whose first round somebody else answered."""
+    """A turn whose first round another caller answered."""
 
     def __init__(self, turn: Turn, answer: ModelAnswer) -> None:
         self._turn, self._answer = turn, answer
@@ -360,7 +361,8 @@ class Sum(pydantic.BaseModel):
 
 
 def test_a_typed_output(client: Client, vendor: str) -> None:
-    """In a state with a way out the function has it, in others the provider's own form."""
+    """In a state that can be left, the leaving function has the schema; in others, the provider's
+    own form has it."""
     wrong = ("leave_state", {"event": "Done", "output": {"sum": "many"}})
     leave = ("leave_state", {"event": "Done", "output": {"sum": 1, "of": [{"sum": 1}]}})
     script = Says("", [wrong]), Says("", [leave]), Says('{"sum": 3, "of": [{"sum": 1}]}')
@@ -442,7 +444,7 @@ def test_what_was_thought_is_told_again(client: Client) -> None:
 
 
 def test_the_short_form(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Endpoint and key are read as the library reads them."""
+    """The endpoint and the key are read as the library reads them."""
     with Scripted(*BYE, *BYE) as endpoint:
         monkeypatch.setenv("OPENAI_BASE_URL", f"{endpoint.url}/v1")
         monkeypatch.setenv("OPENAI_API_KEY", "sk-from-the-environment")
@@ -456,7 +458,7 @@ def test_the_short_form(client: Client, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 class Listening:
-    """A turn that keeps what it shows."""
+    """A turn that records its output."""
 
     def __init__(self, turn: Turn, shown: list[tuple[str, Any]]) -> None:
         self._turn, self._shown = turn, shown
@@ -492,7 +494,7 @@ def test_what_a_model_thinks_is_shown_and_taken_back_with_what_it_said(client: C
 
 
 def test_an_answer_that_is_paused_is_an_answer(client: Client) -> None:
-    """The next round goes on where it is: what was paid is on record."""
+    """The next round continues after it. The answer that was paid for is recorded."""
     events: list[dict[str, Any]] = [
         {"type": "message_start", "message": {"id": "m", "usage": {"input_tokens": 1}}},
         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},

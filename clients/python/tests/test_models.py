@@ -27,7 +27,7 @@ from workers import WAIT, ended, serving
 
 
 def together(parties: int) -> Any:
-    """A tool that answers once so many of its calls are under way."""
+    """A tool that answers only when `parties` of its calls are running."""
     barrier = threading.Barrier(parties, timeout=WAIT)
 
     def add(payload: dict[str, Any]) -> Any:
@@ -38,7 +38,7 @@ def together(parties: int) -> Any:
 
 
 def told(vendor: str, request: dict[str, Any]) -> list[Any]:
-    """What the tools answered, in the order in which the model is told."""
+    """The results of the tools, in the order in which a request lists them."""
     if vendor == "chat":
         return [json.loads(m["content"]) for m in request["messages"] if m["role"] == "tool"]
     if vendor == "responses":
@@ -66,7 +66,7 @@ def test_calls_of_one_answer_run_at_the_same_time(client: Client, vendor: str) -
 
 
 async def test_in_a_worker(sidecar: Sidecar, client: Client, vendor: str) -> None:
-    # A pack of its own: other tests leave calls of the tool behind that nobody answered.
+    # The test has its own pack, because other tests leave unanswered calls of the tool.
     pack = registered(client, f"in-a-worker-{vendor}", bounds={})
     with Scripted(Says("", adds(1, 2)), Says("", [LEAVE]), Says("Done.")) as endpoint:
         worker = Worker(address=sidecar.address, packs=[pack], steps=2)
@@ -212,7 +212,7 @@ def test_without_tools(client: Client) -> None:
 
 
 def test_chat(client: Client, vendor: str) -> None:
-    """Words are an answer to the person, and so is a question; then the run waits."""
+    """Text is an answer to the person, and so is a question. After each, the run waits."""
     script = (
         Says("What shall I add?"),
         Says("", [("ask_user", {"question": "To which number?"})]),

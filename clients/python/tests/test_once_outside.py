@@ -209,8 +209,10 @@ async def test_a_tool_says_that_it_may_have_happened(
     @worker.prompt("calc")
     async def calc(turn: AsyncTurn) -> Reply:
         if not turn.terminal:
-            with pytest.raises(StepFailedError, match="no answer"):
+            with pytest.raises(StepFailedError, match="no answer") as failed:
                 await turn.step("add", {"a": 1, "b": 2})
+            assert failed.value.unknown is unknown
+            assert ("may have happened" in str(failed.value)) is unknown
         return Reply(event="" if turn.terminal else "Done")
 
     async with serving(worker):

@@ -65,12 +65,12 @@ def test_tools_then_leaving(client: Client) -> None:
     assert set(leave["parameters"]["properties"]["artifacts"]["properties"]) == {"log", "sum"}
     assert last_tool_message(endpoint, 1) == 5
     assert second["messages"][2]["content"] == "Let me add."
-    # A terminal state has no way out to choose.
+    # A terminal state cannot be left, so it has no function for that.
     assert [tool["function"]["name"] for tool in third["tools"]] == ["add", "boom", "forbidden"]
     run = client.attach(result.run.run_id)
     completed = next(run.records(kinds=["TURN_COMPLETED"])).body
     assert isinstance(completed, TurnCompleted)
-    # What was said is what the model's step says: only what leaving answered is new.
+    # The records of the model calls have the conversation. Only the result of leaving is new.
     assert [m.role for m in completed.messages] == ["tool"]
     assert completed.conversation_through_step == 3
     assert [step.kind for step in run.info().steps] == ["MODEL"]
@@ -148,7 +148,7 @@ def test_what_fails_a_call(client: Client, name: str, code: str) -> None:
 
 
 def test_what_fails_an_attempt(client: Client) -> None:
-    """What was answered before is not asked again; what it cost is counted."""
+    """Recorded answers are not requested again. What they cost is counted."""
     result, endpoint = played(client, "add", *["refusal"] * 3, "leave", "text")
     assert result.status is RunStatus.COMPLETED
     (error,) = result.errors
@@ -169,7 +169,8 @@ def test_a_model_that_never_leaves(client: Client) -> None:
     result, endpoint = played(client, "text", rounds=2)
     assert (result.status, result.reason) == (RunStatus.ESCALATED, "turn_failed")
     assert [getattr(error, "reason", "") for error in result.errors] == ["MAX_ROUNDS"] * 2
-    # The second execution is answered from the record, but for the last answer: it is asked anew.
+    # The second execution takes all answers from the record except the last, which it requests
+    # again.
     assert len(endpoint.requests) == 4
     assert "MAX_ROUNDS" in json.dumps(endpoint.requests[3])
 

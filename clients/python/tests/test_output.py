@@ -1,4 +1,4 @@
-"""The output of turns that are under way, as those read it who watch the run."""
+"""The output of turns that are running, as readers of the run receive it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def own() -> Iterator[Sidecar]:
 
 
 class Speaker:
-    """A handler that says a piece each time it is told to."""
+    """A handler that outputs one piece for each order of the test."""
 
     def __init__(self, worker: Worker) -> None:
         self.turns: list[AsyncTurn] = []
@@ -55,7 +55,7 @@ class Speaker:
             await turn.output(order)
 
     def say(self, *orders: str | Exception | None) -> None:
-        """Says pieces; an exception fails the turn, None ends it."""
+        """Orders pieces of output. An exception fails the turn, None ends it."""
         for order in orders:
             self._orders.put_nowait(order)
 
@@ -64,7 +64,7 @@ OutputBuffer = tuple[str, str]
 
 
 async def shown(events: AsyncIterator[Event]) -> AsyncIterator[OutputBuffer]:
-    """What is shown: the kind and the text of each piece, and resets."""
+    """The kind and the text of each piece of output, and of each reset."""
     async for event in events:
         if event.kind == "text" or event.kind == "reasoning":
             yield event.kind, event.text
@@ -99,7 +99,7 @@ async def test_pieces_as_they_come(own: Sidecar, flavour: str) -> None:
                 if event.kind == "text":
                     seen.append(event.text)
                     turns.add((event.turn_seq, event.attempt))
-                    # Each piece is read before the next one is said.
+                    # Each piece is read before the next one is sent.
                     speaker.say(("zwölf ", "three", None)[len(seen) - 1])
             assert await status(watched) is RunStatus.COMPLETED
     assert seen == ["one ", "zwölf ", "three"]
@@ -153,7 +153,7 @@ async def test_from_a_cursor(own: Sidecar) -> None:
         second = await take(run.events(after=first.cursor))
         assert second.text == "second"
         assert (await take(run.events())).text == "firstsecond"
-        # What is behind all that there is cannot be what was read.
+        # No reader can have received a cursor behind the end of the output.
         *words, _ = first.cursor.split(".")
         events = run.events(after=".".join([*words, "99"]))
         assert (await anext(events)).kind == "reset"
@@ -231,7 +231,8 @@ async def test_lost_connections_of_reader_and_worker(own: Sidecar) -> None:
 
 
 async def test_a_sidecar_that_was_restarted(own: Sidecar) -> None:
-    """It has lost the output, and is told it again: a reader goes on where it was."""
+    """The sidecar has lost the output, and the worker sends it again. A reader continues where it
+    was."""
     worker = Worker(address=own.address)
     speaker = Speaker(worker)
     async with own.async_client() as client, serving(worker):

@@ -17,7 +17,9 @@ import pytest
 from google.protobuf.message import Message as ProtoMessage
 
 import pawl_client
+import pawl_client.langgraph
 import pawl_client.models
+import pawl_client.openai_agents
 import pawl_client.pydantic_ai
 import pawl_client.testing
 from pawl_client import _convert, _enums
@@ -31,7 +33,14 @@ MODULES = (record_pb2, run_pb2, pack_pb2, control_pb2)
 
 @pytest.mark.parametrize(
     "module",
-    [pawl_client, pawl_client.models, pawl_client.pydantic_ai, pawl_client.testing],
+    [
+        pawl_client,
+        pawl_client.langgraph,
+        pawl_client.models,
+        pawl_client.openai_agents,
+        pawl_client.pydantic_ai,
+        pawl_client.testing,
+    ],
 )
 def test_all(module: object) -> None:
     names: list[str] = module.__all__  # type: ignore[attr-defined]

@@ -21,10 +21,10 @@ from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import RequestUsage
 
+from newest_run import run_of
 from pawl_client import (
     AsyncClient,
     Client,
-    Run,
     RunFilter,
     StepKind,
     StepRequested,
@@ -71,12 +71,6 @@ def text(words: str) -> TextPart:
 def sidecar() -> Iterator[Sidecar]:
     with Sidecar(allow_tools=["*"], flags=["--step-grace=1s"]) as process:
         yield process
-
-
-def run_of(client: Client, name: str) -> Run:
-    """The newest run of an agent."""
-    info = next(iter(client.list_runs(RunFilter(pack=name))))
-    return client.attach(info.run_id)
 
 
 def test_an_agent_runs_once_under_one_id(client: Client) -> None:

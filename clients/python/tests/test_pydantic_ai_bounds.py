@@ -18,6 +18,7 @@ from pydantic_ai.exceptions import ModelHTTPError, UsageLimitExceeded
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.usage import UsageLimits
 
+from newest_run import run_of
 from pawl_client import Client, StepFailedError, StepRefusedError, current_call
 from pawl_client.pydantic_ai import (
     Bounds,
@@ -31,7 +32,7 @@ from pawl_client.pydantic_ai import (
     bounds,
 )
 from pawl_client.testing import Sidecar
-from test_pydantic_ai import Model, ask, call, run_of, text
+from test_pydantic_ai import Model, ask, call, text
 
 
 @pytest.fixture(scope="module")

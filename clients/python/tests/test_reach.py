@@ -1,23 +1,26 @@
-"""8.17: who cannot reach a sidecar says so, and says which one."""
+"""8.17: a program that cannot reach a sidecar says so, and names its address."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import logging
+import re
 import socket
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from pawl_client import Client, Reply, Run, RunStatus, Turn, UnavailableError, Worker
+from pawl_client import AsyncClient, Client, Reply, Run, RunStatus, Turn, UnavailableError, Worker
 from pawl_client._reconnect_log import ReconnectLog
 from pawl_client.testing import Sidecar
 from workers import WAIT, ended, serving
 
 
 def nobody() -> str:
-    """An address at which nobody listens."""
+    """An address at which no server listens."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return f"127.0.0.1:{free.getsockname()[1]}"
@@ -50,10 +53,10 @@ async def test_a_worker_that_reaches_nobody_says_so(caplog: pytest.LogCaptureFix
     ):
         async with serving(worker):
             await asyncio.wait_for(first_told.wait(), WAIT)
-    # What gRPC has to say of its own poller meanwhile is told to another log.
+    # gRPC writes its own messages to another log.
     said = [record.getMessage() for record in caplog.records if record.name == "pawl_client.worker"]
     assert f"worker {worker.id}: no connection to {address}, trying again: " in said[0]
-    assert len(said) == 1  # Not one for each attempt.
+    assert len(said) == 1  # The worker does not log each attempt.
 
 
 async def test_a_worker_says_that_it_is_connected(
@@ -84,9 +87,53 @@ def test_how_often_it_is_said() -> None:
 
 def test_errors_name_the_address() -> None:
     address = nobody()
-    told = pytest.raises(UnavailableError, match=f"sidecar at {address}: ")
-    with Client(address=address, retry_for=0) as client, told:
-        client.start("steps")
+    words = f"no sidecar can be reached at {address}: nothing listens there; start one with: pawl "
+    with Client(address=address, retry_for=0) as client:
+        with pytest.raises(UnavailableError, match=words):
+            client.start("steps")
+        with pytest.raises(UnavailableError, match=words):
+            next(iter(client.transitions(reconnect_for=0)))
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("no-such-host.invalid:7291", "no host has that name"),
+        ("unix:/tmp/no-such-socket", "there is no such socket; start one with"),
+    ],
+)
+def test_causes(address: str, words: str) -> None:
+    with Client(address=address, retry_for=0) as client, pytest.raises(UnavailableError) as caught:
+        client.caller()
+    assert words in str(caught.value)
+
+
+def test_errors_say_where_the_address_comes_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    address = nobody()
+    monkeypatch.setenv("PAWL_ADDR", address)
+    words = re.escape(f"reached at {address} (PAWL_ADDR): nothing listens there; ")
+    with Client(retry_for=0) as client, pytest.raises(UnavailableError, match=words):
+        client.caller()
+
+
+async def test_a_client_that_reaches_no_sidecar_logs_it_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    address = nobody()
+    async with AsyncClient(address=address, retry_for=4) as client:
+        with pytest.raises(UnavailableError):
+            await client.caller()
+    (line,) = [record.getMessage() for record in caplog.records if record.name == "pawl_client"]
+    assert line.startswith(f"no sidecar can be reached at {address}: nothing listens there; ")
+    assert re.search(r"; trying again for [12] s more$", line)
+
+
+@pytest.mark.parametrize("made", [Client, AsyncClient, Worker])
+def test_arguments_without_a_name(made: Any) -> None:
+    words = re.escape(f"{made.__name__}(address='127.0.0.1:1')")
+    with pytest.raises(TypeError, match=words):
+        made("127.0.0.1:1")
+    assert "address" in inspect.signature(made).parameters
 
 
 @pytest.mark.parametrize(

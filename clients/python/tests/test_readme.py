@@ -117,8 +117,12 @@ def test_the_first_example_charges_once_at_a_model_that_calls_what_it_is_offered
         assert calling.charges == 1
 
 
-HELD = "  engine: {x_pawl: {tools: {charge: {approve: always}}}}\n"
-"""The line by which a person decides about each charge."""
+HELD = "charge: {approve: always, dedupe:"
+"""The option by which a person decides about each charge."""
+DIES = """    with open(sys.argv[2]) as ledger:
+        if len(ledger.readlines()) == 1:
+            __import__("os").kill(__import__("os").getpid(), 9)
+"""
 LEDGER = """    with open(sys.argv[2], "a") as ledger:
         print(current_call().idempotency_key, file=ledger)
 """
@@ -154,10 +158,10 @@ def test_the_first_example_charges_nothing_before_a_person_approves(
     tmp_path: Path, mode: str, decision: str, charges: int
 ) -> None:
     pack, program, ledger = (tmp_path / name for name in ("shop.pack.yaml", "shop.py", "ledger"))
-    entry = "  entry: sell\n"
+    options = "charge: {dedupe:"
     text = (SHOP / "shop.pack.yaml").read_text()
-    assert text.count(entry) == 1
-    pack.write_text(text.replace(entry, entry + HELD))
+    assert text.count(options) == 1
+    pack.write_text(text.replace(options, HELD))
     program.write_text(with_ledger(mode))
     ledger.touch()
     with (
@@ -180,3 +184,27 @@ def test_the_first_example_charges_nothing_before_a_person_approves(
             assert process.communicate(timeout=WAIT)[0] == "COMPLETED {'receipt': 'charged'}\n"
         assert process.returncode == 0
         assert ledger.read_text() == f"{waits.call.idempotency_key}\n" * charges
+
+
+def test_the_first_example_repeats_a_charge_that_it_died_in_under_the_same_key(
+    tmp_path: Path,
+) -> None:
+    program, ledger = tmp_path / "shop.py", tmp_path / "ledger"
+    program.write_text(with_ledger("blocking").replace(LEDGER, LEDGER + DIES))
+    ledger.touch()
+    with (
+        Sidecar(
+            packs=[SHOP / "shop.pack.yaml"], allow_tools=["charge"], flags=["--step-grace=100ms"]
+        ) as sidecar,
+        Calling() as calling,
+    ):
+        settings = {"OPENAI_BASE_URL": f"{calling.url}/v1", "OPENAI_API_KEY": "none"}
+        command = [sys.executable, str(program), sidecar.address, str(ledger)]
+        codes = [
+            subprocess.run(command, env=os.environ | settings, timeout=WAIT, check=False).returncode
+            for _ in range(2)
+        ]
+        assert codes == [-signal.SIGKILL, 0]
+        assert calling.charges == 1
+    first, second = ledger.read_text().splitlines()
+    assert first == second

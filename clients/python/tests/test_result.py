@@ -1,12 +1,15 @@
-"""What came out of a run is the same however one asks."""
+"""The result of a run is the same for each way to get it."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import date
+from typing import Any
 
 import pytest
+from pydantic import BaseModel, Field
 
 from conftest import STEPS
 from pawl_client import (
@@ -23,6 +26,7 @@ from pawl_client import (
     Usage,
     Worker,
 )
+from pawl_client._values import parts_of
 from pawl_client.testing import Sidecar
 from workers import ended, serving, variant
 
@@ -52,7 +56,7 @@ def test_after_run(client: Client) -> None:
 
 
 def test_after_a_repeated_request_id(client: Client) -> None:
-    """Also where the run had ended before: nothing is executed, all is told."""
+    """Also if the run had already ended: no handler is called, and the result is complete."""
     name = str(uuid.uuid4())
     first = client.run("steps", handler, variables={"n": 1}, request_id=name)
     check(first)
@@ -113,6 +117,29 @@ def test_a_last_turn_far_from_the_end(client: Client) -> None:
     assert run.result().output == (Part(text="early"),)
 
 
+@pytest.mark.parametrize(
+    ("begin", "words"),
+    [
+        (lambda run: None, "the run has not ended: it is RUNNING"),
+        (lambda run: run.cancel(), "the run ended CANCELLED (cancelled)"),
+    ],
+)
+def test_a_run_that_did_not_complete(
+    client: Client, begin: Callable[..., None], words: str
+) -> None:
+    run = client.open("steps", variables={"n": 1})
+    begin(run)
+    result = run.result()
+    with pytest.raises(
+        SchemaError, match=r"^output: must have exactly one JSON part, not 0"
+    ) as one:
+        result.output_as(Sum)
+    with pytest.raises(SchemaError, match=r"^artifact sum: it was not written") as other:
+        result.artifact("sum", Sum)
+    for caught in (one, other):
+        assert str(caught.value).endswith(f"; {words}")
+
+
 def test_an_unknown_run(client: Client) -> None:
     with pytest.raises(NotFoundError):
         client.attach("01J9Z3NDEKTSV4RRFFQ69G5FAV").result()
@@ -123,6 +150,61 @@ class Sum:
     """The artifact of the tests, as a class."""
 
     of: list[int]
+
+
+class Stock(BaseModel):
+    """An output and an artifact of the tests, as a model."""
+
+    sku: str
+    day: date
+    pieces: int = Field(alias="left")
+
+
+STOCK = Stock(sku="A-1", day=date(2026, 11, 30), left=12)
+STOCK_JSON = {"sku": "A-1", "day": "2026-11-30", "left": 12}
+
+
+@pytest.mark.parametrize(
+    ("value", "json"), [(STOCK, STOCK_JSON), (Sum([1, 2]), SUM["sum"])], ids=["model", "dataclass"]
+)
+async def test_instances_as_values(sidecar: Sidecar, client: Client, value: Any, json: Any) -> None:
+    """As an output, an artifact, a message and a payload."""
+    worker = Worker(address=sidecar.address)
+    seen: list[Any] = []
+
+    @worker.prompt("calc")
+    def calc(turn: Turn) -> Reply:
+        seen.extend(turn.messages)
+        if turn.terminal:
+            return Reply(output=value)
+        with pytest.raises(SchemaError, match="'a' is a required property"):
+            turn.step("add", value)
+        return Reply(event="Done", artifacts={"sum": value}, output=[value, "more"])
+
+    async with serving(worker):
+        run = client.start("steps", variables={"n": 1}, input=value)
+        await ended(run)
+    driven = client.run("steps", calc, variables={"n": 1}, input=value)
+    for result in (run.result(), driven):
+        assert [part.json for part in result.output] == [JsonValue(json)]
+        assert result.output_as(type(value)) == value
+        assert result.artifact("sum", type(value)) == value
+    assert seen[0].parts == (Part(json=JsonValue(json)),)
+
+
+@pytest.mark.parametrize("value", [{1, 2}, 3, iter("ab"), Usage()])
+def test_values_that_are_no_content(client: Client, value: Any) -> None:
+    words = f"content: must be a text, bytes, .*, not {type(value).__name__}"
+    with pytest.raises(TypeError, match=words):
+        client.start("steps", variables={"n": 1}, input=value)
+    run = client.open("steps", variables={"n": 1})
+    with pytest.raises(TypeError, match=words):
+        run.send_input(value)
+
+
+def test_bytes_that_can_change_are_data() -> None:
+    value: Any = bytearray(b"ab")
+    assert parts_of(value) == (Part(data=b"ab"),)
 
 
 def test_values_of_a_result(client: Client) -> None:

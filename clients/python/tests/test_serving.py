@@ -56,7 +56,7 @@ def shared() -> Iterator[Sidecar]:
 
 
 def count_to(most: int) -> Callable[[TurnView], Reply]:
-    """A handler of one run: so many visits of `calc`, each of which writes its number."""
+    """A handler of one run: `most` visits of `calc`, each of which writes its number."""
 
     def handle(turn: TurnView) -> Reply:
         if turn.terminal:
@@ -120,7 +120,7 @@ async def test_coroutine_handlers_run_side_by_side(shared: Sidecar) -> None:
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
 async def test_links_that_break(shared: Sidecar, flavour: str) -> None:
-    """What the client holds it keeps over a new connection: each turn takes effect once."""
+    """The client keeps its turns over a new connection, and each turn takes effect once."""
     turns, breaks = 25, 4
     with Proxy(shared.address) as proxy:
         count = 0
@@ -191,7 +191,8 @@ def test_what_is_no_function_is_refused_before_the_run_begins(shared: Sidecar) -
 
 
 def test_another_process_takes_the_run_over(shared: Sidecar) -> None:
-    """The first one is told, what it had does not count, and the second one ends the run."""
+    """The first process receives an error, its work does not count, and the second one ends the
+    run."""
     begun, free = threading.Event(), threading.Event()
 
     def slow(turn: Turn) -> Reply:
@@ -296,7 +297,8 @@ async def test_a_driver_that_is_cancelled_keeps_nobody_else(shared: Sidecar) -> 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
 async def test_a_sidecar_that_is_away_for_long(flavour: str) -> None:
-    """A run that is driven waits for it, however short the time is that calls are repeated."""
+    """A run that is driven waits for the sidecar, even if calls are repeated for a short time
+    only."""
     with Sidecar(packs=[STEPS], allow_tools=["*"]) as process:
         away: list[threading.Timer] = []
 
@@ -313,7 +315,7 @@ async def test_a_sidecar_that_is_away_for_long(flavour: str) -> None:
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
 async def test_no_sidecar(flavour: str) -> None:
-    """A run that no sidecar takes is given up as a call is."""
+    """Without a sidecar, driving a run fails after the time for which calls are repeated."""
     with Sidecar(packs=[STEPS], allow_tools=["*"]) as process:
         with process.client() as client:
             run = client.open("steps", variables=N)
@@ -386,7 +388,7 @@ async def test_plain_functions_do_not_hold_up_an_event_loop(shared: Sidecar) -> 
 async def test_a_tool_at_work_is_heard_by_a_client_that_closes(
     shared: Sidecar, flavour: str
 ) -> None:
-    """What it did is recorded, and not done again."""
+    """The result of the tool is recorded, and the tool is not called again."""
     begun, free, calls = threading.Event(), threading.Event(), []
 
     def add(payload: Any) -> int:
@@ -443,7 +445,7 @@ async def test_a_client_that_was_closed_drives_nothing(shared: Sidecar, flavour:
 
 
 async def test_what_a_stream_cannot_begin_with_is_raised(shared: Sidecar) -> None:
-    """An error that is none of the sidecar's is not taken for the end of the client."""
+    """An error of the program, not of the sidecar, does not look like the end of the client."""
     async with AsyncClient(address=shared.address, tls=Tls(ca=b"no path")) as client:  # type: ignore[arg-type]
         with pytest.raises(TypeError):
             await client.attach("01J9Z3NDEKTSV4RRFFQ69G5FAV").drive(count_to(1))
@@ -504,16 +506,16 @@ with Sidecar(packs=[sys.argv[1]]) as sidecar, sidecar.client() as client:
 
 
 def test_a_forked_process_is_told_that_it_cannot(shared: Sidecar) -> None:
-    """A stream of its parent's would hang there; no run is begun. gRPC's own handlers of fork
-    killed a quarter of the children."""
+    """A forked process cannot use a stream of its parent, so it starts no run. The fork handlers
+    of gRPC killed a quarter of the children."""
     command = [sys.executable, "-c", FORKS, str(STEPS)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT, check=False)
     assert (done.stdout, done.returncode) == ("{7} 1\n", 0), done.stderr
 
 
 async def test_a_turn_waits_for_a_thread_that_was_given_up(shared: Sidecar) -> None:
-    """A drive that is cancelled leaves its handler at work in a thread; the next execution of the
-    turn begins when that is through."""
+    """A cancelled drive leaves its handler running in a thread. The next execution of the turn
+    starts when that thread has finished."""
     begun, again = threading.Event(), threading.Event()
     beside: list[bool] = []
 

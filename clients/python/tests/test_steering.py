@@ -1,4 +1,4 @@
-"""What people say to runs that go on, and how they stop them, against a real sidecar."""
+"""Messages of people to active runs, and how people stop runs, against a real sidecar."""
 
 from __future__ import annotations
 
@@ -80,7 +80,8 @@ async def test_now_ends_the_handler_and_a_stop_the_run(sidecar: Sidecar) -> None
 
 
 class Away(Scripted):
-    """Something is said and the sidecar is killed before the first answer is told."""
+    """An endpoint that sends a message to the run and restarts the sidecar before it gives its
+    first answer."""
 
     def __init__(self, sidecar: Sidecar, *script: Says) -> None:
         super().__init__(*script)
@@ -99,8 +100,8 @@ SCRIPT = Says("I add.", adds(1)), Says("", [LEAVE]), Says("All done.")
 
 
 def heard(endpoint: Scripted) -> list[int]:
-    """How often it is said in each request: the first answer was to one without it, and
-    its model is asked again."""
+    """How often each request contains the message. The first answer was to a request without it,
+    and the model of that request is asked again."""
     return [json.dumps(request).count("Go left.") for request in endpoint.requests]
 
 

@@ -1,4 +1,4 @@
-"""Messages that gRPC itself refuses are told in words of ours."""
+"""For a message that gRPC itself refuses, the client raises an error with its own text."""
 
 from __future__ import annotations
 

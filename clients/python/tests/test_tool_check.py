@@ -1,4 +1,4 @@
-"""Functions against the parameters of a pack: the difference is told."""
+"""Functions are compared with the parameters of a pack, and each difference is reported."""
 
 from __future__ import annotations
 

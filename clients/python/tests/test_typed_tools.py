@@ -397,8 +397,9 @@ def test_schemas() -> None:
 
 
 async def test_says_whether_and_when_it_is_tried_again(shared: Sidecar, here: Client) -> None:
-    """Wrong arguments are final, whatever the pack allows; so is what a tool says is; else
-    the next attempt waits as long as the pack and the tool say, in a worker as here."""
+    """Wrong arguments are final even if the pack allows retries, and so is a failure that the
+    tool calls final. After another failure, the next attempt waits as long as the pack and the
+    tool say, in a worker and in a client that drives the run."""
     retry = {"max_attempts": 4, "initial_sec": 0.05, "jitter": 0}
     payloads: list[dict[str, Any]] = [{"n": "1"}, {"n": 1}]
     here.register_pack(loose("patient", {"tools": {"add": {"retry": retry}}}), filename="x.json")
@@ -441,7 +442,7 @@ async def test_says_whether_and_when_it_is_tried_again(shared: Sidecar, here: Cl
         assert codes == [("INVALID_ARGUMENTS", 0), ("BUSY", 2), ("KeyError", 3), ("GONE", 0)]
         waits = [(body.not_before - at).total_seconds() for at, body in told if body.not_before]
         assert waits == pytest.approx([0.2, 0.1], abs=1e-6)
-        # Nobody began before the pause was over.
+        # No attempt began before the pause was over.
         for (_, body), (after, _) in itertools.pairwise(told):
             assert body.not_before is None or after >= body.not_before
 

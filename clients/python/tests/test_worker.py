@@ -65,7 +65,7 @@ async def test_turns(sidecar: Sidecar, client: Client, flavour: str) -> None:
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Sidecar]:
-    """One for the tests of this file that kill nothing."""
+    """A sidecar for the tests of this file that kill nothing."""
     with Sidecar(packs=[STEPS, SELF_CORRECTING], allow_tools=["*"]) as process:
         yield process
 
@@ -220,11 +220,11 @@ def answer(turn):
 
 stop = worker.stop
 
-def told():
+def stop_and_print():
     stop()
     print("stopping", flush=True)
 
-worker.stop = told
+worker.stop = stop_and_print
 worker.run()
 print("drained", flush=True)
 """
@@ -259,7 +259,7 @@ def test_sigterm_lets_the_turn_finish(own: Sidecar) -> None:
         assert process.wait(timeout=WAIT) == 0
         assert process.stdout.read() == "drained\n"
         info = run.info()
-        # The turn that follows was not taken any more.
+        # The worker did not take the turn that follows.
         assert (info.state, info.status) == ("complete", RunStatus.RUNNING)
 
 

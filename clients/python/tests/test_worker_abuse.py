@@ -1,6 +1,6 @@
-"""Workers that do not keep to the protocol: the sidecar's answers, as they are typed here.
+"""Workers that break the protocol: the answers of the sidecar, as errors of this package.
 
-These speak the protocol by `WorkerSession` directly, since `Worker` does none of it.
+They use `WorkerSession` directly, since `Worker` does none of this.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from pawl_client import (
     WorkerReplacedError,
 )
 from pawl_client._convert import from_proto
+from pawl_client._settings import Settings
 from pawl_client._turn_requests import complete_request
 from pawl_client._worker_session import WORK, WorkerSession
 from pawl_client.testing import Sidecar
@@ -50,7 +51,7 @@ def here(shared: Sidecar) -> Iterator[Client]:
 
 
 class Raw:
-    """One stream of a worker, spoken by hand."""
+    """One stream of a worker, whose messages the test writes."""
 
     def __init__(self, session: WorkerSession) -> None:
         self.session = session
@@ -89,7 +90,7 @@ async def raw(sidecar: Sidecar) -> AsyncIterator[Callable[[], Raw]]:
         )
 
         def make() -> Raw:
-            made.append(Raw(WorkerSession(work(), "there")))
+            made.append(Raw(WorkerSession(work(), Settings(address="there:1"))))
             return made[-1]
 
         try:
@@ -109,7 +110,7 @@ def completion(turn: worker_pb2.TurnAssignment, token: str) -> run_pb2.CompleteT
 
 
 async def finish(sidecar: Sidecar, run: Run) -> None:
-    """Somebody who does it right completes the run: nothing of it was lost."""
+    """A correct worker completes the run, which shows that nothing of the run was lost."""
     worker = Worker(address=sidecar.address)
     worker.prompt("calc")(lambda turn: Reply(event="" if turn.terminal else "Done"))
     async with serving(worker):
@@ -153,7 +154,7 @@ async def test_the_same_worker_twice(shared: Sidecar) -> None:
     async with raw(shared) as stream:
         served = asyncio.create_task(first.serve())
         second = stream()
-        # The first one is told once the second one has registered after it.
+        # The first worker receives the error when the second one has registered after it.
         while not served.done():
             await second.register(worker_id="twin", prompts=["calc"])
             await asyncio.wait({served}, timeout=0.2)
@@ -178,7 +179,7 @@ async def test_a_flood_of_heartbeats(shared: Sidecar, here: Client) -> None:
             assert isinstance(error, OverloadedError)
             assert error.reason == "RATE_LIMITED"
             assert error.retry_after
-        # It goes on holding its turn, and may complete it.
+        # The worker still holds its turn, and may complete it.
         done = await worker.ask(complete_turn=completion(turn, turn.lease.token))
         assert done.complete_turn.state == "end"
     await finish(shared, run)
@@ -190,7 +191,7 @@ async def test_the_turn_of_another_worker(shared: Sidecar, here: Client) -> None
         holder, thief = stream(), stream()
         await holder.register(worker_id="holder", prompts=["calc"], turn_capacity=1)
         turn = await holder.turn()
-        # By its registration: it keeps nothing that is another's.
+        # A registration does not let a worker keep a turn of another worker.
         registered = await thief.register(
             worker_id="thief", prompts=["calc"], turn_capacity=1, held_turns=[turn.lease]
         )
@@ -231,7 +232,8 @@ async def test_no_registration(shared: Sidecar) -> None:
 
 
 async def test_a_message_that_is_too_large(shared: Sidecar, here: Client) -> None:
-    """It is not sent at all: it would end the stream, and all that the worker holds."""
+    """The worker does not send the message at all: it would end the stream, and with it all that
+    the worker holds."""
     run = here.start("steps", variables={"n": 1})
     async with raw(shared) as stream:
         worker = stream()

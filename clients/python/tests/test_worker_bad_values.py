@@ -1,5 +1,5 @@
-"""8.17: nothing that a handler says costs the worker its place: the failure is recorded,
-and the next piece of work is taken."""
+"""8.17: no value of a handler ends its worker. The failure is recorded, and the worker takes the
+next piece of work."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class WordlessError(Exception):
 
 
 class Foreign(BaseException):
-    """Of no kind that anybody expects."""
+    """An exception of a class that no code expects."""
 
 
 def deep(levels: int) -> list[Any]:
@@ -174,7 +174,8 @@ async def test_tools(sidecar: Sidecar, client: Client, flavour: str) -> None:
 async def test_where_it_was_raised(
     sidecar: Sidecar, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """In the log, and bounded in the failure; not for what was meant."""
+    """The traceback is in the log, and in the failure up to a bound. A failure on purpose has
+    none."""
     client.register_pack(variant(STEPS, "bad-values", ONCE), filename="x.json")
     worker = Worker(address=sidecar.address, packs=["bad-values"], steps=1)
 
@@ -192,7 +193,7 @@ async def test_where_it_was_raised(
         for a in (0, 1):
             with pytest.raises(StepFailedError) as caught:
                 await turn.step("add", {"a": a, "b": 2})
-            # A model may be shown it: no trace there.
+            # A model may receive this message, so it has no traceback.
             assert "Traceback" not in caught.value.message
         recursing(500)
         return Reply()
@@ -217,9 +218,9 @@ async def test_where_it_was_raised(
 
 
 async def test_a_short_lease(sidecar: Sidecar, client: Client) -> None:
-    """The pause of the heartbeat is chosen while the worker holds nothing; a turn that
-    comes in then with a lease of a second is kept for as long as its handler takes. A
-    machine that stops for most of a second gets a longer one, far below that pause."""
+    """The worker chooses the pause between heartbeats while it holds nothing. A turn that then
+    arrives with a lease of one second is kept for as long as its handler runs. A machine that
+    stops for most of a second gets a longer lease, far below that pause."""
     for seconds in (1, 2, 4):
         status, failed = await under_lease(sidecar, client, seconds)
         if status is RunStatus.COMPLETED and not failed:

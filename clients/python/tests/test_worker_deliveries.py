@@ -1,4 +1,4 @@
-"""What a worker says when it connects again, and in its heartbeats, to a scripted sidecar."""
+"""What a worker sends when it connects again, and in its heartbeats, to a scripted sidecar."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Stream:
     async def until(self, found: Callable[[worker_pb2.WorkRequest], bool]) -> None:
         """Reads requests until one is found."""
         async for request in self._requests:
-            # All of a message are looked at: what comes with the one that ends the wait, too.
+            # All requests of a message are checked, also those after the one that ends the wait.
             met = [found(one) for one in (request, *request.more)]
             if any(met):
                 return
@@ -66,7 +66,7 @@ Part = Callable[[Stream], Awaitable[None]]
 
 
 class Script(worker_pb2_grpc.WorkerServiceServicer):
-    """A sidecar whose streams do, one after the other, what they say."""
+    """A sidecar whose streams run these parts, one after the other."""
 
     def __init__(self, *parts: Part) -> None:
         self._parts = list(parts)
@@ -99,8 +99,8 @@ async def play(build: Callable[[str], Worker], *parts: Part) -> None:
 
 
 async def test_deliveries_are_counted() -> None:
-    """Each registration says the highest number of a step that came over all streams,
-    whatever became of the step."""
+    """Each registration has the highest number of a step received on any stream, including steps
+    that the worker refused."""
     instances: list[str] = []
 
     def says(stream: Stream, want: int) -> None:
@@ -121,7 +121,7 @@ async def test_deliveries_are_counted() -> None:
     async def second(stream: Stream) -> None:
         says(stream, 7)
         await stream.registered()
-        await stream.step(3, 5)  # A lower number does not count back.
+        await stream.step(3, 5)  # A lower number does not reduce the count.
         await stream.until(answers(3))
 
     async def third(stream: Stream) -> None:
@@ -150,9 +150,9 @@ def lease(attempt: int, delivery: int, token: str) -> worker_pb2.TurnLease:
 
 
 async def test_only_the_delivery_that_is_kept_goes_on() -> None:
-    """The next attempt of a turn may come before the receipt of the failure of the one
-    before. Each heartbeat names both. If the stream breaks then, the lease that is kept is
-    that of the new one only: else the failure is told again under it."""
+    """The next attempt of a turn may arrive before the receipt for the failure of the previous
+    one. Each heartbeat names both. If the stream breaks then, the worker keeps only the lease of
+    the new attempt. With both, it would report the old failure under the new lease."""
     places = 0
 
     def fails(request: worker_pb2.WorkRequest) -> bool:
@@ -170,7 +170,7 @@ async def test_only_the_delivery_that_is_kept_goes_on() -> None:
         await stream.registered(lease(2, 2, "kept"))
 
         def credited(request: worker_pb2.WorkRequest) -> bool:
-            """One for the free place, one for the turn that is given up."""
+            """One credit for the free place, one for the abandoned turn."""
             nonlocal places
             assert not fails(request), "a failure under the lease of another delivery"
             places += request.credits.turns
@@ -194,7 +194,8 @@ async def test_only_the_delivery_that_is_kept_goes_on() -> None:
 
 
 async def test_an_answer_that_there_is_no_room_for_is_told_again() -> None:
-    """Told as an error, or forgotten, the call would be made again although it happened."""
+    """If the worker reported an error or dropped the answer, the call would be made a second
+    time."""
     told: list[tuple[int, str]] = []
 
     def answers(request: worker_pb2.WorkRequest) -> bool:

@@ -1,4 +1,4 @@
-"""Handlers that do wrong: a typed error for their owner, and the run goes on."""
+"""Faulty handlers: their owner receives a typed error, and the run continues."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ async def test_a_refusal_that_no_attempt_changes(shared: Sidecar, here: Client) 
 
 
 async def test_a_handler_that_returns_after_its_lease(shared: Sidecar, here: Client) -> None:
-    """It holds up the whole event loop, heartbeats included, until the lease is over."""
+    """The handler blocks the whole event loop, including the heartbeats, until the lease ends."""
     errors: list[BaseException] = []
     executions: list[int] = []
     worker = Worker(address=shared.address, packs=["lease"], on_error=errors.append)
@@ -195,14 +195,15 @@ async def test_a_handler_that_returns_after_its_lease(shared: Sidecar, here: Cli
     failed = failure(run)
     assert (code_of(failed), failed.next) == ("LEASE_EXPIRED", 2)
     assert executions == [1, 2]
-    # It either heard of the revocation first, or was told when it completed the turn.
+    # The worker received either the revocation, or an error when it completed the turn.
     assert all(isinstance(error, (TurnStaleError, TurnTokenError)) for error in errors)
     outputs = [r.body.output[0].text for r in run.records(kinds=["TURN_COMPLETED"])]  # type: ignore[union-attr]
     assert outputs == ["in time", "end"]
 
 
 async def test_a_blocking_handler_whose_turn_was_taken_back(shared: Sidecar, here: Client) -> None:
-    """A thread cannot be stopped; it is told at its next call, and nothing it says counts."""
+    """A thread cannot be stopped. Its next call raises an error, and nothing that it returns
+    counts."""
     told: list[BaseException] = []
     started, go, through = threading.Event(), threading.Event(), threading.Event()
     worker = Worker(address=shared.address)
@@ -214,7 +215,7 @@ async def test_a_blocking_handler_whose_turn_was_taken_back(shared: Sidecar, her
         try:
             turn.set_artifacts({"log": "late"})
         except (TurnStaleError, TurnTokenError, RunTerminalError) as error:
-            # The last where the call is ahead of the revocation: the sidecar refuses it.
+            # RunTerminalError: the call overtook the revocation, and the sidecar refused it.
             told.append(error)
             raise
         finally:
@@ -250,7 +251,7 @@ print("drained", flush=True)
 def test_a_handler_that_never_returns_does_not_hold_up_the_end(
     shared: Sidecar, here: Client
 ) -> None:
-    """SIGTERM ends the process; the turn goes to somebody else, at no attempt."""
+    """SIGTERM ends the process. The turn goes to another worker, and uses up no attempt."""
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, shared.address], stdout=subprocess.PIPE, text=True
     )
@@ -270,7 +271,7 @@ def test_a_handler_that_never_returns_does_not_hold_up_the_end(
 
 
 async def test_a_coroutine_does_not_outlive_its_worker(shared: Sidecar, here: Client) -> None:
-    """What is not through when the drain is over is cancelled, and delivered again."""
+    """A turn that still runs when the drain ends is cancelled, and delivered again."""
     worker = Worker(address=shared.address, packs=["steps"], drain_timeout=0.05)
     started, cancelled = asyncio.Event(), asyncio.Event()
 
@@ -362,7 +363,7 @@ async def test_bad_tools(shared: Sidecar, here: Client, name: str) -> None:
     assert seen == [codes.get(name, "RESULT_INVALID")]
     assert isinstance(record.body, StepResolved)
     assert not record.body.ok
-    # What the function was called for may have happened, unless it says otherwise.
+    # The effect of the function may have happened, unless the function says otherwise.
     assert record.body.unknown is (name not in ("payload", "raises"))
     assert len(errors) == 1
     assert isinstance(errors[0], (SchemaError, OSError, InvalidJsonError, HandlerError))
@@ -371,7 +372,7 @@ async def test_bad_tools(shared: Sidecar, here: Client, name: str) -> None:
 async def test_a_payload_that_fails_its_schema_is_not_asked_for(
     shared: Sidecar, here: Client
 ) -> None:
-    """Outwards: the pack's schema holds before anything is sent."""
+    """On the client: it checks the schema of the pack before it sends anything."""
     worker = Worker(address=shared.address)
 
     @worker.prompt("calc")
@@ -392,7 +393,8 @@ async def test_a_payload_that_fails_its_schema_is_not_asked_for(
 
 
 def test_a_payload_that_fails_its_schema_is_refused_by_the_sidecar(here: Client) -> None:
-    """Inwards: no tool gets what the pack does not allow, whoever asked."""
+    """In the sidecar: for every caller, no tool receives a payload that the pack does not
+    allow."""
     run = here.open("steps", variables={"n": 1})
     asked = run.request_steps(run.turn().turn, [StepCall("add", {"a": "one", "b": 2})])
     denial = asked.outcomes[0].denial

@@ -1,4 +1,4 @@
-"""Many requests of a worker in one message, and many responses: the stream by script."""
+"""Many requests of a worker in one message, and many responses, on a scripted stream."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 from conftest import STEPS
 from pawl_client import AsyncTurn, LimitError, Reply, RunStatus, Worker
+from pawl_client._settings import Settings
 from pawl_client._worker_session import SessionEndedError, WorkerSession
 from pawl_client.testing import Sidecar
 from pawl_client.v1 import worker_pb2
@@ -61,7 +62,7 @@ class Stream:
 async def registered(stream: Stream, max_bytes: int = 0) -> WorkerSession:
     answer = worker_pb2.WorkerRegistered(max_message_bytes=max_bytes)
     stream.responses.put_nowait(worker_pb2.WorkResponse(registered=answer))
-    session = WorkerSession(stream, "there")
+    session = WorkerSession(stream, Settings(address="there:1"))
     await session.register(worker_pb2.WorkRequest())
     stream.written.clear()
     return session
@@ -171,7 +172,7 @@ def sidecar() -> Iterator[Sidecar]:
 async def test_turns_of_many_runs_share_messages(
     sidecar: Sidecar, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Through the real sidecar: what many runs ask and are told is in few messages."""
+    """With the real sidecar, few messages carry the requests of many runs and their responses."""
     sent: list[worker_pb2.WorkRequest] = []
     heard: list[worker_pb2.WorkResponse] = []
     together, take = WorkerSession._next_batch, WorkerSession._take

@@ -17,7 +17,7 @@ import { z } from "zod";
 import * as pawl from "pawl-client";
 import { agentPack, bounds, currentCall } from "pawl-client/ai-sdk";
 import * as pack from "pawl-client/pack";
-import { blobRef, failStep, failTurn, json, JsonText, PawlClient, PawlError, Run, sidecarPath, textOf, Turn, Worker } from "pawl-client";
+import { blobRef, failStep, failTurn, json, JsonText, PawlClient, PawlError, RecordKind, Run, sidecarPath, textOf, Turn, Worker } from "pawl-client";
 import { modelHandler } from "pawl-client/models";
 import { script, Sidecar } from "pawl-client/testing";
 declare const client: PawlClient;

@@ -1,6 +1,7 @@
 /**
  * A program of the AI SDK is killed by SIGKILL at each moment of its run, and the sidecar with it.
- * The world outside removes no duplicates: it notes each request before the kill.
+ * The world outside removes no duplicates: it notes each request before the kill. `make kill-agents` has
+ * all moments, each PAWL_AGENT_KILLS times; `make test` has two of them, once.
  */
 
 import type { ChildProcess } from "node:child_process";
@@ -81,13 +82,24 @@ const IN_STREAM = { at: "seen", why: "in the stream", again: ["model/1", "look_u
 /** The sidecar alone is killed at fewer moments: its own tests kill it at each of its writes. */
 const ALONE = ["model/1", "charge", "seen"];
 
-const CASES = ["generate", "stream"].flatMap((how) =>
+const KILLS = Number(process.env.PAWL_AGENT_KILLS ?? 0);
+
+const ALL = ["generate", "stream"].flatMap((how) =>
   ["app", "sidecar", "both"].flatMap((who) =>
     [...MOMENTS, ...(how === "stream" ? [IN_STREAM] : [])]
       .filter(({ at }) => who !== "sidecar" || ALONE.includes(at))
       .map((moment) => ({ how, who, ...moment })),
   ),
 );
+
+/** One moment of each kind of call, of the kills that are the hardest to survive. */
+const FEW = ALL.filter(
+  ({ how, who, at }) =>
+    (how === "generate" && who === "app" && at === "charge/after") ||
+    (how === "stream" && who === "both" && at === "seen"),
+);
+
+const CASES = KILLS > 0 ? ALL.flatMap((one) => Array.from({ length: KILLS }, () => one)) : FEW;
 
 describe.each(CASES)("$how: $who killed $why", ({ how, who, at, again }) => {
   test("no recorded answer is paid again, no recorded tool runs again", async () => {

@@ -49,7 +49,7 @@ export interface KnownCall extends ToolCallRef {
   /** Key of the step that makes the call. */
   readonly key: string;
   readonly name: string;
-  /** Text of a JSON object; undefined: the model wrote none. */
+  /** Text of a JSON object. Undefined means that the model wrote none. */
   readonly arguments: string | undefined;
 }
 
@@ -82,7 +82,7 @@ type Kept = { readonly generated: Generated } | { readonly streamed: Streamed };
 
 /** The outcome of one attempt. */
 interface Attempt {
-  /** The answer; undefined: the attempt failed. */
+  /** The answer. Undefined means that the attempt failed. */
   readonly kept?: Kept;
   readonly outcome: ModelOutcome;
   readonly usage: Usage;

@@ -7,7 +7,7 @@ import type { ToolCall } from "./tool_call.js";
 export class Scope {
   readonly #prefix: string;
   readonly #counts = new Map<string, number>();
-  /** The tool call; undefined: the body of the program. */
+  /** The tool call. Undefined means the body of the program. */
   readonly call: ToolCall | undefined;
 
   constructor(prefix: string, call?: ToolCall) {

@@ -1,6 +1,6 @@
 /**
- * A call that a person has to approve is not made before, by those who drive a run themselves:
- * what the tool did, as it says in its own ledger, is what was decided.
+ * A caller that drives a run itself makes a call that needs an approval only after the approval:
+ * the tool's own ledger contains exactly what was decided.
  */
 
 import { once } from "node:events";
@@ -28,7 +28,7 @@ import {
 import { nodeTransport } from "./node_transport.js";
 import { Sidecar } from "./testing.js";
 
-/** Refunds above 100 wait for a person, for so many seconds. */
+/** The pack whose refunds above 100 wait for a person, for so many seconds at most. */
 const pack = (id: string, seconds: number) =>
   JSON.stringify({
     id,
@@ -97,7 +97,7 @@ afterAll(async () => {
   rmSync(directory, { recursive: true, force: true });
 });
 
-/** A run whose turn pays `amounts`, and what it was told of them. */
+/** A run whose turn pays `amounts`, and the results that the turn received. */
 class Scene {
   readonly toReport: string[] = [];
   readonly ledger: Ledger;
@@ -149,7 +149,7 @@ const MODES: { readonly [name: string]: Mode } = {
     return status;
   },
   "a worker": async ({ toReport: message, amounts, tool, run, name, pack }) => {
-    await run.cancel(); // A worker has runs of its own.
+    await run.cancel(); // This mode starts its own run.
     const worker = client.worker({ packs: [pack], onError: () => undefined });
     worker.prompt("*", refunds(message, ...amounts)).tool("refund", tool);
     const served = worker.serve();
@@ -274,7 +274,7 @@ test.each([
     await ended;
     child = program.spawn(sidecar.address, at.name, join(directory, at.name));
     ended = once(child, "exit");
-    // It drives the run, whose turn goes on once the call is decided.
+    // The program drives the run, whose turn continues after the decision.
     await expect.poll(serving, { timeout: 60_000 }).toEqual([{ servedRuns: 1, heldTurns: 0 }]);
   }
   await decide(at, decision);

@@ -5,6 +5,7 @@ import { PawlError } from "./errors.js";
 import { useSidecar } from "./fixture.js";
 import { StepDecision } from "./gen/pawl/v1/control_pb.js";
 import { StepVerdict } from "./gen/pawl/v1/record_pb.js";
+import { WaitingKind } from "./gen/pawl/v1/run_pb.js";
 
 const shared = useSidecar();
 
@@ -58,6 +59,19 @@ async function waiting(runId: string) {
   }
   return all;
 }
+
+test("a run says that it waits for approval, and lists select it by that", async () => {
+  const { run } = await held();
+  const waits = (await run.info()).waiting;
+  expect(waits).toMatchObject({ kind: WaitingKind.APPROVAL, step: 1, tool: "add" });
+  expect(waits?.sentence).toMatch(/^Step 1 \(add\) waits for approval since .*Z\. A principal/);
+  const found: string[] = [];
+  for await (const info of shared.client.listRuns({ waiting: [WaitingKind.APPROVAL] })) {
+    found.push(info.runId);
+  }
+  expect(found).toContain(run.id);
+  await run.cancel();
+});
 
 test("what waits is told with its call", async () => {
   const { run, waits: pending, digest } = await held();

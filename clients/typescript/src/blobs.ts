@@ -11,7 +11,7 @@ export interface BlobHead {
   readonly ref: string;
   /** Size in bytes. */
   readonly size: number;
-  /** True: the same bytes were stored before. */
+  /** True means that the same bytes were stored before. */
   readonly duplicate: boolean;
 }
 

@@ -58,7 +58,7 @@ export {
   StepStatus,
   StepVerdict,
 } from "./gen/pawl/v1/record_pb.js";
-export { RunOrder, WaitUntil } from "./gen/pawl/v1/run_pb.js";
+export { RunOrder, UnfitCause, WaitingKind, WaitUntil } from "./gen/pawl/v1/run_pb.js";
 export type { ArtifactData, Plain } from "./plain_message.js";
 export type { CallOptions } from "./retry.js";
 export type {

@@ -231,13 +231,14 @@ test("a run that the sidecar executes", async () => {
 });
 
 test("the loser of a race learns who won", async () => {
-  // 8.18: of two who decide on what they were shown, the second one is told the first.
+  // 8.18: two callers decide on the same state of a run. The second one receives the decision of
+  // the first.
   const run = await shared.client.open("steps", { variables: { n: 1 } });
   const { turn } = await run.turn();
   await run.emit("Ask", { turnToken: turn?.token });
   const expectedSeq = (await run.info()).visitSeq;
   await run.emit("No", { expectedSeq });
-  // The turn that is open now is somebody else's; that is not what went wrong.
+  // The turn of this caller is no longer open. The error must name the sequence number instead.
   const error = await run.emit("Yes", { expectedSeq }).catch((caught: unknown) => caught);
   expect(error).toMatchObject({
     kind: "conflict",

@@ -77,6 +77,11 @@ export interface Beginning extends CallOptions {
   readonly requestId?: string;
   /** Lowers the pack's max_steps. Default 0: unchanged. */
   readonly maxSteps?: number;
+  /**
+   * A user talks with the run: after a transition it waits for an input in every state whose
+   * `control` is not "agent". Default: false, it waits only where the pack says `control: user`.
+   */
+  readonly conversation?: boolean;
 }
 
 /** Options for reading a pack document, which is JSON or YAML. */
@@ -159,9 +164,9 @@ export class PawlClient extends BaseClient {
   registerPack(
     document: string | Uint8Array,
     options: PackOptions & {
-      /** True: runs that name the pack without a version use this one. Default true. */
+      /** True means that runs that name the pack without a version use this one. Default true. */
       readonly makeDefault?: boolean;
-      /** True: an id@version that names other bytes then names these. Default false. */
+      /** True means that an id@version that names other bytes then names these. Default false. */
       readonly moveVersion?: boolean;
     } = {},
   ): Promise<Plain<RegisterPackResponse>> {
@@ -311,6 +316,7 @@ export class PawlClient extends BaseClient {
       labels: { ...options.labels },
       requestId: options.requestId ?? newId(),
       maxSteps: options.maxSteps ?? 0,
+      conversation: options.conversation ?? false,
     };
     const started = await this.connection.call(
       StartRunResponseSchema,

@@ -8,6 +8,7 @@ import {
   type Transport,
 } from "@connectrpc/connect";
 import { Denials } from "./denials.js";
+import type { PawlError } from "./errors.js";
 import { ControlService } from "./gen/pawl/v1/control_pb.js";
 import { DeliveryService } from "./gen/pawl/v1/delivery_pb.js";
 import { PackService } from "./gen/pawl/v1/pack_pb.js";
@@ -35,7 +36,7 @@ export interface ClientOptions {
    * How many milliseconds a call is repeated while the sidecar cannot be reached. Default 20 000.
    */
   readonly retryForMs?: number;
-  /** Receives the messages of workers and driven runs. Default: standard error. */
+  /** Receives the messages of workers, driven runs and repeated calls. Default: standard error. */
   readonly log?: Log;
 }
 
@@ -43,6 +44,8 @@ export interface ClientOptions {
 export const MAX_REQUEST_BYTES = 4 << 20;
 const TIMEOUT_MS = 30_000;
 const RETRY_FOR_MS = 20_000;
+/** Least milliseconds between two messages about calls that are repeated. */
+const QUIET_MS = 10_000;
 
 /** Further settings of a connection. */
 interface ConnectionSettings extends ClientOptions {
@@ -71,8 +74,9 @@ export class Connection {
   readonly maxMessageBytes: number;
   /** Warns of tools that are denied. */
   readonly denials: Denials;
-  /** True: a function returns the token, which may change. */
+  /** True means that a function returns the token, which may change. */
   readonly renewsToken: boolean;
+  #warnedAt = Number.NEGATIVE_INFINITY;
 
   constructor(transport: Transport, options: ConnectionSettings, driving = transport) {
     this.packs = createClient(PackService, transport);
@@ -91,7 +95,23 @@ export class Connection {
       timeoutMs: milliseconds("timeoutMs", options.timeoutMs ?? TIMEOUT_MS, 1),
       retryForMs: milliseconds("retryForMs", options.retryForMs ?? RETRY_FOR_MS),
       renewsToken: this.renewsToken,
+      waiting: (error) => this.#warnOfWaiting(error),
     };
+  }
+
+  /** Logs that a call is being repeated, but not for each call. Never throws. */
+  #warnOfWaiting({ message }: PawlError): void {
+    const now = performance.now();
+    if (now - this.#warnedAt < QUIET_MS) {
+      return;
+    }
+    this.#warnedAt = now;
+    const seconds = this.retryWindow.retryForMs / 1000;
+    try {
+      this.log.warn(`a call is repeated for up to ${seconds} s: ${message}`);
+    } catch {
+      // The log threw an error itself.
+    }
   }
 
   /** Makes a call with repetitions and returns its answer. */

@@ -25,7 +25,9 @@ export type Consumer = Plain<WireConsumer>;
 export interface ConsumeOptions extends TransitionsOptions {
   /** Selects runs. Default: all. */
   readonly filter?: Source["filter"];
-  /** True: a new consumer begins after the newest record. Default false: at the first one. */
+  /**
+   * True means that a new consumer begins after the newest record. Default false: at the first one.
+   */
   readonly fromNow?: boolean;
 }
 

@@ -51,7 +51,7 @@ beforeAll(async () => {
 
 const variables = { n: 1 };
 
-/** A turn that makes one call of the tool, whatever comes of it. */
+/** A turn that calls the tool once and ignores a failure of the call. */
 async function asks(turn: Turn) {
   if (turn.terminal) {
     return;

@@ -1,8 +1,8 @@
 /**
- * Whoever executes turns by a model, and the sidecar, are killed again and again, while the
- * model words every answer anew: each effect is there once, and no answer is asked for twice.
+ * Workers, apps and the sidecar are killed again and again, while the model uses other words in
+ * each answer. Each effect exists once, and no recorded answer is requested twice.
  *
- * PAWL_CRASH_RUNS says how many runs; PAWL_CRASH_SEED, which faults there are.
+ * PAWL_CRASH_RUNS sets how many runs there are; PAWL_CRASH_SEED, which faults there are.
  */
 
 import type { ChildProcess } from "node:child_process";
@@ -32,7 +32,7 @@ class Mortal {
 
   constructor(readonly args: readonly string[]) {}
 
-  /** Resolves once it ended by itself. */
+  /** Resolves when the process has ended by itself. */
   async live(): Promise<void> {
     while (!this.#over) {
       const child = program.spawn(...this.args);
@@ -58,7 +58,10 @@ class Mortal {
 /** How many runs are under way at the same time, and how many times longer they live. */
 const PACES = { worker: { wave: 6, share: 1 }, app: { wave: 2, share: 0.9 } };
 
-/** Kills after every few things that happened: more than whoever begins again repeats. */
+/**
+ * Counts events, and strikes after a random number of them. The number is higher than what a
+ * restarted process repeats.
+ */
 function killer(share: number, strike: (nth: number) => void): () => void {
   const random = randomOf(SEED + 7);
   const pause = () => Math.ceil(share * (12 + random() * 14));
@@ -123,7 +126,7 @@ describe.each(["worker", "app"] as const)("a %s that is killed", (role) => {
 
 async function ended(run: Run): Promise<void> {
   for (;;) {
-    // The sidecar is killed more often than a wait may last.
+    // The wait is short, since the sidecar is killed often.
     const waited = run.wait({ waitMs: 1000 }).catch((error: unknown) => {
       if (PawlError.is(error) && ["deadline", "unavailable"].includes(error.kind)) {
         return { run: undefined };
@@ -160,7 +163,7 @@ async function check(shop: Shop, run: Run, name: string): Promise<void> {
       attempt,
     );
   }
-  // Whatever was asked later was shown what is recorded, and nothing else.
+  // Each later request contained what was recorded before it, and nothing else.
   for (const { state, words } of shop.requests.filter((one) => one.name === name)) {
     const shown = state === "serve" ? words : words.slice(0, ORDERS);
     expect(answers.slice(0, shown.length)).toEqual(shown);

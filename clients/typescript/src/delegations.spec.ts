@@ -49,7 +49,7 @@ test("three agents of one answer are under way at the same time", async () => {
       if (started.length === AGENTS.length) {
         together.open();
       }
-      // Nobody answers before all were asked.
+      // No agent answers before all of them were asked.
       await together.opened;
       return { output: `${agent} is done` };
     });

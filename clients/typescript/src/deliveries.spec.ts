@@ -1,4 +1,4 @@
-/** What a worker says when it connects again, and in its heartbeats, to a scripted sidecar. */
+/** What a worker sends when it connects again, and in its heartbeats, to a scripted sidecar. */
 
 import { createServer, type Http2Server } from "node:http2";
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
@@ -35,7 +35,7 @@ class Stream {
       if (done) {
         throw new Error("the worker's stream ended");
       }
-      // All of a message are looked at: what comes with the one that ends the wait, too.
+      // All requests of a message are checked, also those after the one that ends the wait.
       const met = [value, ...value.more].map(found);
       if (met.includes(true)) {
         return;
@@ -63,7 +63,7 @@ afterEach(() => {
   }
 });
 
-/** Serves a worker by a sidecar whose streams do, one after the other, what they say. */
+/** Serves a worker by a sidecar whose streams run these parts, one after the other. */
 async function play(build: (client: PawlClient) => Worker, ...parts: Part[]): Promise<void> {
   const done = new Gate();
   const failures: unknown[] = [];
@@ -147,7 +147,7 @@ test("each registration says the highest number of a step that came", async () =
     async function* (stream, register) {
       expected(register, 7n);
       yield registered();
-      yield step(3, 5n); // A lower number does not count back.
+      yield step(3, 5n); // A lower number does not reduce the count.
       await stream.until(answers(3));
     },
     // biome-ignore lint/correctness/useYield: the script ends with what the worker says.
@@ -159,9 +159,9 @@ test("each registration says the highest number of a step that came", async () =
   );
 });
 
-// The next attempt of a turn may come before the receipt of the failure of the one before. If
-// the stream breaks then, the lease that is kept is that of the new one only: else the
-// failure is told again under it.
+// The next attempt of a turn may arrive before the receipt for the failure of the previous one.
+// If the stream breaks then, the worker keeps only the lease of the new attempt. With both, it
+// would report the old failure under the new lease.
 test("only the delivery that is kept goes on, and heartbeats name each", async () => {
   const fails = ({ item }: WorkRequest) => item.case === "failTurn";
   await play(
@@ -195,14 +195,14 @@ test("only the delivery that is kept goes on, and heartbeats name each", async (
       yield registered(turnLease(2, 2, "kept"));
       await stream.until((request) => {
         expect(fails(request), "a failure under the lease of another delivery").toBe(false);
-        // The place of the turn that is given up.
+        // The credit is for the place of the abandoned turn.
         return request.credits?.turns === 1;
       });
     },
   );
 });
 
-// Told as an error, or forgotten, the call would be made again although it happened.
+// If the worker reported an error or dropped the answer, the call would be made a second time.
 test("an answer that there is no room for is told again, and not as an error", async () => {
   const report: string[] = [];
   const answers: (request: WorkRequest) => boolean = ({ id, item }) => {

@@ -49,7 +49,7 @@ function connected(address = shared.sidecar.address) {
   closing.push(() => sessions.abort());
   const calls: string[] = [];
   let next: { come: Gate; go: Gate } | undefined;
-  /** Holds up what the next stream answers. `come`: its first answer is there. */
+  /** Holds up the answers of the next stream. `come` opens when its first answer is there. */
   const hold = () => {
     next = { come: new Gate(), go: new Gate() };
     return next;
@@ -110,7 +110,7 @@ describe("driven runs", () => {
       Array(3).fill({ log: "begun", sum: 3 }),
     );
     expect(calls).toEqual(["Work", "GetRun", "GetRun", "GetRun"]);
-    // No call is under way: the process may end.
+    // No call is running, so the process may end.
     await expect.poll(() => sessions.inFlight).toBe(0);
     await new Run(connection, (await open()).id).drive(calc, { tools });
     expect(calls.filter((name) => name === "Work")).toHaveLength(2);
@@ -165,7 +165,7 @@ describe("driven runs", () => {
         (turn) => {
           turns += 1;
           if (turns === 4) {
-            // In the midst of what the others send.
+            // The connection breaks while the other runs send.
             link.cutAfter = 200;
           }
           return calc(turn);
@@ -224,7 +224,7 @@ describe("driven runs", () => {
   });
 });
 
-/** A handler that waits to be told to go on, and what it saw. */
+/** A handler that waits until it is stopped, and the attempts that it executed. */
 function waiting() {
   const started = new Gate();
   const stopped = new Gate();
@@ -239,7 +239,7 @@ function waiting() {
   return { begun: started, stopped, attempts, handler };
 }
 
-/** Goes on with a run that another gave up: no attempt was lost. */
+/** Drives a run that another client abandoned, and checks that no attempt was used up. */
 async function goesOn(run: PublicRun) {
   const attempts: number[] = [];
   const driven = another()

@@ -21,7 +21,7 @@ const MAX_BYTES = 256 << 20;
 /** A model whose responses are repaired. */
 export interface Mended {
   readonly model: LanguageModel;
-  /** False: the model has its own transport, and its responses are not repaired. */
+  /** False means that the model has its own transport, and its responses are not repaired. */
   readonly own: boolean;
   readonly seen: Seen;
 }
@@ -30,7 +30,7 @@ export interface Mended {
 export interface Seen {
   /** Keys that the requests contained. */
   readonly keys: Set<string>;
-  /** True: the endpoint began a stream, so it was working. */
+  /** True means that the endpoint began a stream, so it was working. */
   streaming: boolean;
 }
 

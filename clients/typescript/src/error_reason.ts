@@ -243,6 +243,8 @@ export const ErrorReason = {
   PACK_UNSUPPORTED: "PACK_UNSUPPORTED",
   VALIDATOR_TRIGGERED: "VALIDATOR_TRIGGERED",
   MAX_ROUNDS: "MAX_ROUNDS",
+  PROVIDER_UNBOUND: "PROVIDER_UNBOUND",
+  PROVIDER_UNFIT: "PROVIDER_UNFIT",
 } as const;
 
 /** One of the reasons that this version knows. */

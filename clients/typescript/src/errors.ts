@@ -113,13 +113,20 @@ export class PawlError extends Error {
   readonly metadata: Readonly<{ [name: string]: string }>;
   /** Invalid fields of the request. */
   readonly violations: readonly Violation[];
-  /** How many milliseconds the server asks to wait; undefined: it names no time. */
+  /** How many milliseconds the server asks to wait. Undefined means that it names no time. */
   readonly retryAfterMs: number | undefined;
-  /** Of an error of `failTurn`: another attempt may succeed. */
+  /**
+   * Whether another attempt of a turn or a step that failed by this error may succeed. Errors of
+   * `failTurn` and `failStep`, and some errors of steps and models, set it. Every other error has
+   * true, which does not say that the program may repeat its own call.
+   */
   readonly retryable: boolean;
   /** Of an error of `failTurn`: the agent refuses the work. */
   readonly reject: boolean;
-  /** Of a tool's error: the call may have had its effect in spite of the error. */
+  /**
+   * Of `failStep`, and of a failed step: the outcome is unknown, so the call may have had its effect
+   * in spite of the error, and a repetition may have it twice.
+   */
   readonly unknown: boolean;
   /**
    * For SEQ_MISMATCH: the record that won, with its `principal` and its time `at`, and in its body

@@ -5,6 +5,7 @@ import type { FollowOptions, StreamReader } from "./follow.js";
 import { RecordKind } from "./gen/pawl/v1/record_pb.js";
 import type { StreamTransitionsResponse } from "./gen/pawl/v1/run_pb.js";
 import type { Json } from "./plain_message.js";
+import { withJson } from "./printable.js";
 import type { CallResult, HistoryMessage, MessageEvent, RunEvent } from "./run_events.js";
 import { StreamPosition } from "./stream_position.js";
 
@@ -27,7 +28,7 @@ const KINDS = Object.values(RecordKind).filter(
  * processes it.
  */
 export class EventReader implements StreamReader<readonly RunEvent[]> {
-  /** Seq of the last record to read; undefined: no bound. */
+  /** Seq of the last record to read. Undefined means no bound. */
   until: number | undefined;
   readonly #namespace: string;
   readonly #source: EventSource;
@@ -66,7 +67,7 @@ export class EventReader implements StreamReader<readonly RunEvent[]> {
     this.#caughtUp = item.case === "heartbeat";
     if (item.case === "record") {
       const fresh = this.#position.accept(item.value);
-      return fresh ? this.#source.record(item.value, status) : undefined;
+      return fresh ? this.#source.record(item.value, status).map(withJson) : undefined;
     }
     return item.case === "output" ? this.#source.chunk(item.value) : undefined;
   }
@@ -108,13 +109,15 @@ class Conversation {
   }
 
   messages(): HistoryMessage[] {
-    return this.#entries.flatMap(({ message, results }) => {
-      const inOrder = message.calls.flatMap(({ id }) => results.get(id) ?? []);
-      const none = { parts: [], calls: [], refusal: "" };
-      return inOrder.length > 0
-        ? [message, { ...message, ...none, role: "tool", results: inOrder }]
-        : [message];
-    });
+    return this.#entries
+      .flatMap(({ message, results }) => {
+        const inOrder = message.calls.flatMap(({ id }) => results.get(id) ?? []);
+        const none = { parts: [], calls: [], refusal: "" };
+        return inOrder.length > 0
+          ? [message, { ...message, ...none, role: "tool", results: inOrder }]
+          : [message];
+      })
+      .map(withJson);
   }
 
   #answer(result: CallResult, { seq, turnSeq }: RunEvent): void {

@@ -49,7 +49,7 @@ class Shown {
   kept: Piece[] = [];
   /** Text of the current round. */
   partial: Piece[] = [];
-  /** True: an earlier reader had shown text, of the turn or of this round. */
+  /** True means that an earlier reader had shown text, of the turn or of this round. */
   some = false;
   more = false;
   /** The current MODEL step, as this execution requested it. */

@@ -22,7 +22,7 @@ import type { WorkInit } from "./worker_session.js";
 
 /** The worker of an executor. */
 export interface ExecutorHost {
-  /** True: each ended turn returns one credit, so that the sidecar sends the next one. */
+  /** True means that each ended turn returns one credit, so that the sidecar sends the next one. */
   readonly credits: boolean;
   readonly ask: Ask;
   /** Permits the sidecar to send more work. */
@@ -33,13 +33,15 @@ export interface ExecutorHost {
   onError(error: unknown, held: LeasedTurn | LeasedStep): void;
   /** The execution of a turn begins. */
   began?(held: LeasedTurn): void;
+  /** The program probably has a mistake, of which the log warns. */
+  warn(text: string): void;
   /** A turn was completed. */
   completed?(held: LeasedTurn, reply: Reply): void;
   /** The program has a mistake, which is not reported to the sidecar. Default: the turn fails. */
   mistaken?(error: unknown): void;
   /** A tool's result is no JSON or of a wrong type. Its step is answered next. */
   wrongResult?(error: unknown): void;
-  /** Returns the mistake behind an error of a turn; undefined: there is none. */
+  /** Returns the mistake behind an error of a turn. Undefined means that there is none. */
   mistakeOf?(error: unknown): unknown;
   /** A turn waits for a tool without a handler here. Throws if no worker executes it either. */
   notExecuted?(pack: string, tool: string): void;
@@ -102,7 +104,9 @@ export class Executor {
     this.#host.began?.(held);
     const turn = new Turn(held, held.info, held.handling, held);
     const work = () => traced(held.traceparent, async () => this.#handlers.ofTurn(held)(turn));
-    const reply = replyOf(await held.execute(this.limits.handlerTimeoutMs, work));
+    const answer = await held.execute(this.limits.handlerTimeoutMs, work);
+    this.#warnOfOpen(held);
+    const reply = replyOf(answer);
     held.returned = true;
     const value = { ...completionOf(reply, held.info.artifactSlots), requestId: newId() };
     held.answering = true;
@@ -116,6 +120,17 @@ export class Executor {
     }, held);
     this.#host.completed?.(held, reply);
     return this.#host.credits;
+  }
+
+  /** Warns of a handler that returned before its tool calls. */
+  #warnOfOpen(held: LeasedTurn): void {
+    const { openTools } = held;
+    if (openTools.length > 0) {
+      const tools = openTools.join(", ");
+      this.#host.warn(
+        `${held.title}: the handler ended while its call of ${tools} was open: is an await missing?`,
+      );
+    }
   }
 
   async #failed(held: LeasedTurn, error: unknown): Promise<void> {

@@ -39,7 +39,7 @@ export class ExitTools {
   readonly name: string;
   readonly #events: readonly string[];
   readonly #slots: ReadonlyMap<string, Slot>;
-  /** Schema of the value that the call contains; undefined: none. */
+  /** Schema of the value that the call contains. Undefined means none. */
   readonly #output: Json | undefined;
 
   constructor({ tools, allowedEvents, artifactSlots }: Turn, output?: Json) {
@@ -50,7 +50,7 @@ export class ExitTools {
     this.#slots = new Map(written.map((slot) => [slot.name, slot]));
   }
 
-  /** False: the model cannot choose an event in this state. */
+  /** False means that the model cannot choose an event in this state. */
   get possible(): boolean {
     return this.#events.length > 0;
   }

@@ -3,6 +3,7 @@
 import { expect, test } from "vitest";
 import { failStep, failTurn } from "./errors.js";
 import { faultOf } from "./handler_fault.js";
+import { warnOf } from "./log.js";
 
 test("what a handler throws becomes a fault within the limits of the contract", () => {
   expect(faultOf(failTurn("NO_QUOTA", "tomorrow", { retryable: false }))).toEqual({
@@ -42,4 +43,15 @@ test("what may have happened is not final", () => {
     nonRetryable: true,
     unknown: false,
   });
+});
+
+test("an error that was thrown on purpose is logged with its code, without its place", () => {
+  const lines: unknown[][] = [];
+  const log = { info: () => undefined, warn: (...line: unknown[]) => lines.push(line) };
+  warnOf(log, "step 1 (charge) of 01M8 failed:", failStep("BUSY", "try again"));
+  warnOf(log, "turn 1 of 01M8 failed:", failTurn("NO_QUOTA"));
+  expect(lines).toEqual([
+    ["step 1 (charge) of 01M8 failed: BUSY: try again"],
+    ["turn 1 of 01M8 failed: NO_QUOTA"],
+  ]);
 });

@@ -20,7 +20,10 @@ interface HandlerFault {
   readonly reject: boolean;
   /** Of a step: whether no further attempt can succeed. */
   readonly nonRetryable: boolean;
-  /** Of a step: least milliseconds before the next attempt; undefined: the handler named none. */
+  /**
+   * Of a step: least milliseconds before the next attempt. Undefined means that the handler named
+   * none.
+   */
   readonly retryAfterMs: number | undefined;
   /** Of a step: whether the call may have had its effect. */
   readonly unknown: boolean;
@@ -81,11 +84,12 @@ export function stoppedFault(why: unknown): HandlerFault {
 /** Whether the program is wrong, so that each attempt would fail in the same way. */
 export function isMistake(error: unknown): boolean {
   const refused = PawlError.is(error, ...REFUSALS) && error.kind === "step_refused";
-  return refused || PawlError.is(error, "BAD_REPLY", "NO_HANDLER");
+  const unfit = PawlError.is(error, "SCHEMA") && error.metadata.tool !== undefined;
+  return refused || unfit || PawlError.is(error, "BAD_REPLY", "NO_HANDLER");
 }
 
 /** Reasons of a refused call that another attempt of the turn gets again. */
-const REFUSALS = ["TOOL_NOT_ALLOWED", "TOOL_NOT_LISTED", "TOOL_BLOCKED"];
+const REFUSALS = ["TOOL_NOT_ALLOWED", "TOOL_NOT_LISTED", "TOOL_BLOCKED", "PAYLOAD_INVALID"];
 
 /** Whether a completion was refused, here or by the sidecar, because of its names or types. */
 export function isWrongReply(error: unknown): boolean {
@@ -147,7 +151,7 @@ function cut(stack: string, from: number): string {
   return stack.slice(from, from + (MAX_TRACE * 3) / 4);
 }
 
-/** Returns the value of a getter; undefined: it throws. */
+/** Returns the value of a getter. Undefined means that it throws. */
 function safely(get: () => unknown): unknown {
   try {
     return get();

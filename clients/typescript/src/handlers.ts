@@ -91,7 +91,10 @@ export class HandlerTable {
     return handler;
   }
 
-  /** Returns the name of a turn's handler for messages; undefined: the turn has no handler. */
+  /**
+   * Returns the name of a turn's handler for messages. Undefined means that the turn has no
+   * handler.
+   */
   nameOf(held: LeasedTurn): string | undefined {
     try {
       return this.ofTurn(held).name || "(anonymous)";

@@ -132,7 +132,7 @@ class Line {
     session.on("goaway", () => this.#rest());
   }
 
-  /** True: the connection accepts no more requests. */
+  /** True means that the connection accepts no more requests. */
   get over(): boolean {
     return this.#session.closed || this.#session.destroyed;
   }

@@ -1,4 +1,4 @@
-/** A program with the address of another port gets an error that says so, and lives on. */
+/** A program that calls the wrong port gets an error with the right one, and continues to run. */
 
 import { createServer } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -46,7 +46,7 @@ describe.each(Object.entries(TRANSPORTS))("%s", (_, call) => {
   });
 });
 
-/** A server of HTTP/1.1 that answers at once, or to the first words. */
+/** Starts an HTTP/1.1 server. It answers at once (early), or after the first bytes of the client. */
 async function other(early: boolean): Promise<{ address: string } & Disposable> {
   const server = createServer((socket) => {
     socket.on("error", () => undefined);
@@ -59,7 +59,7 @@ async function other(early: boolean): Promise<{ address: string } & Disposable> 
 }
 
 describe.each([true, false])("at a server without HTTP/2 that is early: %s", (early) => {
-  test("calls are told, and the process lives", async () => {
+  test("calls fail with the reason, and the process continues", async () => {
     using server = await other(early);
     const message = `sidecar at ${server.address}: what listens there answers without HTTP/2, `;
     for (let round = 0; round < 20; round += 1) {
@@ -75,7 +75,7 @@ describe.each([true, false])("at a server without HTTP/2 that is early: %s", (ea
     expect(lost).toEqual([]);
   });
 
-  test("a worker says so and goes on", async () => {
+  test("a worker logs the reason and continues", async () => {
     using server = await other(early);
     const warnings: string[] = [];
     let answer = () => {};

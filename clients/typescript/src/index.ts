@@ -42,7 +42,7 @@ export {
   StepStatus,
   StepVerdict,
 } from "./gen/pawl/v1/record_pb.js";
-export { RunOrder, WaitUntil } from "./gen/pawl/v1/run_pb.js";
+export { RunOrder, UnfitCause, WaitingKind, WaitUntil } from "./gen/pawl/v1/run_pb.js";
 export type { ToolHandler, ToolOptions } from "./handlers.js";
 export type { Log } from "./log.js";
 export { DEFAULT_ADDRESS, type NodeOptions, type Tls } from "./node_transport.js";

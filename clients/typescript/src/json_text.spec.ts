@@ -154,6 +154,8 @@ const STRINGIFY: { [file: string]: string } = {
   "turn.ts": "a key in a sentence",
   "raw_json.ts": "a text in a text",
   "pack.ts": "a document that toJsonText has written",
+  "printable.ts": "a comment",
+  "run_events.ts": "a comment",
 };
 
 test("nothing else makes JSON of a program's values", () => {

@@ -58,7 +58,7 @@ export class LeasedStep extends LeasedWork {
 
   /** Name of the step in errors. */
   get title(): string {
-    return `step ${this.lease.step} of ${this.lease.runId}`;
+    return `step ${this.lease.step} (${this.lease.tool}) of ${this.lease.runId}`;
   }
 
   /** Asks the tool to stop; the outcome of the call is still needed. */

@@ -63,13 +63,14 @@ export class LeasedTurn extends LeasedWork implements TurnHost {
   requests = 0;
   /** The MODEL step of the execution's last answered model call; 0: none. */
   lastAnswer = 0;
-  /** True: the handler has returned, and the answer is being sent. */
+  /** True means that the handler has returned, and the answer is being sent. */
   answering = false;
-  /** True: the handler has returned a reply. */
+  /** True means that the handler has returned a reply. */
   returned = false;
   readonly #ask: Ask;
   readonly #calls: CallChecks;
   readonly #awaited = new PendingSteps();
+  readonly #open = new Map<Promise<unknown>, string>();
   readonly #idleness: IdleDetector;
   #suspending: Promise<void> | undefined;
   readonly #output = new TurnOutput((piece) => this.#send(piece));
@@ -125,6 +126,17 @@ export class LeasedTurn extends LeasedWork implements TurnHost {
       this.#awaited.take(plain(StepSchema, step));
     }
     this.#idleness.changed();
+  }
+
+  /** Tools of the handler's calls that have no answer yet, in the order of the calls. */
+  get openTools(): readonly string[] {
+    return [...new Set(this.#open.values())];
+  }
+
+  called(tool: string, answer: Promise<unknown>): void {
+    const over = () => this.#open.delete(answer);
+    this.#open.set(answer, tool);
+    answer.then(over, over);
   }
 
   async request(calls: readonly StepCall[]): Promise<readonly Plain<StepOutcome>[]> {

@@ -16,7 +16,7 @@ export abstract class LeasedWork implements Cancellable {
     return this.#work.signal;
   }
 
-  /** Why the worker has lost the work; undefined: it still holds it. */
+  /** Why the worker has lost the work. Undefined means that it still holds it. */
   get reason(): unknown {
     return this.#work.reason;
   }
@@ -39,7 +39,7 @@ export abstract class LeasedWork implements Cancellable {
     this.revoke(() => stale(this.title, cause));
   }
 
-  /** True: the worker lost the work without a cause, with its stream or its lease. */
+  /** True means that the worker lost the work without a cause, with its stream or its lease. */
   get unkept(): boolean {
     const { reason } = this;
     return PawlError.is(reason, "TURN_STALE") && reason.metadata.cause === UNSPECIFIED;

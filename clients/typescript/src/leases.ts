@@ -133,7 +133,7 @@ export class Leases {
     }
   }
 
-  /** Returns the shortest lease in milliseconds; undefined: no lease ends by time. */
+  /** Returns the shortest lease in milliseconds. Undefined means that no lease ends by time. */
   shortestLeaseMs(): number | undefined {
     const all = [...this.turns].map(({ lease }) =>
       lease.duration ? durationMs(lease.duration) : 0,

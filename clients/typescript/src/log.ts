@@ -1,9 +1,10 @@
 /** The client's log, for warnings that no error reports. */
 
-import { deliberate, textOf } from "./handler_fault.js";
+import type { PawlError } from "./errors.js";
+import { deliberate } from "./handler_fault.js";
 
 /**
- * Receives messages of workers and driven runs: about connections, and errors of handlers.
+ * Receives messages about connections, repeated calls, and errors and mistakes of handlers.
  *
  *     const client = new PawlClient({ log: { info: () => {}, warn: console.warn } });
  */
@@ -26,7 +27,8 @@ export const STDERR: Log = {
 export function warnOf(log: Log, what: string, error: unknown): void {
   try {
     if (deliberate(error)) {
-      log.warn(`${what} ${textOf(error)}`);
+      const { reason, message } = error as PawlError;
+      log.warn(`${what} ${reason === message ? reason : `${reason}: ${message}`}`);
     } else {
       log.warn(what, error);
     }

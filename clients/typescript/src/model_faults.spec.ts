@@ -1,4 +1,4 @@
-/** What endpoints of models do wrong, and what becomes of it; against a real sidecar. */
+/** Faults of the endpoints of models and their consequences, against a real sidecar. */
 
 import { describe, expect, test } from "vitest";
 import { all, Gate, serving, stepsPack, useSidecar } from "./fixture.js";
@@ -99,7 +99,7 @@ describe("an answer", () => {
     await using provider = await Provider.start(silent, chatEvents("", EXIT), chatEvents("Bye."));
     const result = await shared.client.run("slow-model", chat(provider.url), { variables });
     expect([result.status, provider.got.length]).toEqual([RunStatus.COMPLETED, 3]);
-    // It is told here, or where this process is slow by the sidecar.
+    // This process reports the timeout, or the sidecar does if this process is slow.
     const report = expect.stringMatching(/^(MODEL_TIMEOUT|DEADLINE_EXCEEDED)$/);
     expect(await failures(result.run.runId)).toEqual([report]);
   });

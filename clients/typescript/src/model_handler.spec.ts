@@ -1,4 +1,4 @@
-/** What the loop of a model does when the sidecar was away meanwhile. */
+/** What the loop of a model does after the sidecar was away. */
 
 import { create } from "@bufbuild/protobuf";
 import { expect, test } from "vitest";
@@ -15,7 +15,7 @@ import type { ModelReport } from "./model_step.js";
 import { plain } from "./plain_message.js";
 import { Turn, type TurnHost } from "./turn.js";
 
-/** A model that is unavailable so often. */
+/** A model whose first `failures` requests fail as unavailable. */
 class Scripted implements LanguageModel {
   readonly specificationVersion = "v4";
   readonly provider = "scripted";
@@ -49,7 +49,7 @@ function emitting(parts: readonly StreamPart[]): TransformStream<unknown, Stream
   });
 }
 
-/** A holder whose first answer to what is told is that another execution has the turn. */
+/** A host that ignores the first report of an answer, as if another execution had the turn. */
 function restarted(report: ModelReport[], recorded: boolean): TurnHost {
   let requests = 0;
   return {

@@ -30,7 +30,7 @@ export interface Manner {
   readonly chat: boolean | undefined;
   /** Settings of the program, by the names of the AI SDK; recorded with the parameters. */
   readonly settings: Values;
-  /** Returns the form of the value that an answer of a prompt must have; undefined: text. */
+  /** Returns the form of the value that an answer of a prompt must have. Undefined means text. */
   readonly output: (prompt: string) => Form | undefined;
 }
 
@@ -43,7 +43,9 @@ export interface IncludedMessages {
   readonly refusal: string;
   readonly finishReason: string;
   readonly usage: Usage;
-  /** True: it was recorded before this execution, perhaps after a request with other text. */
+  /**
+   * True means that it was recorded before this execution, perhaps after a request with other text.
+   */
   readonly replayed: boolean;
 }
 

@@ -24,7 +24,7 @@ export interface Ask {
   /** Parameters of the pack, with its names. */
   readonly parameters: Values;
   readonly choice: "auto" | "required";
-  /** Schema of an answer in JSON; undefined: any text. */
+  /** Schema of an answer in JSON. Undefined means any text. */
   readonly schema: Json | undefined;
   readonly messages: readonly ConversationMessage[];
   /** Settings of the program, with the names of the AI SDK. */
@@ -53,7 +53,7 @@ export function callsOf({ toolCalls }: Pick<ConversationMessage, "toolCalls">): 
   });
 }
 
-/** Returns a part as text; undefined: it is not text. */
+/** Returns a part as text. Undefined means that it is not text. */
 export function textIn({ content }: Part): string | undefined {
   return content.case === "text" || content.case === "json" ? content.value : undefined;
 }

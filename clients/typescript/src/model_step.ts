@@ -64,7 +64,7 @@ export interface ModelAnswer {
 /** The error of a model call. */
 export interface ModelFailure {
   readonly error: Fault;
-  /** True: no further attempt can succeed. Default false. */
+  /** True means that no further attempt can succeed. Default false. */
   readonly nonRetryable?: boolean;
   /** How many milliseconds the provider asks to wait. */
   readonly retryAfterMs?: number;

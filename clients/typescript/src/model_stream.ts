@@ -25,7 +25,7 @@ export class Draft {
   model = "";
   /** Size so far in UTF-16 units, at most the number of bytes. */
   size = 0;
-  /** Why the stream is no answer; undefined: it may be one. */
+  /** Why the stream is no answer. Undefined means that it may be one. */
   fault: Failed | undefined;
   /** Settings that the provider ignored, by the SDK's names. */
   readonly passedOver: string[] = [];
@@ -165,7 +165,10 @@ export class Draft {
     }
   }
 
-  /** Returns the failure for an incomplete answer; undefined: it is complete, but may be empty. */
+  /**
+   * Returns the failure for an incomplete answer. Undefined means that it is complete, but may be
+   * empty.
+   */
   unfinished(): Failed | undefined {
     const { unified, raw } = this.finish ?? {};
     if (this.fault) {

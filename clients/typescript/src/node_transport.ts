@@ -68,19 +68,23 @@ const ADDRESS = /^(unix:.+|([^\s/:@?#[\]]+|\[[0-9A-Fa-f:.%]+\]):[0-9]{1,5})$/;
  * Returns the settings with unset ones from the environment, as the command line does: PAWL_ADDR;
  * the file PAWL_TOKEN_FILE, read at each call, else PAWL_TOKEN.
  */
-export function withEnvironment(options: NodeOptions): NodeOptions & { readonly address: string } {
+export function withEnvironment(
+  options: NodeOptions,
+): NodeOptions & { readonly address: string; readonly addressFrom: string } {
   const { PAWL_ADDR, PAWL_TOKEN, PAWL_TOKEN_FILE } = process.env;
   const address = options.address ?? PAWL_ADDR ?? DEFAULT_ADDRESS;
   const file = PAWL_TOKEN_FILE || undefined;
   const fromFile = file && (async () => (await readFile(file, "utf8")).trim());
   const token = options.token ?? (fromFile || PAWL_TOKEN || undefined);
-  return { ...options, address, token };
+  const addressFrom = options.address === undefined && PAWL_ADDR ? "PAWL_ADDR" : "";
+  return { ...options, address, addressFrom, token };
 }
 
 /**
  * Returns a transport that connects at the first call. Throws a RangeError for an invalid setting.
+ * Errors of the connection name the variable `addressFrom`, if the address is from one.
  */
-export function nodeTransport(options: NodeOptions): {
+export function nodeTransport(options: NodeOptions & { readonly addressFrom?: string }): {
   transport: Transport;
   sessions: Http2Sessions;
 } {
@@ -95,13 +99,14 @@ export function nodeTransport(options: NodeOptions): {
   }
   const path = unix ? address.slice("unix:".length) : undefined;
   const sessions = new Http2Sessions(baseUrl, keepaliveMs, sessionOptions(path, options.tls));
+  const shown = options.addressFrom ? `${address} (${options.addressFrom})` : address;
   const maxBytes = bytes("maxMessageBytes", options.maxMessageBytes ?? MAX_REQUEST_BYTES);
   const transport = createGrpcTransport({
     baseUrl,
     sessionManager: sessions,
     readMaxBytes: MAX_ANSWER_BYTES,
     writeMaxBytes: maxBytes,
-    interceptors: [named(address), ...(options.token === undefined ? [] : [bearer(options.token)])],
+    interceptors: [named(shown), ...(options.token === undefined ? [] : [bearer(options.token)])],
   });
   return { transport, sessions };
 }
@@ -140,14 +145,23 @@ function named(address: string): Interceptor {
   };
 }
 
+/** Errors of the system for an address without a sidecar, in the words of the command line. */
+const UNREACHABLE: { readonly [code: string]: string } = {
+  ECONNREFUSED: "nothing listens there; start one with: pawl serve --data DIR",
+  ENOENT: "there is no such socket; start one with: pawl serve --data DIR --socket PATH",
+  ENOTFOUND: "no host has that name",
+};
+
 function nameIn(address: string, thrown: unknown): unknown {
   const error = ConnectError.from(thrown);
-  const where = `sidecar at ${address}: `;
   const known = error.details.length > 0 || !UNSAID.has(error.code);
+  const { code } = (error.cause ?? {}) as { code?: unknown };
+  const advice = typeof code === "string" ? UNREACHABLE[code] : undefined;
+  const where = advice ? `no sidecar can be reached at ${address}: ` : `sidecar at ${address}: `;
   if (known || error.rawMessage.startsWith(where)) {
     return thrown;
   }
-  const text = `${where}${error.rawMessage}`;
+  const text = `${where}${advice ?? error.rawMessage}`;
   return new ConnectError(text, error.code, error.metadata, undefined, error.cause);
 }
 

@@ -104,7 +104,7 @@ function wroteOf(input: unknown): string {
     : toJsonText(replaceLoneSurrogatesIn(input ?? {}), "arguments");
 }
 
-/** Returns why arguments are no JSON object; undefined: they are one. */
+/** Returns why arguments are no JSON object. Undefined means that they are one. */
 export function faultOf(text: string): string | undefined {
   let value: unknown;
   try {

@@ -67,13 +67,13 @@ describe("a model", () => {
     });
     expect(toolMessages(second)).toEqual(["5"]);
     expect(second?.messages[2]?.content).toBe("Let me add.");
-    // A terminal state has no way out to choose.
+    // A terminal state cannot be left, so it has no function for that.
     const names = third?.tools?.map((tool) => tool.type === "function" && tool.function.name);
     expect(names).toEqual(["add", "boom", "forbidden"]);
     const run = shared.client.attach(result.run.runId);
     const [completed] = await all(run.records({ kinds: [RecordKind.TURN_COMPLETED] }));
     const body = completed?.body.case === "turnCompleted" ? completed.body.value : undefined;
-    // What was said is that of the model's steps; only the way out is told besides.
+    // The records of the model calls have the conversation. Only the result of leaving is new.
     expect([body?.conversationThroughStep, body?.messages.map(({ role }) => role)]).toEqual([
       3,
       ["tool"],
@@ -154,7 +154,8 @@ describe("a model", () => {
     const { result, requests } = await played(["text"], 2);
     expect([result.status, result.reason]).toEqual([RunStatus.ESCALATED, "turn_failed"]);
     expect(reasons(result.errors)).toEqual(["MAX_ROUNDS", "MAX_ROUNDS"]);
-    // The second attempt is answered from the record, but for the last answer: it is asked anew.
+    // The second attempt takes all answers from the record except the last, and requests that
+    // again.
     expect(requests).toHaveLength(4);
     expect(JSON.stringify(requests[3])).toContain("MAX_ROUNDS");
   });

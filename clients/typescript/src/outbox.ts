@@ -26,7 +26,7 @@ export class Outbox<P extends Parcel, Message> implements AsyncIterable<Message>
   readonly #join: (parcels: readonly [P, ...P[]]) => Message;
   #queue: P[] = [];
   #bounds: Bounds | undefined;
-  /** Delivers the next message to the waiting reader; undefined: no reader waits. */
+  /** Delivers the next message to the waiting reader. Undefined means that no reader waits. */
   #wanted: ((next: Message | undefined) => void) | undefined;
   #due = false;
   #closed = false;

@@ -80,7 +80,7 @@ export interface StateDefinition {
   readonly on_max_visits?: string;
   /** Who moves the run. Default: internal. */
   readonly orchestration?: "internal" | "external" | "hybrid";
-  /** True: a run ends here. Default: false. */
+  /** True means that a run ends here. Default: false. */
   readonly terminal?: boolean;
 }
 

@@ -135,7 +135,7 @@ test.each(VENDORS)(
       const over = new AbortController();
       const driven = second.drive(handler, { signal: over.signal }).catch(() => undefined);
       await expect
-        .poll(async () => (await second.info()).waitingFor, { timeout: 20_000 })
+        .poll(async () => (await second.info()).limitWaits, { timeout: 20_000 })
         .toMatchObject([{ model, limits: [{ limit: "theirs", key: model }] }]);
       expect(provider.got).toHaveLength(1);
       over.abort();

@@ -11,7 +11,7 @@ const NAMES = [
   (what: string, of: string) => `anthropic-ratelimit-${of}-${what}`,
 ];
 
-/** Returns the limits in the headers; undefined: the headers have none. */
+/** Returns the limits in the headers. Undefined means that the headers have none. */
 export function limitsIn(headers: unknown): ProviderLimits | undefined {
   if (!(headers instanceof Headers)) {
     return undefined;

@@ -287,7 +287,7 @@ describe("tool calls of one answer", () => {
     const together = async (payload: Json) => {
       open += 1;
       highest = Math.max(highest, open);
-      // Nobody goes on before all that may be pending are.
+      // No call continues before as many calls are pending as may be.
       await new Promise<void>((resolve) => {
         release.push(resolve);
         if (open === most || release.length === count) {

@@ -1,6 +1,6 @@
 /**
- * The first example of the repository's README, as this client runs it, with one line more in its
- * pack: a person approves each charge. The tool's own ledger is the judge.
+ * The first example of the repository's README, as this client runs it, with one option more of its
+ * tool: a person approves each charge. The tool's own ledger is the judge.
  */
 
 import { appendFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -15,14 +15,14 @@ import { type Json, RunStatus, StepDecision, type ToolCall, WaitUntil } from "./
 
 const shared = useSidecar({ packs: [], allowTools: ["charge"] });
 const file = new URL("../../../examples/quickstart-python/shop.pack.yaml", import.meta.url);
-const ENTRY = "  entry: sell\n";
-const HELD = "  engine: {x_pawl: {tools: {charge: {approve: always}}}}\n";
+const OPTIONS = "charge: {dedupe:";
+const HELD = "charge: {approve: always, dedupe:";
 
-/** The pack of the example under a name of its own, with the line. */
+/** The pack of the example under a name of its own, with the option. */
 function heldShop(id: string): string {
   const text = readFileSync(fileURLToPath(file), "utf8");
-  expect(text.split(ENTRY)).toHaveLength(2);
-  return text.replace("id: shop\n", `id: ${id}\n`).replace(ENTRY, ENTRY + HELD);
+  expect(text.split(OPTIONS)).toHaveLength(2);
+  return text.replace("id: shop\n", `id: ${id}\n`).replace(OPTIONS, HELD);
 }
 
 const call = (name: string, given: object): Calling => ({ id: `call-${name}`, name, given });
@@ -37,7 +37,7 @@ test.each([
   const id = `shop-${word}`;
   await shared.client.registerPack(heldShop(id), { filename: "shop.pack.yaml" });
   await using provider = await Provider.start(
-    chatEvents("", call("charge", { order: "17" })),
+    chatEvents("", call("charge", { order: word })),
     chatEvents("", call("leave_state", { event: "Sold", artifacts: { receipt: "charged" } })),
     chatEvents("Thank you."),
   );

@@ -1,14 +1,14 @@
-/** 8.17: who cannot reach a sidecar says so, and says which one. */
+/** 8.17: a program that cannot reach a sidecar says so, and names its address. */
 
 import { createServer } from "node:net";
-import { describe, expect, test } from "vitest";
-import { Gate, useSidecar } from "./fixture.js";
+import { describe, expect, test, vi } from "vitest";
+import { Gate, QUIET, useSidecar } from "./fixture.js";
 import { PawlClient, type Reply, RunStatus, type Turn } from "./index.js";
 import { ReconnectLog } from "./reconnect_log.js";
 
 const shared = useSidecar();
 
-/** An address at which nobody listens. */
+/** An address at which no server listens. */
 async function unusedAddress(): Promise<string> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -72,8 +72,34 @@ test("errors name the address", async () => {
   using client = new PawlClient({ address, retryForMs: 0 });
   await expect(client.start("steps")).rejects.toMatchObject({
     kind: "unavailable",
-    message: expect.stringContaining(`sidecar at ${address}: `),
+    message:
+      `no sidecar can be reached at ${address}: ` +
+      "nothing listens there; start one with: pawl serve --data DIR",
   });
+});
+
+test("errors name the variable of the address", async () => {
+  const address = await unusedAddress();
+  vi.stubEnv("PAWL_ADDR", address);
+  using client = new PawlClient({ retryForMs: 0 });
+  vi.unstubAllEnvs();
+  const message = expect.stringContaining(`reached at ${address} (PAWL_ADDR): nothing listens`);
+  await expect(client.start("steps")).rejects.toMatchObject({ message });
+});
+
+test("calls that are repeated are reported once, before they fail", async () => {
+  const address = await unusedAddress();
+  const message: string[] = [];
+  const log = { ...QUIET, warn: (line: string) => message.push(line) };
+  using client = new PawlClient({ address, log, retryForMs: 3_500 });
+  const calls = [client.start("steps"), client.countRuns()];
+  for (const { status } of await Promise.allSettled(calls)) {
+    expect(status).toBe("rejected");
+  }
+  expect(message).toEqual([
+    `a call is repeated for up to 3.5 s: no sidecar can be reached at ${address}: ` +
+      "nothing listens there; start one with: pawl serve --data DIR",
+  ]);
 });
 
 describe("an address", () => {

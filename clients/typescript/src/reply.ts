@@ -27,7 +27,7 @@ export interface Usage {
    * bound of the call.
    */
   readonly estimated?: boolean;
-  /** True: another attempt reported this consumption before. */
+  /** True means that another attempt reported this consumption before. */
   readonly countedBefore?: boolean;
 }
 

@@ -22,11 +22,13 @@ export interface RetryWindow {
    * How many milliseconds a call is repeated while the sidecar cannot be reached or asks to wait.
    */
   readonly retryForMs: number;
-  /** True: a function returns the token, so a repetition may have another one. */
+  /** True if a function returns the token, so that a repeated call can have a new one. */
   readonly renewsToken: boolean;
+  /** Is called once for a call that was repeated for about 2 seconds, with its last error. */
+  readonly waiting?: (error: PawlError) => void;
 }
 
-/** Random bytes for many ids; fetching them one id at a time costs more than the bytes. */
+/** Random bytes for many ids. One request for 4096 bytes is cheaper than one for each id. */
 const random = new Uint8Array(4096);
 let used = random.length;
 const ID_BYTES = 16;
@@ -47,6 +49,8 @@ export function newId(): string {
 
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 1000;
+/** After how many milliseconds of repetitions `waiting` is called. */
+const WAITING_MS = 2000;
 
 /** Growing pauses in milliseconds, each between half of its bound and its bound. */
 export class Backoff {
@@ -102,6 +106,7 @@ export async function attempt<T>(
   const timeoutMs = milliseconds("timeoutMs", options.timeoutMs ?? retryWindow.timeoutMs, 1);
   const start = performance.now();
   const backoff = new Backoff();
+  let { waiting } = retryWindow;
   for (;;) {
     if (signal?.aborted) {
       throw aborted(signal);
@@ -120,6 +125,10 @@ export async function attempt<T>(
       const retry = repeatable(error, retryWindow.renewsToken);
       if (!retry || passed > Math.min(timeoutMs, retryWindow.retryForMs)) {
         throw error;
+      }
+      if (passed >= WAITING_MS) {
+        waiting?.(error);
+        waiting = undefined;
       }
       await sleep(pause, signal);
     }

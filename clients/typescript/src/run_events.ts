@@ -10,7 +10,10 @@ import type { ArtifactData, Json, Plain } from "./plain_message.js";
 import type { Fault } from "./turn_requests.js";
 import type { Part } from "./values.js";
 
-/** Fields of every event. */
+/**
+ * Fields of every event. `JSON.stringify` writes an event with the whole numbers that are bigint as
+ * text.
+ */
 export interface EventPlace {
   readonly runId: string;
   /**
@@ -54,7 +57,7 @@ export interface ToolCallEvent extends EventPlace {
   readonly step: number;
   readonly tool: string;
   readonly payload: Json | undefined;
-  /** The model's call that the step makes; undefined: no model requested it. */
+  /** The model's call that the step makes. Undefined means that no model requested it. */
   readonly call: Plain<ToolCallRef> | undefined;
   /** Id of the model's call. */
   readonly callId: string;
@@ -104,7 +107,7 @@ export interface WaitEvent extends EventPlace {
   readonly steps: readonly number[];
   /** The question of an agent; the answer is an input for `step`. */
   readonly parts: readonly Part[];
-  /** When the wait ends by itself; undefined: it does not. */
+  /** When the wait ends by itself. Undefined means that it does not. */
   readonly until: Date | undefined;
 }
 

@@ -58,7 +58,7 @@ describe.each([
       { fromNow: true, kinds: [RecordKind.ENDED, RecordKind.PAUSED] },
     );
     const first = records.next();
-    // Whatever is written before the stream stands is not part of it.
+    // Records that were written before the stream is open are not part of it.
     const run = await shared.client.open("self-correcting", { labels });
     let note = 0;
     const read = first.then((one) => [one.value?.runId, one.value?.body.case]);

@@ -17,6 +17,7 @@ import {
 } from "./gen/pawl/v1/run_pb.js";
 import type { ModelView } from "./model_step.js";
 import type { ArtifactData, Plain } from "./plain_message.js";
+import { INSPECT, type Inspect } from "./printable.js";
 import type { CallOptions } from "./retry.js";
 import type { HistoryMessage, RunEvent } from "./run_events.js";
 import { StreamPosition } from "./stream_position.js";
@@ -36,6 +37,16 @@ export class RunReader<P extends PackTypes = AnyPack> {
   constructor(connection: Connection, id: string) {
     this.connection = connection;
     this.id = id;
+  }
+
+  /** Returns the run in a form for JSON: its id. */
+  toJSON(): { readonly id: string } {
+    return { id: this.id };
+  }
+
+  /** Returns the run as `console.log` shows it. */
+  [INSPECT](_depth: number, options: unknown, inspect: Inspect): string {
+    return `Run ${inspect(this.toJSON(), options)}`;
   }
 
   protected get target(): { namespace: string; runId: string } {
@@ -128,7 +139,14 @@ export class RunReader<P extends PackTypes = AnyPack> {
     });
   }
 
-  /** Iterates over the records that exist now, `pageSize` of them per call. */
+  /**
+   * Iterates over the records that exist now, `pageSize` of them per call. `kinds` selects them;
+   * default: only TRANSITION and ENDED.
+   *
+   *     for await (const record of run.records({ kinds: [RecordKind.STEP_RESOLVED] })) {
+   *       console.log(record.seq, record.body.case);
+   *     }
+   */
   records(
     options: CallOptions & {
       readonly kinds?: readonly RecordKind[];

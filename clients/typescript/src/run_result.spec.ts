@@ -1,8 +1,9 @@
 /** What came out of a run is the same however one asks. */
 
+import { inspect } from "node:util";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import { STEPS, serving, stepsPack, useSidecar } from "./fixture.js";
+import { all, STEPS, serving, stepsPack, useSidecar } from "./fixture.js";
 import {
   json,
   type Part,
@@ -167,9 +168,31 @@ describe("the values of a result", () => {
       artifacts: { sum: { of: { n: String(2n ** 60n) } } },
       output: [],
       text: "",
+      costUsd: 0,
       errors: [{ name: "Error", message: "once" }],
     });
-    expect(run.runId).toBe(result.run.runId);
+    expect(run).toMatchObject({ runId: result.run.runId, status: "COMPLETED" });
+    const events = await all(shared.client.attach(result.run.runId).events());
+    const written = events.find(({ kind }) => kind === "artifact");
+    expect(written).toMatchObject({ value: { of: large } });
+    expect(JSON.parse(JSON.stringify(written))).toMatchObject({
+      kind: "artifact",
+      value: { of: { n: String(2n ** 60n) } },
+    });
+  });
+
+  test("by console.log, and its run", async () => {
+    const run = await shared.client.open("steps", { variables });
+    const result = await run.drive(handler);
+    const shown = inspect(result);
+    expect(shown).toMatch(/^RunResult \{/);
+    for (const words of ["status: 'COMPLETED'", "text: 'all'", "costUsd: 0", run.id]) {
+      expect(shown).toContain(words);
+    }
+    expect(shown).toContain("{ text: 'all' }");
+    expect(JSON.parse(JSON.stringify(result)).output[0]).toEqual({ text: "all" });
+    expect(inspect({ run })).toBe(`{ run: Run { id: '${run.id}' } }`);
+    expect(JSON.stringify(run)).toBe(`{"id":"${run.id}"}`);
   });
 });
 

@@ -3,6 +3,7 @@
 import { PawlError } from "./errors.js";
 import { RecordKind, RunStatus } from "./gen/pawl/v1/record_pb.js";
 import type { ArtifactData } from "./plain_message.js";
+import { INSPECT, type Inspect, printable, readable } from "./printable.js";
 import type { CallOptions } from "./retry.js";
 import { type RunInfo, type RunReader, valuesOf } from "./run_reader.js";
 import { fitting, type StandardSchema } from "./standard_schema.js";
@@ -24,7 +25,10 @@ export interface RunResult<P extends PackTypes = AnyPack> {
   readonly output: readonly Part[];
   /** The text of the output, without its other parts; empty if it has none. */
   readonly text: string;
-  /** What its model calls cost in US dollars; undefined: unknown, because they have no price. */
+  /**
+   * What its model calls, its tools and its delegations cost in US dollars. Undefined means unknown,
+   * because tokens were used and nothing has a price.
+   */
   readonly costUsd: number | undefined;
   /** Errors of handlers of this process, in order. */
   readonly errors: readonly unknown[];
@@ -41,8 +45,8 @@ export interface RunResult<P extends PackTypes = AnyPack> {
     schema: StandardSchema<unknown, T> | ((value: ArtifactData) => T | Promise<T>),
   ): Promise<T>;
   /**
-   * Returns the result in a form for JSON: statuses by name, errors by name, reason and message,
-   * and whole numbers that a number cannot hold as text.
+   * Returns the result in a form for JSON: statuses by name, parts as `{ text: "..." }`, errors by
+   * name, reason and message, and whole numbers that a number cannot hold as text.
    */
   toJSON(): { readonly [name: string]: unknown };
 }
@@ -102,9 +106,19 @@ class Result<P extends PackTypes> implements RunResult<P> {
   }
 
   toJSON(): { readonly [name: string]: unknown } {
-    const { run, statusName, reason, artifacts, output, text, errors } = this;
-    const all = { run, status: statusName, reason, artifacts, output, text, errors };
+    const { statusName: status, reason, artifacts, text, costUsd, errors } = this;
+    const run = { ...this.run, status };
+    const output = this.output.map(readable);
+    const all = { run, status, reason, artifacts, output, text, costUsd, errors };
     return printable(all) as { readonly [name: string]: unknown };
+  }
+
+  [INSPECT](_depth: number, options: unknown, inspect: Inspect): string {
+    const { statusName: status, reason, text, costUsd, artifacts, errors } = this;
+    const { runId } = this.run;
+    const output = this.output.map(readable);
+    const all = { runId, status, reason, text, costUsd, artifacts, output, errors };
+    return `RunResult ${inspect(all, options)}`;
   }
 }
 
@@ -112,29 +126,6 @@ const ARTIFACT_INVALID = "ARTIFACT_INVALID";
 
 function invalid(text: string, cause?: unknown): PawlError {
   return new PawlError("schema", text, { reason: ARTIFACT_INVALID, cause });
-}
-
-/** Returns a value of the result without bigint and without Error. */
-function printable(value: unknown): unknown {
-  if (typeof value === "bigint") {
-    return String(value);
-  }
-  if (value instanceof Error) {
-    const { name, message } = value;
-    return PawlError.is(value) ? { name, reason: value.reason, message } : { name, message };
-  }
-  if (Array.isArray(value)) {
-    return value.map(printable);
-  }
-  if (
-    typeof value !== "object" ||
-    value === null ||
-    "toJSON" in value ||
-    ArrayBuffer.isView(value)
-  ) {
-    return value;
-  }
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, printable(item)]));
 }
 
 // How many records are read first, from the end; and the factor for each further read.

@@ -172,6 +172,7 @@ class RunServer {
       credit: () => undefined,
       forget: holdings.drop.bind(holdings),
       onError: run.onError.bind(run),
+      warn: (text: string) => this.#connection.log.warn(text),
       began: run.began.bind(run),
       completed: run.completed.bind(run),
       mistaken: run.fail.bind(run),

@@ -8,8 +8,16 @@ import type { Json } from "./plain_message.js";
 const MAX_CACHED = 256;
 const compiled = new Map<string, ValidateFunction>();
 
-/** Throws a PawlError of kind "schema" that names the first invalid place. */
-export function checkSchema(value: Json, schema: Json, what: string): void {
+/**
+ * Throws a PawlError of kind "schema" that names the first invalid place; `metadata` describes the
+ * value for programs.
+ */
+export function checkSchema(
+  value: Json,
+  schema: Json,
+  what: string,
+  metadata: PawlError["metadata"] = {},
+): void {
   const validate = compile(schema, what);
   if (validate(JSON.parse(toJsonText(value, what)))) {
     return;
@@ -18,7 +26,7 @@ export function checkSchema(value: Json, schema: Json, what: string): void {
   const field = fault?.instancePath || "/";
   throw new PawlError("schema", `${what}: at ${field}: ${fault?.message ?? "does not fit"}`, {
     reason: "SCHEMA",
-    metadata: { field },
+    metadata: { ...metadata, field },
   });
 }
 

@@ -31,7 +31,7 @@ export class ServedRun implements Cancellable {
   readonly errors: unknown[] = [];
   /** Resolves when the run has no work left; rejects with the reason if it is abandoned. */
   readonly over: Promise<void>;
-  /** True: the sidecar lets this process serve the run. */
+  /** True means that the sidecar lets this process serve the run. */
   taken = false;
   /** When the run was requested, by performance.now. */
   readonly since = performance.now();

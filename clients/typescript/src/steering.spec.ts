@@ -1,4 +1,4 @@
-/** What people say to runs that go on, and how they stop them, against a real sidecar. */
+/** Messages of people to active runs, and how people stop runs, against a real sidecar. */
 
 import { describe, expect, test } from "vitest";
 import { all, Gate, STEPS, useSidecar, useWorkers } from "./fixture.js";
@@ -145,7 +145,7 @@ test("what was said is heard although the sidecar is killed before", async () =>
   using client = sidecar.client();
   const request = new Gate();
   const killed = new Gate();
-  // What is answered then was asked before: nobody who heard it.
+  // This answer is to a request that was sent before the message, and does not contain it.
   const first: Scripted = async (response) => {
     request.open();
     await killed.opened;

@@ -1,13 +1,27 @@
 /** The sidecar of tests, and secured connections to it. */
 
-import { expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import type { Turn } from "./index.js";
 import { Sidecar, script } from "./testing.js";
+
+afterEach(() => {
+  vi.unstubAllEnvs();
+});
 
 test("tells why a sidecar did not start", async () => {
   const started = Sidecar.start({ flags: ["--no-such-flag"] });
   await expect(started).rejects.toMatchObject({ kind: "sidecar" });
   await expect(started).rejects.toThrow(/no-such-flag/);
+});
+
+test("a sidecar does not inherit the settings of another one", async () => {
+  vi.stubEnv("PAWL_LISTEN", "no address");
+  vi.stubEnv("PAWL_HTTP", "no address");
+  vi.stubEnv("PAWL_METRICS", "no address");
+  await using sidecar = await Sidecar.start();
+  using client = sidecar.client();
+  expect(sidecar.http).toBe("");
+  expect((await client.countRuns()).size).toBeGreaterThan(0);
 });
 
 test("a script gives its last answer again, and throws errors", () => {

@@ -40,7 +40,8 @@ export interface SidecarOptions {
 
 /**
  * A sidecar process with a temporary directory, on a free loopback port. It may be killed and
- * started again, on the same directory and ports.
+ * started again, on the same directory and ports. It inherits no PAWL_ variable of the environment:
+ * its settings are its flags.
  *
  *     await using sidecar = await Sidecar.start({ packs: ["my.pack.json"], allowTools: ["add"] });
  *     using client = sidecar.client();
@@ -88,7 +89,10 @@ export class Sidecar {
   async start(): Promise<void> {
     const log = openSync(join(this.path, "sidecar.log"), "a");
     const binary = this.#options.binary ?? sidecarPath();
-    const child = spawn(binary, this.#arguments(), { stdio: ["ignore", "pipe", log] });
+    const child = spawn(binary, this.#arguments(), {
+      stdio: ["ignore", "pipe", log],
+      env: withoutSettings(process.env),
+    });
     closeSync(log);
     this.#process = child;
     const line = await firstLine(child);
@@ -159,7 +163,14 @@ export class Sidecar {
   }
 }
 
-/** Returns the first line that the process writes; undefined: it ended or took too long. */
+/** Returns the environment without the settings of another sidecar. */
+function withoutSettings(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  return Object.fromEntries(Object.entries(env).filter(([name]) => !name.startsWith("PAWL_")));
+}
+
+/**
+ * Returns the first line that the process writes. Undefined means that it ended or took too long.
+ */
 async function firstLine(child: ChildProcess): Promise<string | undefined> {
   if (!child.stdout) {
     return undefined;

@@ -25,8 +25,8 @@ const TICKS: Ticks = {
 };
 
 /**
- * Calls `act` after `ms` milliseconds, at once for 0 or less; Infinity: never. `idle`: the timer
- * does not keep the process alive.
+ * Calls `act` after `ms` milliseconds. For 0 or less it calls it at once, for Infinity never. With
+ * `idle`, the timer does not keep the process alive.
  */
 export function later(
   ms: number,
@@ -37,7 +37,7 @@ export function later(
   let slice: NodeJS.Timeout | number | undefined;
   const next = (left: number) => {
     slice = ticks.wait(Math.min(Math.max(left, 0), MAX_SLICE_MS), () => {
-      // A slice that is not shortened is the last one, even if the clock was set meanwhile.
+      // A rest of at most one slice is the last one, even if the clock was changed meanwhile.
       if (left <= MAX_SLICE_MS) {
         act();
       } else {
@@ -52,7 +52,7 @@ export function later(
   return { cancel: () => slice !== undefined && ticks.forget(slice) };
 }
 
-/** As `later`, repeatedly. */
+/** Calls `act` every `ms` milliseconds. Otherwise it does the same as `later`. */
 export function every(ms: number, act: () => void, options: { readonly idle?: boolean }): Timer {
   let timer: Timer;
   const retry = () => {

@@ -18,7 +18,7 @@ export interface ToolCall {
    */
   readonly idempotencyKey: string;
   readonly turnSeq: number;
-  /** When the outcome of the call counts as unknown; undefined: it has no deadline. */
+  /** When the outcome of the call counts as unknown. Undefined means that it has no deadline. */
   readonly deadline: Date | undefined;
   /** Aborted when the result is not needed any longer, or the time is over. */
   readonly signal: AbortSignal;

@@ -2,7 +2,7 @@
 
 type Api = typeof import("@opentelemetry/api");
 
-/** The optional package; undefined: it is not installed. */
+/** The optional package. Undefined means that it is not installed. */
 const api: Promise<Api | undefined> = import("@opentelemetry/api").catch(() => undefined);
 
 /** Runs work with a W3C trace context as the current one; empty: the context does not change. */
@@ -19,7 +19,7 @@ async function within<T>(traceparent: string, work: () => Promise<T>): Promise<T
   return found.context.with(found.trace.setSpanContext(found.context.active(), parent), work);
 }
 
-/** Converts a traceparent of W3C Trace Context; undefined: it is invalid. */
+/** Converts a traceparent of W3C Trace Context. Undefined means that it is invalid. */
 function spanContextOf(traceparent: string) {
   const parts = /^[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})/.exec(traceparent);
   const [, traceId, spanId, flags] = parts ?? [];

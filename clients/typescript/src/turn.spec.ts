@@ -1,4 +1,7 @@
-/** What a turn asks of whoever holds it, where no sidecar has as much as that takes. */
+/**
+ * What a turn requests from its host. The host is a fake one, because a real sidecar would need
+ * too much data for these cases.
+ */
 
 import { create } from "@bufbuild/protobuf";
 import { expect, test } from "vitest";
@@ -6,7 +9,7 @@ import { StepStatus } from "./gen/pawl/v1/record_pb.js";
 import { GetTurnResponseSchema, StepOutcomeSchema, StepSchema } from "./gen/pawl/v1/run_pb.js";
 import { PendingSteps } from "./pending_steps.js";
 import { plain } from "./plain_message.js";
-import { type StepCall, Turn, type TurnHost } from "./turn.js";
+import { resultOf, type StepCall, Turn, type TurnHost } from "./turn.js";
 
 const step = (number: number, given: object) => {
   return plain(StepSchema, create(StepSchema, { step: number, ...given }));
@@ -50,4 +53,15 @@ test("nobody waits for a step of work that is over", async () => {
   const awaited = new PendingSteps();
   const signal = AbortSignal.abort(new Error("over"));
   await expect(awaited.answer(step(1, {}), undefined, signal)).rejects.toThrow("over");
+});
+
+test.each([
+  ["WORKER_LOST", true],
+  ["BANK_TIMEOUT", true],
+  ["BUSY", false],
+])("a step error %s says whether the call may have run", (code, unknown) => {
+  const error = { code, message: "no" };
+  const failed = step(1, { status: StepStatus.ERROR, tool: "charge", error, unknown });
+  const text = `tool charge: ${code}: no${unknown ? "; the call may have happened" : ""}`;
+  expect(() => resultOf(failed)).toThrow(expect.objectContaining({ message: text, unknown }));
 });

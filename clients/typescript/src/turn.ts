@@ -45,7 +45,7 @@ export interface StepCall {
   readonly payload?: Json;
   /** Unique in the visit. Default: the ordinal of the call in this execution. */
   readonly key?: string;
-  /** True: the call counts against max_reframes. Default false. */
+  /** True means that the call counts against max_reframes. Default false. */
   readonly reframe?: boolean;
   /**
    * The model's call that the step makes; its key is made from the MODEL step and the index.
@@ -71,6 +71,8 @@ export interface StepOptions {
 export interface TurnHost {
   /** Requests tool calls, in one commit. */
   request(calls: readonly StepCall[]): Promise<readonly Plain<StepOutcome>[]>;
+  /** Sees each call of a tool that the handler makes, and the promise that the handler receives. */
+  called?(tool: string, answer: Promise<unknown>): void;
   /** Waits for the answer of a step. */
   settle(step: Step, timeoutMs: number | undefined): Promise<Step>;
   /** Requests a model call. */
@@ -188,7 +190,7 @@ export class Turn<T extends TurnTypes = AnyTurn> {
   get settings(): Json | undefined {
     return this.info.settings;
   }
-  /** True: completing this turn ends the run. */
+  /** True means that completing this turn ends the run. */
   get terminal(): boolean {
     return this.info.terminal;
   }
@@ -201,14 +203,19 @@ export class Turn<T extends TurnTypes = AnyTurn> {
    * execution, so a handler must make its calls in the same order each time, or give them keys.
    *
    * Throws a PawlError of kind schema (payload), step_refused (a policy or a limit), step_denied (a
-   * person), step_failed, step_cancelled or deadline, or with the reason STEP_MISMATCH.
+   * person), step_failed, step_cancelled or deadline, or with the reason STEP_MISMATCH. A call that
+   * is not awaited ends with the handler, which the log reports, and its error is ignored.
    */
-  async step<Result extends Json = Json>(...call: StepCalls<T, StepOptions>): Promise<Result> {
+  step<Result extends Json = Json>(...call: StepCalls<T, StepOptions>): Promise<Result> {
     const [tool, payload = {}, options = {}] = call as readonly unknown[] as [
       string,
       Json?,
       StepOptions?,
     ];
+    return this.#called(tool, this.#step(tool, payload, options)) as Promise<Result>;
+  }
+
+  async #step(tool: string, payload: Json, options: StepOptions): Promise<Json | undefined> {
     if (options.timeoutMs !== undefined) {
       milliseconds("timeoutMs", options.timeoutMs, 1);
     }
@@ -220,7 +227,14 @@ export class Turn<T extends TurnTypes = AnyTurn> {
     if (refused) {
       throw refused;
     }
-    return resultOf(await this.#answer(outcome, options.timeoutMs)) as Result;
+    return resultOf(await this.#answer(outcome, options.timeoutMs));
+  }
+
+  /** Returns the promise of a call. A handler that does not await it must not end the process. */
+  #called<Answer>(tool: string, answer: Promise<Answer>): Promise<Answer> {
+    answer.catch(() => undefined);
+    this.#host.called?.(tool, answer);
+    return answer;
   }
 
   /**
@@ -228,7 +242,11 @@ export class Turn<T extends TurnTypes = AnyTurn> {
    * returns the outcome of each in order: its answered step, or its denial. Use it for calls that a
    * model requested (`StepCall.call`). The error of a tool is part of its step.
    */
-  async calls(calls: readonly StepCall[]): Promise<readonly Plain<StepOutcome>[]> {
+  calls(calls: readonly StepCall[]): Promise<readonly Plain<StepOutcome>[]> {
+    return this.#called(calls.map(({ tool }) => tool).join(", "), this.#calls(calls));
+  }
+
+  async #calls(calls: readonly StepCall[]): Promise<readonly Plain<StepOutcome>[]> {
     const done: Plain<StepOutcome>[] = [];
     const keyed = calls.map((call) => this.#keyed(call));
     let most = calls.length;
@@ -250,7 +268,10 @@ export class Turn<T extends TurnTypes = AnyTurn> {
   callEach(calls: readonly StepCall[]): readonly Promise<Plain<StepOutcome>>[] {
     const keyed = calls.map((call) => this.#keyed(call));
     const requested = this.#host.request(keyed);
-    return keyed.map(async (call, index) => this.#whole((await requested)[index], call));
+    return keyed.map((call, index) => {
+      const whole = async () => this.#whole((await requested)[index], call);
+      return this.#called(call.tool, whole());
+    });
   }
 
   /**
@@ -374,11 +395,14 @@ export class Turn<T extends TurnTypes = AnyTurn> {
     return step.status === StepStatus.PENDING ? this.#host.settle(step, timeoutMs) : step;
   }
 
-  /** Throws a PawlError of kind "schema" if the payload does not fit the tool's schema. */
+  /**
+   * Throws a PawlError of kind "schema" (SCHEMA, with the tool in its metadata) if the payload does
+   * not fit the tool's schema.
+   */
   checkPayload(tool: string, payload: Json): void {
     const spec = this.tools.find((candidate) => candidate.name === tool);
     if (spec?.parameters !== undefined) {
-      checkSchema(payload, spec.parameters, `payload of tool ${tool}`);
+      checkSchema(payload, spec.parameters, `payload of tool ${tool}`, { tool });
     }
   }
 }
@@ -422,8 +446,10 @@ export function resultOf(step: Step): Json | undefined {
     const code = step.error?.code ?? "ERROR";
     // A tool of the pack can use the same code; then the step was never held.
     const kind = code === "DENIED" && step.approval ? "step_denied" : "step_failed";
-    throw new PawlError(kind, `tool ${step.tool}: ${code}: ${step.error?.message ?? ""}`, {
+    const text = `tool ${step.tool}: ${code}: ${step.error?.message ?? ""}`;
+    throw new PawlError(kind, step.unknown ? `${text}; the call may have happened` : text, {
       reason: code,
+      unknown: step.unknown,
       // Another execution of the turn would read the same answer.
       retryable: code !== INVALID_ARGUMENTS,
     });

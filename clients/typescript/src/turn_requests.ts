@@ -113,7 +113,7 @@ export function faultRequest(fault: Fault): MessageInitShape<typeof FaultSchema>
 
 /** The error of a step, and whether a further attempt may follow. */
 export interface StepFault extends Fault {
-  /** True: no further attempt is made, even if the pack allows more. Default false. */
+  /** True means that no further attempt is made, even if the pack allows more. Default false. */
   readonly nonRetryable?: boolean;
   /** Milliseconds before the next attempt, at most the tool's longest pause. */
   readonly retryAfterMs?: number | undefined;

@@ -173,7 +173,7 @@ describe("a typed tool", () => {
       ]);
       const waiting = failed.map(({ at, notBefore }) => notBefore && +notBefore - Number(at));
       expect(waiting).toEqual([undefined, 200, 100, undefined]);
-      // Nobody began before the pause was over.
+      // No attempt began before the pause was over.
       expect(Number(failed[2]?.at)).toBeGreaterThanOrEqual(Number(failed[1]?.notBefore));
       expect(Number(failed[3]?.at)).toBeGreaterThanOrEqual(Number(failed[2]?.notBefore));
     }

@@ -1,4 +1,4 @@
-/** Handles the messages of a work stream, of workers and of driven runs. */
+/** Handles the messages of a work stream, for workers and for clients that drive runs. */
 
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { Client } from "@connectrpc/connect";
@@ -39,17 +39,17 @@ export interface WorkHost {
   readonly workers: Client<typeof WorkerService>;
   /** Returns the registration without the held work. */
   registration(): Registration;
-  /** A stream is registered. */
+  /** Is called when a stream is registered. */
   registered(): void;
-  /** There is no connection. */
+  /** Is called when the connection is lost or cannot be opened. */
   missed?(error: PawlError): void;
-  /** Returns the executor of a run's work; undefined: the work is given back. */
+  /** Returns the executor of a run's work. Undefined means that the work is given back. */
   executorOf(runId: string): Executor | undefined;
-  /** The sidecar no longer serves a run to this process. */
+  /** Is called when the sidecar no longer sends the work of a run to this process. */
   unserved?(onError: RunUnserved): void;
-  /** A request could not be sent. */
+  /** Is called with the error of a request that could not be sent. */
   onError(error: unknown): void;
-  /** No work is in flight any longer. */
+  /** Is called when the last piece of work in progress has ended. */
   idle?(): void;
 }
 
@@ -80,17 +80,17 @@ export class Work {
     });
   }
 
-  /** No work is in flight. */
+  /** True if no work is in progress. */
   get idle(): boolean {
     return this.#tasks.size === 0;
   }
 
-  /** Waits for all work that is under way now. */
+  /** Waits until all work that is now in progress has ended. */
   async settled(): Promise<void> {
     await Promise.allSettled([...this.#tasks.values()]);
   }
 
-  /** Waits for the turns of a run that are under way now. */
+  /** Waits until the turns of a run that are now in progress have ended. */
   async turnsSettled(runId: string): Promise<void> {
     const turns = [...this.#tasks].filter(
       ([{ kind, lease }]) => kind === "turn" && lease.runId === runId,
@@ -98,7 +98,7 @@ export class Work {
     await Promise.allSettled(turns.map(([, task]) => task));
   }
 
-  /** Waits for the steps that are under way now, until their answers have receipts. */
+  /** Waits until the steps that are now in progress are answered and have receipts. */
   async stepsSettled(): Promise<void> {
     const steps = [...this.#tasks].filter(([{ kind }]) => kind === "step");
     await Promise.allSettled(steps.map(([, task]) => task));

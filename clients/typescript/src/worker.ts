@@ -246,6 +246,7 @@ export class Worker<P extends PackTypes = AnyPack> {
       credit: (turns: number, steps: number) => this.#credit(turns, steps),
       forget: holdings.drop.bind(holdings),
       onError: (error: unknown, held: LeasedTurn | LeasedStep) => this.#reported(error, held),
+      warn: (text: string) => this.#log.warn(`worker ${this.id}: ${text}`),
       notExecuted: (pack: string, tool: string) => this.#warnNotExecuted(pack, tool),
     };
     return new Executor(this.#handlers, host, this.#settings);

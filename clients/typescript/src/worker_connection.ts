@@ -109,7 +109,7 @@ export class WorkerConnection {
     }
   };
 
-  /** Sends a request over the current stream; undefined: there is none. */
+  /** Sends a request over the current stream. Undefined means that there is none. */
   askNow(init: WorkInit): Promise<WorkReceipt> | undefined {
     return this.#session?.ask(init);
   }

@@ -39,12 +39,12 @@ func (c *foreignCard) declares(uri string) bool {
 	return false
 }
 
-// fetchCard reads the card at the address that the operator configured. Its errors are treated as
-// temporary, because a card that is missing or unreadable may be corrected later.
+// fetchCard reads the card at the address that the operator configured. An error that is not known to be
+// permanent is treated as temporary, because a card that is missing or unreadable may be corrected later.
 func fetchCard(ctx context.Context, client *http.Client, remote Remote) (*foreignCard, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, remote.Card, nil)
 	if err != nil {
-		return nil, refuses("AGENT_CARD", err)
+		return nil, newRefusal("AGENT_CARD", err)
 	}
 	req.Header.Set("Accept", "application/json")
 	if remote.Token != "" {

@@ -59,8 +59,8 @@ type Directory struct {
 
 	// reading lets concurrent callers share one read of a card.
 	reading singleflight.Group
-	// mu protects the fields below it. changes is the number of times that remotes was replaced. If a
-	// connection was begun before a replacement, it is not kept.
+	// mu protects the fields below it. changes is the number of times that remotes was replaced. A connection that
+	// was opened with older values of remotes is not cached.
 	mu      sync.Mutex
 	remotes map[string]Remote
 	changes int
@@ -74,8 +74,8 @@ type contact struct {
 	until time.Time
 }
 
-// cardLife is how long a card is used. It is shorter than the time for which an agent may be
-// unreachable, so that a new address is found in time.
+// cardLife is how long a card that was read is used before it is read again. It is short, so that the new address of
+// an agent that moved is found before delegations to it fail.
 const cardLife = time.Minute
 
 // NewDirectory returns a Directory. local is a connection to the members of this sidecar's own packs.
@@ -86,8 +86,8 @@ func NewDirectory(remotes map[string]Remote, local *grpc.ClientConn, origin stri
 	}
 }
 
-// Replace replaces the credentials and addresses of agents. New calls use new connections. Running calls continue with
-// the old ones.
+// Replace replaces the credentials and addresses of agents. New calls use new connections. Running calls end on the old
+// ones, which are closed after twice callTimeout. A stream then breaks, and is opened again on a new connection.
 func (d *Directory) Replace(remotes map[string]Remote) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -98,8 +98,8 @@ func (d *Directory) Replace(remotes map[string]Remote) {
 	d.changes++
 }
 
-// remote returns the configuration of an agent, and the number of the replacement that it belongs to.
-// If name is empty, the agent is not configured.
+// remote returns the configuration of an agent, and the value of d.changes at which it was read. If
+// name is empty, the agent is not configured.
 func (d *Directory) remote(space, pack, agent string) (name string, remote Remote, change int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -107,12 +107,12 @@ func (d *Directory) remote(space, pack, agent string) (name string, remote Remot
 	return name, d.remotes[name], d.changes
 }
 
-// Peer returns the client for the agent of a delegation, and the URL of the agent's card. space is the
-// run's namespace. "" means the default namespace. An address and its credentials are used only for the
-// namespace that the operator configured, because packs of other namespaces may have the same names.
+// Peer returns the client for the agent that receives a delegation, and the URL of the agent's card. The URL is ""
+// for a member of this store's packs. space is the run's namespace. "" means the default namespace. A configured
+// address is used only for the namespace in its name, because packs of other namespaces may have the same names.
 //
-// If the agent of a delegation is counted in the accounts of the delegating run, the delegation goes to
-// the run's own pack, even if the configuration has changed since.
+// If the delegation has a payer (accounts of the delegating run that also count the agent's run), the agent is always
+// a member of the run's own pack, even if an address was configured since.
 func (d *Directory) Peer(ctx context.Context, del *machine.Delegation, space string) (*Peer, string, error) {
 	if name, remote, change := d.remote(space, del.PackID, del.Agent); name != "" && del.Payer == nil {
 		peer, err := d.remotePeer(ctx, name, remote, change)
@@ -121,11 +121,11 @@ func (d *Directory) Peer(ctx context.Context, del *machine.Delegation, space str
 	if space != "" {
 		space += ":"
 	}
-	return &Peer{wire: d.local, tenant: space + del.Digest + "/" + del.Agent, idempotent: true, bound: true, within: true}, "", nil
+	return &Peer{wire: d.local, tenant: space + del.Digest + "/" + del.Agent, idempotent: true, bound: true, isLocal: true}, "", nil
 }
 
-// Local reports whether an agent of a pack is a member of that pack and has no configured address.
-// space is the namespace of the pack. "" means the default namespace.
+// Local reports whether an agent of a pack has no configured address. A delegation to it then goes to the
+// member of that pack. space is the namespace of the pack. "" means the default namespace.
 func (d *Directory) Local(space, pack, agent string) bool {
 	name, _, _ := d.remote(space, pack, agent)
 	return name == ""
@@ -176,7 +176,8 @@ func (d *Directory) recent(name string) *Peer {
 }
 
 // remember stores the connection to an agent. The earlier connection is closed when its calls have
-// ended. If a stream breaks, it is opened again on the new connection.
+// ended. If a stream breaks, it is opened again on the new connection. If remotes was replaced in the
+// meantime, the connection serves only the calls that opened it.
 func (d *Directory) remember(name string, peer *Peer, change int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -193,7 +194,7 @@ func (d *Directory) remember(name string, peer *Peer, change int) {
 func (d *Directory) connect(ctx context.Context, remote Remote) (*Peer, error) {
 	base, err := url.Parse(remote.Card)
 	if err != nil {
-		return nil, refuses("AGENT_CARD", err)
+		return nil, newRefusal("AGENT_CARD", err)
 	}
 	client := httpClient(remote.tls())
 	headers := a2aclient.ServiceParams{}
@@ -219,7 +220,7 @@ func (d *Directory) connect(ctx context.Context, remote Remote) (*Peer, error) {
 }
 
 // cardFault converts an error of a card to a temporary error, because a missing or unreadable card may
-// be corrected later.
+// be corrected later. An error that is known to be permanent stays permanent.
 func cardFault(err error) error {
 	if fault := faultOf(err); fault.Kind != machine.AgentUnreachable {
 		return fault
@@ -227,10 +228,11 @@ func cardFault(err error) error {
 	return &machine.AgentFault{Kind: machine.AgentUnreachable, Code: "AGENT_CARD", Message: err.Error()}
 }
 
-// choose returns the first interface in the card that has our version and a supported binding and is on
-// an allowed host. If there is none, it returns an error, and no message is sent to the agent.
+// choose returns the first interface in the card that has our version and a supported binding, is on an
+// allowed host, and is encrypted if the card is. If there is none, it returns an error, and no message is
+// sent to the agent.
 func choose(card *foreignCard, base *url.URL, allow []string) (*foreignInterface, error) {
-	var why []string
+	var reasons []string
 	for _, face := range card.SupportedInterfaces {
 		if face == nil {
 			continue
@@ -238,19 +240,19 @@ func choose(card *foreignCard, base *url.URL, allow []string) (*foreignInterface
 		host, err := hostOf(face)
 		switch {
 		case err != nil:
-			why = append(why, err.Error())
+			reasons = append(reasons, err.Error())
 		case face.ProtocolVersion != protocol.ProtocolVersion && !strings.HasPrefix(face.ProtocolVersion, protocol.ProtocolVersion+"."):
-			why = append(why, fmt.Sprintf("%s speaks version %q", face.URL, face.ProtocolVersion))
+			reasons = append(reasons, fmt.Sprintf("%s speaks version %q", face.URL, face.ProtocolVersion))
 		case base.Scheme == "https" && strings.HasPrefix(face.URL, "http:"):
-			why = append(why, face.URL+" is not encrypted, as the card is")
+			reasons = append(reasons, face.URL+" is not encrypted, as the card is")
 		case !allowed(host, base, allow):
-			why = append(why, fmt.Sprintf("%s is on another host than the card, and not allowed", face.URL))
+			reasons = append(reasons, fmt.Sprintf("%s is on another host than the card, and not allowed", face.URL))
 		default:
 			return face, nil
 		}
 	}
 	return nil, &machine.AgentFault{
-		Kind: machine.AgentRefuses, Code: "AGENT_CARD", Message: "the card has no interface that may be used: " + strings.Join(why, "; "),
+		Kind: machine.AgentRefuses, Code: "AGENT_CARD", Message: "the card has no interface that may be used: " + strings.Join(reasons, "; "),
 	}
 }
 
@@ -290,7 +292,7 @@ func wireTo(face *foreignInterface, encrypted bool, client *http.Client, conf *t
 	case a2a.TransportProtocolHTTPJSON:
 		u, err := url.Parse(face.URL)
 		if err != nil {
-			return nil, refuses("AGENT_CARD", err)
+			return nil, newRefusal("AGENT_CARD", err)
 		}
 		return httpWire{a2aclient.NewRESTTransport(u, client)}, nil
 	}
@@ -298,11 +300,11 @@ func wireTo(face *foreignInterface, encrypted bool, client *http.Client, conf *t
 	if encrypted {
 		creds = credentials.NewTLS(conf)
 	}
-	// The name is used only as a host name, and credentials are never sent to a proxy.
+	// The address from the card is used only as a host name, and credentials are never sent to a proxy.
 	conn, err := grpc.NewClient("dns:///"+face.URL, grpc.WithTransportCredentials(creds), grpc.WithNoProxy(), grpc.WithDisableServiceConfig(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxForeign)))
 	if err != nil {
-		return nil, refuses("AGENT_CARD", err)
+		return nil, newRefusal("AGENT_CARD", err)
 	}
 	return newGRPCWire(conn), nil
 }

@@ -17,20 +17,20 @@ import (
 func TestDirectoryIsReplaced(t *testing.T) {
 	t.Parallel()
 	shown := make(chan string, 8)
-	var far *httptest.Server
-	far = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	var remote *httptest.Server
+	remote = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		shown <- r.Header.Get("Authorization")
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"supportedInterfaces": [{"url": %q, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}]}`, far.URL)
+		fmt.Fprintf(w, `{"supportedInterfaces": [{"url": %q, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}]}`, remote.URL)
 	}))
-	t.Cleanup(far.Close)
+	t.Cleanup(remote.Close)
 	local, err := grpc.NewClient("passthrough:none", grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { local.Close() })
 	with := func(token string) map[string]Remote {
-		return map[string]Remote{"helper": {Card: far.URL + "/card.json", Token: token}}
+		return map[string]Remote{"helper": {Card: remote.URL + "/card.json", Token: token}}
 	}
 	d := NewDirectory(with("old"), local, "")
 	reach := func() {

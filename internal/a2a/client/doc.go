@@ -4,6 +4,6 @@
 // Owns: outgoing calls, that is, cards, allowed hosts, credentials, and the meaning of an error for a
 // delegation.
 //
-// Guarantees: packs, cards and model outputs cannot add a host. A message is sent again only if it
-// certainly had no effect.
+// Guarantees: packs, cards and model outputs cannot add a host. An error says whether its message
+// certainly had no effect, so that the caller can decide whether to send it again.
 package client

@@ -21,21 +21,22 @@ const maxForeignError = 64 << 10
 var (
 	// errRefused means that the agent refuses with an error that is not an error of the protocol.
 	errRefused = errors.New("the agent refuses")
-	// errDenied means that the agent refuses the principal or the decision. It may accept another
-	// principal or another answer.
+	// errDenied means that the agent refuses the principal that answers, or its decision. The agent may accept an
+	// answer from another principal, or a different answer.
 	errDenied = errors.New("the agent refuses")
 	// errNotTaken means that the agent currently accepts no messages. The message had no effect.
 	errNotTaken = errors.New("the agent takes nothing now")
 )
 
-// denials are the reasons with which a sidecar refuses a principal or a decision about a held call. In
-// these cases the question stays open.
+// denials are the reasons of errors with which a sidecar refuses a principal, or its decision about a tool call that
+// waits for approval. The question of the agent then stays open.
 var denials = map[string]bool{
 	"SCOPE_MISSING": true, "APPROVER_IS_STARTER": true, "DIGEST_MISMATCH": true, "ALREADY_DECIDED": true, "NOTHING_TO_DECIDE": true,
 	"EDIT_REFUSED": true, "EXPIRES_IN_PAST": true, protocol.DecisionInvalid: true,
 }
 
-// named returns the protocol's error with a reason. It returns nil if there is none.
+// named returns the A2A error that has the given reason, with a message. It returns nil if no A2A error has this
+// reason.
 func named(reason, message string) error {
 	for _, err := range append([]error{a2a.ErrTaskNotFound, a2a.ErrTaskNotCancelable}, refusals...) {
 		if reason != "" && a2a.ErrorReason(err) == reason {
@@ -72,9 +73,8 @@ func ofGRPC(err error) error {
 	return err
 }
 
-// passing are the HTTP statuses below 500 that are treated as temporary, because another attempt may
-// succeed.
-var passing = map[int]bool{
+// temporaryStatuses are the HTTP statuses below 500 that are temporary: another attempt may succeed.
+var temporaryStatuses = map[int]bool{
 	http.StatusNotFound: true, http.StatusConflict: true, http.StatusRequestTimeout: true,
 	http.StatusTooEarly: true, http.StatusTooManyRequests: true,
 }
@@ -82,7 +82,7 @@ var passing = map[int]bool{
 // notTaken reports whether the request certainly had no effect. For a 503 this is certain only if there
 // is a Retry-After, because proxies also send 503 if an agent breaks off in the middle of a request.
 func notTaken(resp *http.Response) bool {
-	return passing[resp.StatusCode] || resp.StatusCode == http.StatusServiceUnavailable && resp.Header.Get("Retry-After") != ""
+	return temporaryStatuses[resp.StatusCode] || resp.StatusCode == http.StatusServiceUnavailable && resp.Header.Get("Retry-After") != ""
 }
 
 // ofRPC converts an error in a JSON-RPC answer with the status 200. For the protocol's own errors, the
@@ -132,12 +132,12 @@ func ofHTTP(resp *http.Response) error {
 	if denials[reason] {
 		return fmt.Errorf("%w: %s: %s", errDenied, reason, body.Error.Message)
 	}
-	said := fmt.Sprintf("%s %s: %s", resp.Status, reason, body.Error.Message)
+	text := fmt.Sprintf("%s %s: %s", resp.Status, reason, body.Error.Message)
 	if notTaken(resp) {
-		return fmt.Errorf("%w: %s", errNotTaken, said)
+		return fmt.Errorf("%w: %s", errNotTaken, text)
 	}
 	if resp.StatusCode >= 500 && resp.StatusCode != http.StatusNotImplemented {
-		return errors.New("the agent answers " + said)
+		return errors.New("the agent answers " + text)
 	}
-	return fmt.Errorf("%w: %s", errRefused, said)
+	return fmt.Errorf("%w: %s", errRefused, text)
 }

@@ -30,7 +30,7 @@ func (e exact) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if json.Valid(raw) { // an answer that is no JSON passes, for example a proxy's page
 		if raw, err = exactAnswer(raw); err != nil {
-			return nil, refuses("AGENT_PROTOCOL", err)
+			return nil, newRefusal("AGENT_PROTOCOL", err)
 		}
 	}
 	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(raw)), int64(len(raw))
@@ -45,10 +45,11 @@ func exactAnswer(raw []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return written(exactMessage(value)), nil
+	return marshalJSON(exactMessage(value)), nil
 }
 
-// exactMessage converts a message of the protocol in place.
+// exactMessage replaces, in a decoded A2A message, values with numbers that doubles cannot represent by texts. It
+// deletes members whose names differ from those of the protocol only in case. It changes the message in place.
 func exactMessage(value any) any {
 	switch v := value.(type) {
 	case []any:
@@ -74,12 +75,12 @@ func exactMessage(value any) any {
 	return value
 }
 
-// exactMembers converts the members of metadata that doubles cannot represent to texts. It does not
-// change the usage of the agent, because the decoder of the usage checks the limits and refuses other
-// values.
+// exactMembers converts each member of metadata with a number that a double cannot represent to an object that
+// contains its JSON as a text ([protocol.ExactURI]). It skips the usage that the agent reports: its decoder checks the
+// limits and refuses other values.
 func exactMembers(metadata map[string]any) {
 	for name, value := range metadata {
-		if raw := written(value); name != protocol.DelegationURI && strictjson.Doubles(raw) != nil {
+		if raw := marshalJSON(value); name != protocol.DelegationURI && strictjson.Doubles(raw) != nil {
 			metadata[name] = map[string]any{protocol.ExactURI: string(raw)}
 		}
 	}
@@ -88,7 +89,7 @@ func exactMembers(metadata map[string]any) {
 // exactData converts the data of a part to a text if doubles cannot represent its numbers.
 func exactData(part map[string]any) {
 	data, there := part["data"]
-	raw := written(data)
+	raw := marshalJSON(data)
 	if !there || strictjson.Doubles(raw) == nil {
 		return
 	}
@@ -105,8 +106,8 @@ func exactData(part map[string]any) {
 	metadata[protocol.ExactURI] = true
 }
 
-// written returns the JSON of a decoded value.
-func written(value any) []byte {
+// marshalJSON returns the JSON text of a decoded value.
+func marshalJSON(value any) []byte {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)

@@ -22,7 +22,7 @@ func TestCardsHaveOneReading(t *testing.T) {
 		`{"SupportedInterfaces":[` + other + `]}`:                                                                 "!no interface",
 		`{"supportedInterfaces":[` + good + `],"security":{"x":[{"odd":1e3}]}}`:                                   "http://agent.example/good",
 	} {
-		client := &http.Client{Transport: bounded{said{body, "application/json"}}}
+		client := &http.Client{Transport: bounded{cannedAnswer{body, "application/json"}}}
 		base := &url.URL{Scheme: "http", Host: "agent.example"}
 		card, err := fetchCard(t.Context(), client, Remote{Card: base.String()})
 		got := ""

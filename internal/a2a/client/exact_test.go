@@ -18,7 +18,7 @@ func wiresTo(t *testing.T, task string) map[string]wire {
 	out := map[string]wire{}
 	for binding, body := range map[string]string{"JSONRPC": `{"jsonrpc":"2.0","id":"1","result":` + task + `}`, "HTTP+JSON": task} {
 		face := &foreignInterface{URL: "http://agent.example/a2a", ProtocolBinding: binding, ProtocolVersion: "1.0"}
-		w, err := wireTo(face, false, &http.Client{Transport: bounded{said{body, "application/json"}}}, nil)
+		w, err := wireTo(face, false, &http.Client{Transport: bounded{cannedAnswer{body, "application/json"}}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,8 +56,8 @@ func TestValuesOfForeignAgents(t *testing.T) {
 				continue
 			}
 			task, err := taskOf(pb)
-			if err != nil || task.Output[0].Kind != machine.PartJSON || !jsonvalues.Same(string(task.Output[0].Data), v.Text) ||
-				!jsonvalues.Same(string(task.Output[0].Metadata), `{"about":`+v.Text+`}`) {
+			if err != nil || task.Output[0].Kind != machine.PartJSON || !jsonvalues.Equal(string(task.Output[0].Data), v.Text) ||
+				!jsonvalues.Equal(string(task.Output[0].Metadata), `{"about":`+v.Text+`}`) {
 				t.Errorf("%s over %s: %+v, %v", v.Name, binding, task, err)
 			}
 		}
@@ -89,7 +89,7 @@ func TestDoublesOfForeignAgents(t *testing.T) {
 		task, err := taskOf(&a2apb.Task{Id: "t", Status: &a2apb.TaskStatus{State: a2apb.TaskState_TASK_STATE_COMPLETED}, Artifacts: []*a2apb.Artifact{
 			{ArtifactId: "output", Parts: []*a2apb.Part{{Content: &a2apb.Part_Data{Data: structpb.NewListValue(&structpb.ListValue{Values: []*structpb.Value{structpb.NewNumberValue(double)}})}}}},
 		}})
-		if err != nil || !jsonvalues.Same(string(task.Output[0].Data), "["+want+"]") {
+		if err != nil || !jsonvalues.Equal(string(task.Output[0].Data), "["+want+"]") {
 			t.Errorf("%v is %s, %v", double, task.Output[0].Data, err)
 		}
 	}

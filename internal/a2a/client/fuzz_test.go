@@ -12,24 +12,24 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
-// said is an agent that answers everything with the same words.
-type said struct{ body, media string }
+// cannedAnswer is an agent that answers every request with the same body.
+type cannedAnswer struct{ body, media string }
 
-func (s said) RoundTrip(r *http.Request) (*http.Response, error) {
+func (s cannedAnswer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{
 		StatusCode: http.StatusOK, Status: "200 OK", Header: http.Header{"Content-Type": {s.media}},
 		Body: io.NopCloser(strings.NewReader(s.body)), Request: r,
 	}, nil
 }
 
-// FuzzCard: whatever an agent says that it is, nobody but its own host is spoken to.
+// FuzzCard: for any card of an agent, the client connects only to the host of that agent.
 func FuzzCard(f *testing.F) {
 	f.Add(`{"supportedInterfaces":[{"url":"http://agent.example/a2a","protocolBinding":"JSONRPC","protocolVersion":"1.0"}]}`)
 	f.Add(`{"supportedInterfaces":[null,{"url":"evil.example:1","protocolBinding":"GRPC","protocolVersion":"1.0"}],"capabilities":{"extensions":[{}]}}`)
 	f.Add(`{"supportedInterfaces":[{"url":"http://agent.example@evil.example/","protocolBinding":"HTTP+JSON","protocolVersion":"1.0"}]}`)
 	base := &url.URL{Scheme: "http", Host: "agent.example"}
 	f.Fuzz(func(t *testing.T, body string) {
-		client := &http.Client{Transport: bounded{said{body, "application/json"}}}
+		client := &http.Client{Transport: bounded{cannedAnswer{body, "application/json"}}}
 		card, err := fetchCard(t.Context(), client, Remote{Card: base.String()})
 		if err != nil {
 			return
@@ -48,7 +48,7 @@ func FuzzCard(f *testing.F) {
 	})
 }
 
-// FuzzTask: a task that an agent tells is read or refused.
+// FuzzTask: a task in the answer of an agent is read or refused.
 func FuzzTask(f *testing.F) {
 	f.Add([]byte(`{"id":"t","contextId":"c","status":{"state":"TASK_STATE_COMPLETED","message":{"parts":[{"text":"x"}]}},"artifacts":[{"artifactId":"a","parts":[{"data":{"x":1}}]}]}`))
 	f.Add([]byte(`{"id":"t","status":{"state":"TASK_STATE_FAILED"},"metadata":{"https://pawl.dev/a2a/delegation/v1":{"tokens":-1}}}`))
@@ -71,7 +71,7 @@ func FuzzStream(f *testing.F) {
 	f.Add("data: {}\r\n\r\n: x\n\nevent: error\ndata: no\n\n")
 	f.Add(strings.Repeat("data: x\n", 100))
 	f.Fuzz(func(t *testing.T, body string) {
-		client := &http.Client{Transport: exact{bounded{said{body, "text/event-stream"}}}}
+		client := &http.Client{Transport: exact{bounded{cannedAnswer{body, "text/event-stream"}}}}
 		for _, w := range []httpWire{
 			{a2aclient.NewJSONRPCTransport("http://agent.example", client)},
 			{a2aclient.NewRESTTransport(&url.URL{Scheme: "http", Host: "agent.example"}, client)},

@@ -18,8 +18,8 @@ var (
 	errRedirected = errors.New("the agent answers with a redirection, which is not followed")
 )
 
-// httpClient returns the HTTP client for agents. It does not follow redirects to another host, and
-// limits the size of answers.
+// httpClient returns the HTTP client for agents. It follows no redirects, uses no proxy, and limits the
+// size of answers.
 func httpClient(conf *tls.Config) *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = conf
@@ -46,7 +46,7 @@ func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	streams := strings.HasPrefix(req.Header.Get("Accept"), "text/event-stream")
-	resp.Body = &limitedBody{ReadCloser: resp.Body, left: maxForeign, perEvent: streams}
+	resp.Body = &limitedBody{ReadCloser: resp.Body, remaining: maxForeign, perEvent: streams}
 	return resp, nil
 }
 
@@ -54,33 +54,33 @@ func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 // error.
 type limitedBody struct {
 	io.ReadCloser
-	left int
+	remaining int
 	// perEvent means that the limit counts from the last blank line. blank reports whether the current
 	// line is empty so far.
 	perEvent, blank bool
 }
 
 func (b *limitedBody) Read(p []byte) (int, error) {
-	if b.left < 0 {
+	if b.remaining < 0 {
 		return 0, errTooLarge
 	}
 	n, err := b.ReadCloser.Read(p)
 	b.count(p[:n])
-	if b.left < 0 {
+	if b.remaining < 0 {
 		return 0, errTooLarge
 	}
 	return n, err
 }
 
 func (b *limitedBody) count(p []byte) {
-	b.left -= len(p)
+	b.remaining -= len(p)
 	if !b.perEvent {
 		return
 	}
 	for i, c := range p {
 		switch {
 		case c == '\n' && b.blank:
-			b.left = maxForeign - (len(p) - i - 1)
+			b.remaining = maxForeign - (len(p) - i - 1)
 		case c == '\n':
 			b.blank = true
 		case c != '\r':

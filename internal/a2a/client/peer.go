@@ -26,12 +26,12 @@ type Peer struct {
 	headers a2aclient.ServiceParams
 	// idempotent reports whether the agent declares that a repeated message belongs to the same task.
 	idempotent bool
-	// bound reports whether the agent declares that it enforces the limits and the lists of tools of a
-	// delegation.
+	// bound reports whether the agent declares that it enforces the budget and the tool lists that a delegation
+	// contains.
 	bound bool
-	// within reports whether the agent is a member of a pack of this store. Then no message leaves the
+	// isLocal reports whether the agent is a member of a pack of this store. Then no message leaves the
 	// process.
-	within bool
+	isLocal bool
 	// origin is this sidecar's base URL. It is "" if agents could not use it.
 	origin string
 }
@@ -39,7 +39,7 @@ type Peer struct {
 // Idempotent reports whether a repeated message belongs to the same task.
 func (p *Peer) Idempotent() bool { return p.idempotent }
 
-// Bound reports whether the agent enforces the lease and the lists of tools of a delegation.
+// Bound reports whether the agent enforces the budget and the tool lists that a delegation contains.
 func (p *Peer) Bound() bool { return p.bound }
 
 // Send sends a message and does not wait until the agent has done the work. A repeated message has the
@@ -57,11 +57,11 @@ func (p *Peer) Send(ctx context.Context, from *machine.Delegation, m machine.Age
 	return taskOf(pb.GetTask())
 }
 
-// request returns the request that contains a message. If the agent is not a sidecar, the metadata also
-// contain the variables.
+// request returns the request that sends a message. Its metadata contain the object of [DelegationURI] and, if the
+// message has variables, the variables for the agent's run.
 func (p *Peer) request(from *machine.Delegation, m machine.AgentMessage) *a2apb.SendMessageRequest {
 	said := sender(from, m.Answerer, p.origin)
-	if p.within && from.Payer != nil {
+	if p.isLocal && from.Payer != nil {
 		said.GetStructValue().Fields["payer"] = protocol.PayerToProto(from.Payer)
 	}
 	metadata := &structpb.Struct{Fields: map[string]*structpb.Value{protocol.DelegationURI: said}}
@@ -78,15 +78,15 @@ func (p *Peer) request(from *machine.Delegation, m machine.AgentMessage) *a2apb.
 	}
 }
 
-// sender returns the object of [DelegationURI]. If the message is an answer to a question, who is the
-// principal that answers.
-func sender(from *machine.Delegation, who machine.Answerer, origin string) *structpb.Value {
+// sender returns the value of [DelegationURI] in a message: which run and step send it, and their limits. If the
+// message is the answer to a question, answerer is the principal that gave it.
+func sender(from *machine.Delegation, answerer machine.Answerer, origin string) *structpb.Value {
 	fields := map[string]*structpb.Value{
 		"run":     structpb.NewStringValue(from.Row.RunID),
 		"step":    structpb.NewNumberValue(float64(from.Row.Step)),
 		"attempt": structpb.NewNumberValue(float64(from.Row.Attempt)),
-		// All attempts have the same key but different message ids. The agent uses the key for its
-		// effects.
+		// All attempts of a step have the same key but different message ids. Tools of the agent use the key, so that
+		// a further attempt does not repeat their effects.
 		"idempotency_key": structpb.NewStringValue(machine.IdempotencyKey(from.Row.RunID, from.Row.Step)),
 		"depth":           structpb.NewNumberValue(float64(from.Depth)),
 		"wall_time_ms":    structpb.NewNumberValue(float64(from.WallTime.Milliseconds())),
@@ -104,13 +104,13 @@ func sender(from *machine.Delegation, who machine.Answerer, origin string) *stru
 	if from.Traceparent != "" {
 		fields["traceparent"] = structpb.NewStringValue(from.Traceparent)
 	}
-	if who.Name != "" {
-		scopes := make([]*structpb.Value, len(who.Scopes))
-		for i, scope := range who.Scopes {
+	if answerer.Name != "" {
+		scopes := make([]*structpb.Value, len(answerer.Scopes))
+		for i, scope := range answerer.Scopes {
 			scopes[i] = structpb.NewStringValue(scope)
 		}
 		fields["answerer"] = structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
-			"principal": structpb.NewStringValue(who.Name),
+			"principal": structpb.NewStringValue(answerer.Name),
 			"scopes":    structpb.NewListValue(&structpb.ListValue{Values: scopes}),
 		}})
 	}
@@ -128,8 +128,9 @@ func (p *Peer) params() a2aclient.ServiceParams {
 	return out
 }
 
-// Follow calls notify each time the task asks a question or has ended. It uses the messages of a stream
-// only as a signal, and then reads the task.
+// Follow calls notify with the task each time an event may mean that the task asks a question or has
+// ended. It uses the messages of a stream only as a signal, and then reads the task. It returns when
+// notify returns false or the stream ends.
 func (p *Peer) Follow(ctx context.Context, task string, notify func(machine.AgentTask) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -177,7 +178,7 @@ func (p *Peer) Get(ctx context.Context, task string) (machine.AgentTask, error) 
 	return taskOf(pb)
 }
 
-// Cancel cancels the task. If the task can no longer be cancelled, this is no error.
+// Cancel cancels the task. If the task can no longer be cancelled or does not exist, this is no error.
 func (p *Peer) Cancel(ctx context.Context, task string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -27,8 +27,8 @@ var agentStates = map[a2apb.TaskState]machine.AgentState{
 	a2apb.TaskState_TASK_STATE_CANCELED:       machine.AgentCancelled,
 }
 
-// taskOf converts an A2A task. If the agent is a run of a sidecar, the output of the run's last turn is
-// a separate artifact.
+// taskOf converts an A2A task to the engine's form. An agent that is a sidecar sends the output of the run's last
+// turn as a separate artifact.
 func taskOf(t *a2apb.Task) (machine.AgentTask, error) {
 	out := machine.AgentTask{ID: t.GetId(), ContextID: t.GetContextId(), State: agentStates[t.GetStatus().GetState()]}
 	if out.ID == "" || out.State == 0 {
@@ -78,16 +78,16 @@ func replyOf(m *a2apb.Message) (machine.AgentTask, error) {
 func foreignParts(parts []*a2apb.Part) ([]machine.Part, error) {
 	out, err := protocol.PartsFromProto("parts", parts)
 	if err != nil {
-		return nil, refuses("AGENT_PROTOCOL", err)
+		return nil, newRefusal("AGENT_PROTOCOL", err)
 	}
 	return out, nil
 }
 
-func refuses(code string, err error) *machine.AgentFault {
+func newRefusal(code string, err error) *machine.AgentFault {
 	return &machine.AgentFault{Kind: machine.AgentRefuses, Code: code, Message: err.Error()}
 }
 
-// refusals are the errors of the protocol that another attempt would also cause.
+// refusals are the errors that a repetition of the same call would cause again.
 var refusals = []error{
 	a2a.ErrParseError, a2a.ErrInvalidRequest, a2a.ErrMethodNotFound, a2a.ErrInvalidParams, a2a.ErrUnsupportedOperation,
 	a2a.ErrUnsupportedContentType, a2a.ErrInvalidAgentResponse, a2a.ErrExtensionSupportRequired, a2a.ErrVersionNotSupported,
@@ -108,21 +108,21 @@ func faultOf(err error) *machine.AgentFault {
 	}
 	for _, refusal := range refusals {
 		if errors.Is(err, refusal) {
-			return refuses("AGENT_REFUSED", err)
+			return newRefusal("AGENT_REFUSED", err)
 		}
 	}
 	if errors.Is(err, errTooLarge) || overLimit(err) {
-		return refuses("AGENT_RESULT_TOO_LARGE", err)
+		return newRefusal("AGENT_RESULT_TOO_LARGE", err)
 	}
 	if errors.Is(err, errRedirected) {
-		return refuses("AGENT_REDIRECTED", err)
+		return newRefusal("AGENT_REDIRECTED", err)
 	}
-	return &machine.AgentFault{Kind: machine.AgentUnreachable, Code: "AGENT_UNREACHABLE", Message: err.Error(), Unsent: unsent(err)}
+	return &machine.AgentFault{Kind: machine.AgentUnreachable, Code: "AGENT_UNREACHABLE", Message: err.Error(), Unsent: isUnsent(err)}
 }
 
-// unsent reports whether there was no connection, or the agent accepted no messages. For gRPC, the
+// isUnsent reports whether there was no connection, or the agent accepted no messages. For gRPC, the
 // former can be recognized only by the text of the error.
-func unsent(err error) bool {
+func isUnsent(err error) bool {
 	dial, ok := errors.AsType[*net.OpError](err)
 	return ok && dial.Op == "dial" || errors.Is(err, errNotTaken) ||
 		status.Code(err) == codes.Unavailable && strings.Contains(err.Error(), "while dialing")

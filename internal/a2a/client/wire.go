@@ -24,7 +24,7 @@ type wire interface {
 	get(ctx context.Context, params a2aclient.ServiceParams, req *a2apb.GetTaskRequest) (*a2apb.Task, error)
 	cancel(ctx context.Context, params a2aclient.ServiceParams, req *a2apb.CancelTaskRequest) error
 	// subscribe returns an iterator over the events of a task. For each event it yields whether the
-	// event is relevant, see [matters].
+	// event is relevant, see [mattersProto] and [endsOrAsks].
 	subscribe(ctx context.Context, params a2aclient.ServiceParams, req *a2apb.SubscribeToTaskRequest) iter.Seq2[bool, error]
 	close() error
 }
@@ -90,7 +90,7 @@ func (w httpWire) send(ctx context.Context, params a2aclient.ServiceParams, req 
 		err = json.Unmarshal(raw, &out)
 	}
 	if err != nil {
-		return nil, refuses("PAYLOAD_INVALID", err)
+		return nil, newRefusal("PAYLOAD_INVALID", err)
 	}
 	result, err := w.transport.SendMessage(ctx, params, &out)
 	if err != nil {
@@ -118,7 +118,7 @@ func (w httpWire) cancel(ctx context.Context, params a2aclient.ServiceParams, re
 func (w httpWire) subscribe(ctx context.Context, params a2aclient.ServiceParams, req *a2apb.SubscribeToTaskRequest) iter.Seq2[bool, error] {
 	return func(yield func(bool, error) bool) {
 		for event, err := range w.transport.SubscribeToTask(ctx, params, &a2a.SubscribeToTaskRequest{Tenant: req.GetTenant(), ID: a2a.TaskID(req.GetId())}) {
-			if !yield(err == nil && matters(event), err) || err != nil {
+			if !yield(err == nil && endsOrAsks(event), err) || err != nil {
 				return
 			}
 		}
@@ -135,13 +135,13 @@ func reread(answer any, into proto.Message) error {
 		err = protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(raw, into)
 	}
 	if err != nil {
-		return refuses("AGENT_PROTOCOL", err)
+		return newRefusal("AGENT_PROTOCOL", err)
 	}
 	return nil
 }
 
-// matters reports whether an event may mean that the task asks a question or has ended.
-func matters(event a2a.Event) bool {
+// endsOrAsks reports whether an event may mean that the task asks a question or has ended.
+func endsOrAsks(event a2a.Event) bool {
 	switch e := event.(type) {
 	case *a2a.Task:
 		return true

@@ -127,8 +127,7 @@ func exactPart(at string, p *a2apb.Part) (machine.Part, error) {
 	}, nil
 }
 
-// putJSON sets the JSON of a part. It sets it as data. If a double cannot represent one of the numbers,
-// it sets it as text.
+// putJSON sets the JSON of a part as data, or as text if a double cannot represent one of its numbers.
 func putJSON(out *a2apb.Part, data []byte) {
 	if !textOnly(data) {
 		out.Content = &a2apb.Part_Data{Data: ValueToProto(data)}

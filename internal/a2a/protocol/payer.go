@@ -19,7 +19,7 @@ type Label struct {
 	Value string `json:"value"`
 }
 
-// PayerToProto converts a payer for the metadata of a message.
+// PayerToProto converts a payer (the accounts that pay for an agent's run) for the metadata of a message.
 func PayerToProto(p *machine.Payer) *structpb.Value {
 	labels := make([]*structpb.Value, len(p.Labels))
 	for i, l := range p.Labels {
@@ -32,7 +32,7 @@ func PayerToProto(p *machine.Payer) *structpb.Value {
 	}})
 }
 
-// Payer converts the object. It returns nil if the message does not contain it.
+// Payer converts the payer in a message to the engine's form. It returns nil if the message contains none.
 func (p *Payer) Payer() *machine.Payer {
 	if p == nil {
 		return nil

@@ -44,8 +44,8 @@ type Policy struct {
 	Block []string  `json:"block"`
 }
 
-// Tools converts the lists. nil means that there are no lists. An invalid list is an error of the
-// sender, because a run must not begin with a policy that its sender did not intend.
+// Tools converts the lists to the engine's form. nil means that no list limits the tools. An invalid list is an error of
+// the sender, because a run must not begin with a policy that its sender did not intend.
 func (p *Policy) Tools() (*machine.ToolPolicy, error) {
 	if p == nil {
 		return nil, nil

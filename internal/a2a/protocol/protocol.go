@@ -7,17 +7,17 @@ const ProtocolVersion = "1.0"
 
 // The extensions that every agent declares.
 const (
-	// DelegationURI is the extension for a message from a run of another sidecar. The metadata of such
-	// a message contain the object {run, step, attempt, depth, wall_time_ms, lease, policy,
-	// traceparent, origin} under this URI. An agent that declares the extension enforces the lease and
-	// the policy.
+	// DelegationURI is the extension for a message from a run of another sidecar. The metadata of such a message
+	// contain the object {run, step, attempt, idempotency_key, depth, wall_time_ms, execution, lease, policy, payer,
+	// traceparent, origin, answerer} under this URI. Some members are only in some messages. An agent that declares
+	// the extension enforces the lease (the lent budget) and the policy (the lists of tools).
 	DelegationURI = "https://pawl.dev/a2a/delegation/v1"
 	// IdempotentURI is the extension which means that a message that is sent again belongs to the same
 	// task.
 	IdempotentURI = "https://pawl.dev/a2a/idempotent-send/v1"
-	// ApprovalURI is the extension for decisions about held calls. A task that waits for a person asks
-	// with a data part that contains the held call under this URI. The answer contains the decision
-	// under the same URI.
+	// ApprovalURI is the extension for decisions about held calls (tool calls that wait for approval). A task that
+	// waits for a person asks with a data part that contains the held call under this URI. The answer contains the
+	// decision under the same URI.
 	ApprovalURI = "https://pawl.dev/a2a/approval/v1"
 )
 

@@ -55,9 +55,9 @@ func UsageToProto(u machine.Usage) *structpb.Value {
 	return structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{"usage": usage}})
 }
 
-// UsageFromProto converts a reported usage. untold are the figures that the agent does not report. For
-// these the lease is used. If a figure is not a count within the limits, this is an error of the agent,
-// because such a figure could increase the budget or use up all of it.
+// UsageFromProto converts the usage that an agent reports. metered reports whether the agent reports any. untold are
+// the figures that the agent does not report. The caller then counts the whole lent budget for them. A figure that is
+// not a count within the limits is an error of the agent, because it could increase the budget or use up all of it.
 func UsageFromProto(value *structpb.Value) (u machine.Usage, metered bool, untold machine.Figures, err error) {
 	usage := value.GetStructValue().GetFields()["usage"].GetStructValue()
 	fields := usage.GetFields()
@@ -100,8 +100,8 @@ type Lease struct {
 	ToolCalls float64 `json:"tool_calls"`
 }
 
-// Amount converts the lease. An invalid figure is an error of the sender, because a run must not begin
-// with a limit that its sender did not intend.
+// Amount converts the lease, the budget that the sender lends to the new run. An invalid figure is an error of the
+// sender, because a run must not begin with a limit that its sender did not intend.
 func (l *Lease) Amount() (machine.Amount, error) {
 	if l == nil {
 		return machine.Amount{}, nil

@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// TestUsageOfAgents: what is told is read as it was; what is missing is nothing; what is
-// no count within the bounds is a fault of the agent.
+// TestUsageOfAgents: a reported usage is read back unchanged. A missing usage counts as zero. A value that
+// is not a count within the bounds is a fault of the agent.
 func TestUsageOfAgents(t *testing.T) {
 	t.Parallel()
 	want := machine.Usage{InputTokens: 3, OutputTokens: 4, CostMicro: 5, ToolCalls: 6}
@@ -45,7 +45,7 @@ func TestSpendIsBounded(t *testing.T) {
 	for _, body := range []machine.Body{
 		&machine.StepRequested{}, &machine.StepRequested{About: &machine.About{Role: machine.RoleCompensate}}, &machine.StepResolved{Usage: machine.Usage{InputTokens: 1, ToolCalls: 2}},
 		&machine.TurnFailed{Usage: machine.Usage{OutputTokens: 3}}, &machine.TurnCompleted{Usage: machine.Usage{CostMicro: 4}}, &machine.Paused{},
-		// A call of a model is no call of a tool; what came too late was consumed all the same.
+		// A call of a model is not a call of a tool. A result that came too late still counts as consumed.
 		&machine.StepRequested{Kind: machine.KindModel}, &machine.StepResolved{Kind: machine.KindModel, Usage: machine.Usage{InputTokens: 10}},
 		&machine.ModelUpdated{Usage: machine.Usage{OutputTokens: 20}},
 	} {

@@ -55,7 +55,7 @@ func ValueFromProto(v *structpb.Value) []byte {
 			}
 		}
 	}
-	raw, err := json.Marshal(exactly(v.AsInterface()))
+	raw, err := json.Marshal(exactNumbers(v.AsInterface()))
 	if err != nil {
 		return []byte("null")
 	}
@@ -79,10 +79,10 @@ func ObjectFromProto(s *structpb.Struct) []byte {
 	return raw
 }
 
-// exactly replaces each double that is a whole number, so that its JSON text has all digits. For
+// exactNumbers replaces each double that is a whole number, so that its JSON text has all digits. For
 // example, 2^60 becomes 1152921504606846976. Without this, the text would be the shortest one that is
 // rounded to 2^60.
-func exactly(value any) any {
+func exactNumbers(value any) any {
 	switch v := value.(type) {
 	case float64:
 		short, _ := json.Marshal(v)
@@ -95,11 +95,11 @@ func exactly(value any) any {
 		}
 	case map[string]any:
 		for name := range v {
-			v[name] = exactly(v[name])
+			v[name] = exactNumbers(v[name])
 		}
 	case []any:
 		for i := range v {
-			v[i] = exactly(v[i])
+			v[i] = exactNumbers(v[i])
 		}
 	}
 	return value

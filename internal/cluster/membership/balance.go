@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// Placement is a function of the database rows, so nodes that read the same rows make the same
-// decisions. If nodes decide differently, a takeover fails and is retried. Placement does not guarantee
-// that a partition has only one owner. The fence of the store guarantees this.
+// Placement decides which node owns which partition. It is computed only from the rows in the database,
+// so nodes that read the same rows make the same decisions. If nodes decide differently, a takeover
+// fails and is retried. Placement does not guarantee that a partition has only one owner. Fencing in
+// the store guarantees this: it refuses commits of an earlier owner.
 
 // loads returns the number of partitions of each node. Nodes that are leaving are not included.
 func (v View) loads() map[string]int {
@@ -25,10 +26,10 @@ func (v View) loads() map[string]int {
 	return loads
 }
 
-// fewest returns the node with the fewest partitions, according to loads, among the nodes that may own
-// p and that but does not exclude. If several have equally few, it returns the oldest of them. It
-// returns "" if there is none.
-func (v View) fewest(p Partition, loads map[string]int, but func(m Member) bool) (id string) {
+// leastLoaded returns the id of the node that has the fewest partitions according to loads and may own p. It
+// ignores nodes for which but returns true. If several nodes have equally few, it returns the one that
+// joined first. If there is none, it returns "".
+func (v View) leastLoaded(p Partition, loads map[string]int, but func(m Member) bool) (id string) {
 	for _, m := range v.Nodes {
 		if m.canOwn(p) && !but(m) && (id == "" || loads[m.ID] < loads[id]) {
 			id = m.ID
@@ -37,12 +38,12 @@ func (v View) fewest(p Partition, loads map[string]int, but func(m Member) bool)
 	return id
 }
 
-// successors assigns every unowned partition to the node with the fewest partitions among the nodes
-// that may own it. New nodes are chosen last. A process that replaced a killed process has the fewest
-// partitions, but it opens a partition most slowly, because it must first read, compile and connect. It
-// gets its share later by balancing. had contains the last owner of each partition. The last owner did
-// not renew its lease. Therefore it is treated as dead even if its row exists, unless it is this node
-// (me).
+// successors assigns every unowned partition to the node with the fewest partitions that may own it.
+// New nodes are chosen last, because a process that has just started opens a partition more slowly: it
+// must first read, compile and connect. New nodes get their share later by balancing.
+//
+// had contains the last owner of each partition. The last owner did not renew its lease, so it is
+// treated as dead even if its row still exists, unless it is this node (me).
 func (v View) successors(me string, had map[int32]string) map[int32]string {
 	loads, successors := v.loads(), map[int32]string{}
 	for _, p := range v.Parts {
@@ -50,9 +51,9 @@ func (v View) successors(me string, had map[int32]string) map[int32]string {
 			continue
 		}
 		gone := func(m Member) bool { return m.ID == had[p.ID] && m.ID != me }
-		heir := v.fewest(p, loads, func(m Member) bool { return m.New || gone(m) })
+		heir := v.leastLoaded(p, loads, func(m Member) bool { return m.New || gone(m) })
 		if heir == "" {
-			heir = v.fewest(p, loads, gone)
+			heir = v.leastLoaded(p, loads, gone)
 		}
 		if heir != "" {
 			successors[p.ID] = heir
@@ -68,9 +69,9 @@ type move struct {
 	from, to string
 }
 
-// moves returns the moves that balance the cluster. After these moves, no node has two partitions more
-// than another node that could own one of them. While a partition has no owner, it returns none.
-func (v View) moves() (moves []move) {
+// balancingMoves returns the moves that balance the cluster. After these moves, no node has two partitions more
+// than another node that could own one of them and is not new. While a partition has no owner, balancingMoves returns nil.
+func (v View) balancingMoves() (balancingMoves []move) {
 	if v.Unowned() > 0 {
 		return nil
 	}
@@ -81,17 +82,17 @@ func (v View) moves() (moves []move) {
 	for {
 		next, found := v.move(loads, owners)
 		if !found {
-			return moves
+			return balancingMoves
 		}
 		loads[next.from]--
 		loads[next.to]++
 		owners[next.part] = next.to
-		moves = append(moves, next)
+		balancingMoves = append(balancingMoves, next)
 	}
 }
 
-// move returns the next move. The partition is taken from the node with the most partitions. The target
-// is not a new node, because a new node would not take over the partition.
+// move returns the next move that balances the cluster. It takes a partition from the node with the
+// most partitions. The target is never a new node, because new nodes take over unowned partitions last.
 func (v View) move(loads map[string]int, owners map[int32]string) (best move, found bool) {
 	for i := range v.Parts {
 		p := v.Parts[len(v.Parts)-1-i]
@@ -99,7 +100,7 @@ func (v View) move(loads map[string]int, owners map[int32]string) (best move, fo
 		if _, stays := loads[from]; !stays {
 			continue // the owner is leaving and gives it away anyway
 		}
-		to := v.fewest(p, loads, func(m Member) bool { return m.ID == from || m.New })
+		to := v.leastLoaded(p, loads, func(m Member) bool { return m.ID == from || m.New })
 		if to == "" || loads[from]-loads[to] < 2 || found && loads[from] <= loads[best.from] {
 			continue
 		}
@@ -108,21 +109,26 @@ func (v View) move(loads map[string]int, owners map[int32]string) (best move, fo
 	return best, found
 }
 
-// These constants are times of balancing. settling is how long the view must be unchanged before this
-// node gives a partition to another node. If this node gets the partition back within the time refused,
-// the new owner did not open it. In this case no partition is given to another node for the time
-// minRefusalPause. This pause doubles each time, up to maxRefusalPause.
+// These constants are the times of balancing, which gives partitions to nodes that have fewer.
 const (
-	settling        = 2 * time.Second
-	refused         = 30 * time.Second
+	// settlingTime is how long the view of the cluster must be unchanged before this node gives a partition
+	// to another node.
+	settlingTime = 2 * time.Second
+	// refused is how long after a handover this node watches whether the other node opens the
+	// partition. If this node gets the partition back within this time, the other node did not open it,
+	// and balancing pauses.
+	refused = 30 * time.Second
+	// minRefusalPause is how long balancing first pauses after a node did not open a partition that was
+	// given to it. The pause doubles each time, up to maxRefusalPause.
 	minRefusalPause = time.Minute
 	maxRefusalPause = 16 * minRefusalPause
-	// levelling is how long further partitions may be given to other nodes after the last one was
-	// given.
-	levelling = 10 * time.Second
-	// yielding is how long a node does not take over a partition that it gave to another node. The
-	// other nodes need this time, because they open only a few partitions at once.
-	yielding = 3 * time.Second
+	// levellingTime is how long this node may continue to give partitions to other nodes after it gave the
+	// first one. In this time, it does not wait until the view of the cluster is unchanged, because its
+	// own handovers change the view.
+	levellingTime = 10 * time.Second
+	// yieldingTime is how long this node does not take over again a partition that it gave to another node.
+	// The other node may need this time, because a node opens only a few partitions at once.
+	yieldingTime = 3 * time.Second
 )
 
 // refusal pauses balancing because a node did not open a partition that was given to it.
@@ -131,42 +137,43 @@ type refusal struct {
 	pause time.Duration
 }
 
-// balance gives the partitions above this node's share to other nodes, at most atOnce at the same time.
-// The caller holds mu.
+// balance gives the partitions above this node's share to other nodes. It hands over at most atOnce
+// partitions at the same time. The caller holds the mutex n.mu.
 func (n *Node) balance() {
 	now := time.Now()
-	calm := now.Sub(n.stableSince) >= settling
-	if n.leaving || n.away != nil || !calm && !now.Before(n.rebalanceUntil) || n.isBalancingPaused(now) || n.count(opening)+n.count(closing) > 0 {
+	calm := now.Sub(n.stableSince) >= settlingTime
+	if n.leaving || n.pollError != nil || !calm && !now.Before(n.rebalanceUntil) || n.isBalancingPaused(now) || n.count(opening)+n.count(closing) > 0 {
 		return
 	}
-	for _, m := range n.view.moves() {
-		if p := n.stateOf(m.part); m.from == n.cfg.Me.ID && p != nil && p.phase == open && n.count(closing) < atOnce {
+	for _, m := range n.view.balancingMoves() {
+		if p := n.stateOf(m.part); m.from == n.cfg.Self.ID && p != nil && p.phase == open && n.count(closing) < atOnce {
 			n.cfg.Log.Info("partition handover to less loaded node started", "partition", p.part, "node", m.to)
-			p.given, p.to = now, m.to
+			p.givenAt, p.to = now, m.to
 			if calm {
-				n.rebalanceUntil = now.Add(levelling)
+				n.rebalanceUntil = now.Add(levellingTime)
 			}
-			p.takeover.retryAt = later(p.takeover.retryAt, now.Add(yielding))
+			p.takeover.retryAt = latestTime(p.takeover.retryAt, now.Add(yieldingTime))
 			n.close(p)
 		}
 	}
 }
 
-// recordReturn records that this node has opened a partition again. If this node gave the partition to
-// another node a short time before, the other node did not open it, and balancing pauses. The caller
-// holds mu.
+// recordReturn is called when this node has opened a partition. If this node gave the same partition to
+// another node a short time before, that node did not open it, and balancing pauses. The caller holds
+// the mutex n.mu.
 func (n *Node) recordReturn(p *partitionState) {
-	if now := time.Now(); !p.given.IsZero() && now.Sub(p.given) < refused {
+	if now := time.Now(); !p.givenAt.IsZero() && now.Sub(p.givenAt) < refused {
 		lasts := min(max(2*n.refusals[p.to].pause, minRefusalPause), maxRefusalPause)
 		if now.Before(n.refusals[p.to].until) {
 			lasts = n.refusals[p.to].pause // another partition came back from the same node
 		}
 		n.refusals[p.to] = refusal{now.Add(lasts), lasts}
 	}
-	p.given = time.Time{}
+	p.givenAt = time.Time{}
 }
 
-// isBalancingPaused reports whether a refusal currently pauses balancing. The caller holds mu.
+// isBalancingPaused reports whether balancing is paused because a node did not open a partition that
+// was given to it. The caller holds the mutex n.mu.
 func (n *Node) isBalancingPaused(now time.Time) bool {
 	for _, t := range n.refusals {
 		if now.Before(t.until) {
@@ -176,9 +183,11 @@ func (n *Node) isBalancingPaused(now time.Time) bool {
 	return false
 }
 
-// resolveHandovers updates the pending handovers from a view. A handover ends if its target is no
-// longer alive, if a third node owns the partition, or if the target has owned it for the time refused.
-// In the last case the refusal of that target also ends. The caller holds mu.
+// resolveHandovers forgets the handovers whose result a new view of the cluster shows. A handover has
+// failed if its target node is leaving or no longer alive, or if a third node owns the partition. It has
+// succeeded if the target owns the partition when the duration refused has passed since the handover. In
+// this case, balancing is no longer paused because of the target. It is also no longer paused because of a
+// node that is leaving or no longer alive. The caller holds the mutex n.mu.
 func (n *Node) resolveHandovers(view View) {
 	now, loads := time.Now(), view.loads()
 	gone := func(id string) bool {
@@ -186,14 +195,14 @@ func (n *Node) resolveHandovers(view View) {
 		return !stays
 	}
 	for _, p := range n.partitions {
-		if p.given.IsZero() {
+		if p.givenAt.IsZero() {
 			continue
 		}
 		switch owner := view.part(p.part).Owner.ID; {
-		case gone(p.to) || owner != "" && owner != p.to && owner != n.cfg.Me.ID:
-			p.given = time.Time{}
-		case owner == p.to && now.Sub(p.given) >= refused:
-			p.given = time.Time{}
+		case gone(p.to) || owner != "" && owner != p.to && owner != n.cfg.Self.ID:
+			p.givenAt = time.Time{}
+		case owner == p.to && now.Sub(p.givenAt) >= refused:
+			p.givenAt = time.Time{}
 			delete(n.refusals, p.to)
 		}
 	}
@@ -203,7 +212,7 @@ func (n *Node) resolveHandovers(view View) {
 // Unowned returns the number of partitions that have no owner and that some node may take over.
 func (v View) Unowned() (n int) {
 	for _, p := range v.Parts {
-		if p.Owner == (Member{}) && v.fewest(p, nil, func(Member) bool { return false }) != "" {
+		if p.Owner == (Member{}) && v.leastLoaded(p, nil, func(Member) bool { return false }) != "" {
 			n++
 		}
 	}

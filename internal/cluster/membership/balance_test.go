@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/cluster/router"
 )
 
-// membersOf are nodes by their words: a name, then "-" if it leaves or "+" if it is new, then ":" and the partitions that it
-// takes if not all.
+// membersOf returns nodes from their descriptions: a name, then "-" if the node leaves or "+" if it is new,
+// then ":" and the partitions that it takes if it does not take all.
 func membersOf(words string) (all []Member) {
 	for word := range strings.FieldsSeq(words) {
 		name, parts, some := strings.Cut(word, ":")
@@ -30,8 +30,8 @@ func membersOf(words string) (all []Member) {
 	return all
 }
 
-// viewOf is a view of nodes and of the owners of partitions by number: a name, "." for nobody, "?" for
-// who is no node.
+// viewOf returns a view of nodes and of the owners of partitions by number. An owner is a name, "." for
+// none, or "?" for a process that is not a node.
 func viewOf(nodes, owners string) View {
 	v := View{Nodes: membersOf(nodes)}
 	for word := range strings.FieldsSeq(owners) {
@@ -49,7 +49,7 @@ func viewOf(nodes, owners string) View {
 	return v
 }
 
-// TestHeirs: who takes what nobody has.
+// TestHeirs: which node takes which partition without an owner.
 func TestHeirs(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, nodes, owners, had, want string }{
@@ -81,7 +81,7 @@ func TestHeirs(t *testing.T) {
 	}
 }
 
-// TestMoves: what is given away so that all have the same.
+// TestMoves: which partitions move so that all nodes have the same number.
 func TestMoves(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, nodes, owners, want string }{
@@ -99,7 +99,7 @@ func TestMoves(t *testing.T) {
 		{"a command has one", "a b", "a a a ?", "2:a>b"},
 	} {
 		var got []string
-		for _, m := range viewOf(c.nodes, c.owners).moves() {
+		for _, m := range viewOf(c.nodes, c.owners).balancingMoves() {
 			got = append(got, fmt.Sprintf("%d:%s>%s", m.part, m.from, m.to))
 		}
 		if strings.Join(got, " ") != c.want {
@@ -108,18 +108,19 @@ func TestMoves(t *testing.T) {
 	}
 }
 
-// TestOlderFormatsAreNotShared: a node that speaks an older format than a partition is in takes no part of it.
+// TestOlderFormatsAreNotShared: a node with an older format than that of a partition does not receive the
+// partition.
 func TestOlderFormatsAreNotShared(t *testing.T) {
 	t.Parallel()
 	v := viewOf("a b", "a a a a .")
 	v.Nodes[1].Speaks = 1
-	if moves, heirs := v.moves(), v.successors("a", nil); len(moves) > 0 || heirs[4] != "a" {
+	if moves, heirs := v.balancingMoves(), v.successors("a", nil); len(moves) > 0 || heirs[4] != "a" {
 		t.Errorf("%v, %v", moves, heirs)
 	}
 }
 
-// TestSharesAreEven: nodes that start together share what there is, and ten seconds after one came
-// nobody has two more than another one; then nothing moves.
+// TestSharesAreEven: nodes that start together share the partitions. Ten seconds after another node starts,
+// no node has two partitions more than another node, and after that no partition moves.
 func TestSharesAreEven(t *testing.T) {
 	onSeeds(t, func(_ *testing.T, w *world) {
 		w.divide(1 + w.roll(router.Partitions))
@@ -141,17 +142,18 @@ func TestSharesAreEven(t *testing.T) {
 	})
 }
 
-// taken is how often partitions were taken.
+// taken returns how often partitions were taken.
 func (w *world) taken() (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, of := range w.parts {
-		n += len(of.takes)
+		n += len(of.owners)
 	}
 	return n
 }
 
-// TestADeadNodesShareIsShared among the others as soon as its leases have ended.
+// TestADeadNodesShareIsShared: the other nodes take the partitions of a dead node as soon as its leases
+// have ended.
 func TestADeadNodesShareIsShared(t *testing.T) {
 	onSeeds(t, func(_ *testing.T, w *world) {
 		w.divide(4 + w.roll(12))
@@ -160,8 +162,8 @@ func TestADeadNodesShareIsShared(t *testing.T) {
 		w.mustBeEven(all)
 		all[0].kill()
 		left := all[1:]
-		took := w.until(func() bool { return all[1].holds()+all[2].holds() == len(w.parts) })
-		// More than are opened at once wait for one another.
+		took := w.until(func() bool { return all[1].countServed()+all[2].countServed() == len(w.parts) })
+		// A node opens only a few partitions at once. The others wait.
 		if most := lease + 2*opens; took > most {
 			w.t.Errorf("seed %d: after %v", w.seed, took)
 		}
@@ -171,7 +173,7 @@ func TestADeadNodesShareIsShared(t *testing.T) {
 	})
 }
 
-// TestALeavingNodesShareIsShared at once.
+// TestALeavingNodesShareIsShared: the other nodes take the partitions of a leaving node at once.
 func TestALeavingNodesShareIsShared(t *testing.T) {
 	onSeeds(t, func(t *testing.T, w *world) {
 		w.divide(4 + w.roll(12))
@@ -181,7 +183,7 @@ func TestALeavingNodesShareIsShared(t *testing.T) {
 		if err := all[0].Node.Drain(t.Context()); err != nil {
 			t.Error(err)
 		}
-		w.until(func() bool { return all[1].holds()+all[2].holds() == len(w.parts) })
+		w.until(func() bool { return all[1].countServed()+all[2].countServed() == len(w.parts) })
 		if took := time.Since(began); took > 250*time.Millisecond {
 			t.Errorf("seed %d: nobody had one of %d for %v", w.seed, len(w.parts), took)
 		}
@@ -189,7 +191,7 @@ func TestALeavingNodesShareIsShared(t *testing.T) {
 	})
 }
 
-// TestWhatIsGivenInVain: a node that opens nothing is given something once a minute, no more often.
+// TestWhatIsGivenInVain: a node that cannot open partitions is offered one once a minute at most.
 func TestWhatIsGivenInVain(t *testing.T) {
 	onSeeds(t, func(t *testing.T, w *world) {
 		w.divide(4)
@@ -197,8 +199,8 @@ func TestWhatIsGivenInVain(t *testing.T) {
 		broken := w.start()
 		broken.set(func() { broken.broken = true })
 		time.Sleep(10 * time.Second)
-		if p.holds() != 4 || w.taken() > 10 {
-			t.Errorf("seed %d: it has %d, after %d tries", w.seed, p.holds(), w.taken())
+		if p.countServed() != 4 || w.taken() > 10 {
+			t.Errorf("seed %d: it has %d, after %d tries", w.seed, p.countServed(), w.taken())
 		}
 		before := w.taken()
 		time.Sleep(40 * time.Second)
@@ -206,7 +208,7 @@ func TestWhatIsGivenInVain(t *testing.T) {
 			t.Errorf("seed %d: something is given on and on", w.seed)
 		}
 		time.Sleep(10 * time.Minute)
-		if tries := w.taken() - before; tries > 3*2*3 { // three ties end, each of at most two with a try or two and the way back
+		if tries := w.taken() - before; tries > 3*2*3 { // three pauses, each for two partitions, with two tries and the way back
 			t.Errorf("seed %d: it is given something in vain as often as ever: %d", w.seed, tries)
 		}
 		broken.set(func() { broken.broken = false })
@@ -215,27 +217,27 @@ func TestWhatIsGivenInVain(t *testing.T) {
 	})
 }
 
-// TestADeadNodeTiesNobody: what comes back because a node was killed was not given in vain; who is
-// started in its place has its share as soon as any that comes.
+// TestADeadNodeTiesNobody: a partition that comes back from a killed node does not count as refused. A node
+// that starts in place of the killed one receives its share as soon as any new node.
 func TestADeadNodeTiesNobody(t *testing.T) {
 	onSeeds(t, func(_ *testing.T, w *world) {
 		w.divide(4 + w.roll(12))
-		left := []*process{w.start(), w.start()}
+		remaining := []*process{w.start(), w.start()}
 		time.Sleep(10 * time.Second)
 		for range 2 {
 			third := w.start()
-			all := append(slices.Clip(left), third)
+			all := append(slices.Clip(remaining), third)
 			time.Sleep(10 * time.Second)
 			w.mustBeHad(all)
 			w.mustBeEven(all)
 			third.kill()
-			w.until(func() bool { return left[0].holds()+left[1].holds() == len(w.parts) })
+			w.until(func() bool { return remaining[0].countServed()+remaining[1].countServed() == len(w.parts) })
 		}
 	})
 }
 
-// TestWhoComesAgainAndAgain: a process that is started every two seconds and dies keeps nobody from
-// having his share.
+// TestWhoComesAgainAndAgain: a process that starts every two seconds and dies does not keep other nodes
+// from receiving their share.
 func TestWhoComesAgainAndAgain(t *testing.T) {
 	onSeeds(t, func(_ *testing.T, w *world) {
 		w.divide(4 + w.roll(12))
@@ -252,39 +254,40 @@ func TestWhoComesAgainAndAgain(t *testing.T) {
 	})
 }
 
-// TestANewNodeInheritsNothing: who is started in the place of a node that was killed takes nothing of
-// what that one had, and has its share soon after.
+// TestANewNodeInheritsNothing: a node that starts in place of a killed one takes none of the killed node's
+// partitions, and receives its share soon after.
 func TestANewNodeInheritsNothing(t *testing.T) {
 	onSeeds(t, func(_ *testing.T, w *world) {
 		w.divide(4 + w.roll(12))
-		left := []*process{w.start(), w.start()}
+		remaining := []*process{w.start(), w.start()}
 		killed := w.start()
 		time.Sleep(10 * time.Second)
 		killed.kill()
-		time.Sleep(w.within(lease / 2))
+		time.Sleep(w.randomDuration(lease / 2))
 		restarted := w.start()
-		w.until(func() bool { return left[0].holds()+left[1].holds() == len(w.parts) })
-		if n := restarted.holds(); n > 0 {
+		w.until(func() bool { return remaining[0].countServed()+remaining[1].countServed() == len(w.parts) })
+		if n := restarted.countServed(); n > 0 {
 			w.t.Errorf("seed %d: it has %d of %d", w.seed, n, len(w.parts))
 		}
 		time.Sleep(10 * time.Second)
-		w.mustBeEven(append(left, restarted))
+		w.mustBeEven(append(remaining, restarted))
 	})
 }
 
-// TestACutOffNodeTiesNobody: nor was what comes back from a node that the database did not hear.
+// TestACutOffNodeTiesNobody: a partition that comes back from a node without a connection to the database
+// does not count as refused either.
 func TestACutOffNodeTiesNobody(t *testing.T) {
 	onSeeds(t, func(_ *testing.T, w *world) {
 		w.divide(4 + w.roll(12))
-		left := []*process{w.start(), w.start()}
+		remaining := []*process{w.start(), w.start()}
 		time.Sleep(10 * time.Second)
 		third := w.start()
-		all := append(slices.Clip(left), third)
+		all := append(slices.Clip(remaining), third)
 		time.Sleep(10 * time.Second)
 		w.mustBeEven(all)
 		third.set(func() { third.cut = true })
-		w.until(func() bool { return left[0].holds()+left[1].holds() == len(w.parts) })
-		time.Sleep(w.within(2 * time.Second))
+		w.until(func() bool { return remaining[0].countServed()+remaining[1].countServed() == len(w.parts) })
+		time.Sleep(w.randomDuration(2 * time.Second))
 		third.set(func() { third.cut = false })
 		time.Sleep(10 * time.Second)
 		w.mustBeHad(all)

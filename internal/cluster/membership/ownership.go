@@ -10,7 +10,7 @@ func (n *Node) acquire(ctx context.Context, p *partitionState) {
 	began := time.Now()
 	opened, err := n.cfg.Open(ctx, p.part)
 	n.mu.Lock()
-	p.quit()
+	p.cancelOpening()
 	if err != nil {
 		p.takeover.backOff(time.Now())
 		n.step(p, none)
@@ -24,9 +24,9 @@ func (n *Node) acquire(ctx context.Context, p *partitionState) {
 	p.takeover.reset()
 	p.partition, p.failed = opened, false
 	n.step(p, open)
-	// The lease was taken after the time began. If opening took a long time, polls have renewed the
-	// lease since.
-	p.until = later(p.until, began.Add(n.cfg.Lease-margin))
+	// The lease began later than the time began, so it is valid at least until began plus the length of
+	// a lease. If opening took a long time, heartbeats have extended the lease further.
+	p.until = latestTime(p.until, began.Add(n.cfg.Lease-margin))
 	p.slot.ExtendLease(p.until)
 	p.slot.Attach(opened)
 	n.work.Go(func() { n.watchFailure(p, opened) })
@@ -37,7 +37,8 @@ func (n *Node) acquire(ctx context.Context, p *partitionState) {
 	n.notifyAll()
 }
 
-// watchFailure waits until a partition fails or is closed. If it fails, this node abandons it.
+// watchFailure waits until an open partition fails or is closed. If its store fails, this node gives up
+// the ownership.
 func (n *Node) watchFailure(p *partitionState, opened OpenPartition) {
 	select {
 	case <-opened.Failed():
@@ -52,7 +53,7 @@ func (n *Node) watchFailure(p *partitionState, opened OpenPartition) {
 	}
 }
 
-// handOver closes a partition, so that the next owner can open it.
+// handOver closes a partition and releases its lease, so that the next owner can open it.
 func (n *Node) handOver(p *partitionState) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), n.cfg.HandoverTimeout)

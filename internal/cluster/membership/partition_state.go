@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// phase is the progress of a node in opening or closing a partition.
+// phase is the progress of this node in opening or closing a partition.
 type phase int
 
 const (
@@ -15,7 +15,7 @@ const (
 	closing
 )
 
-// partitionState is the state of a partition that this node may own. The node's lock protects its
+// partitionState is the state of a partition that this node may own. The mutex of Node protects its
 // fields.
 type partitionState struct {
 	part     int32
@@ -25,17 +25,17 @@ type partitionState struct {
 	phase     phase
 	partition OpenPartition
 	failed    bool
-	// quit cancels an opening that is in progress.
-	quit context.CancelFunc
-	// until is the time until which the lease is certainly valid.
+	// cancelOpening cancels an opening that is in progress.
+	cancelOpening context.CancelFunc
+	// until is the time until which this node's lease on the partition is certainly valid.
 	until time.Time
-	// given is the time when this node gave the partition to another node for balance. to is this other
-	// node.
-	given time.Time
-	to    string
+	// givenAt is the time when this node gave the partition to another node for balance. to is the id of
+	// that node.
+	givenAt time.Time
+	to      string
 }
 
-// count returns the number of partitions in a phase. The caller holds mu.
+// count returns the number of partitions in a phase. The caller holds the mutex n.mu.
 func (n *Node) count(in phase) (count int) {
 	for _, p := range n.partitions {
 		if p.phase == in {
@@ -46,14 +46,14 @@ func (n *Node) count(in phase) (count int) {
 }
 
 // step changes the phase of a partition and wakes the callers that wait for such a change. The caller
-// holds mu.
+// holds the mutex n.mu.
 func (n *Node) step(p *partitionState, to phase) {
 	p.phase = to
 	close(n.stepped)
 	n.stepped = make(chan struct{})
 }
 
-// extendLease records a later time until which the lease is certainly valid.
+// extendLease records that this node's lease on the partition is certainly valid until a later time.
 func (p *partitionState) extendLease(until time.Time) {
 	if !until.After(p.until) {
 		return
@@ -64,7 +64,8 @@ func (p *partitionState) extendLease(until time.Time) {
 	}
 }
 
-// abandon closes an open partition that this node no longer owns. The caller holds mu.
+// abandon begins to close an open partition that this node no longer owns, or whose store has failed, and
+// logs why. It does nothing if the partition is not open. The caller holds the mutex n.mu.
 func (n *Node) abandon(p *partitionState, why string, args ...any) {
 	if p.phase != open {
 		return
@@ -74,16 +75,17 @@ func (n *Node) abandon(p *partitionState, why string, args ...any) {
 	n.close(p)
 }
 
-// close begins to hand a partition over. The caller holds mu.
+// close begins to hand a partition over to the next owner, in a new goroutine. The caller holds the
+// mutex n.mu.
 func (n *Node) close(p *partitionState) {
 	n.step(p, closing)
 	n.work.Go(func() { n.handOver(p) })
 }
 
-// open begins to take over a partition. The caller holds mu.
+// open begins to take over a partition in a new goroutine. The caller holds the mutex n.mu.
 func (n *Node) open(p *partitionState) {
 	n.step(p, opening)
 	ctx, quit := context.WithCancel(context.Background())
-	p.quit = quit
+	p.cancelOpening = quit
 	n.work.Go(func() { n.acquire(ctx, p) })
 }

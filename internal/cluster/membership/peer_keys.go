@@ -2,20 +2,21 @@ package membership
 
 import "time"
 
-// minRefreshInterval is the shortest time between two polls that unknown keys cause.
+// minRefreshInterval is the shortest time between two polls of the database that are made because a
+// caller has an unknown key.
 const minRefreshInterval = 100 * time.Millisecond
 
-// Known reports whether a key belongs to a live node. If the key is unknown, it polls once more before
-// it answers.
-func (n *Node) Known(key [32]byte) bool {
-	if n.knows(key) {
+// KnowsKey reports whether a key (the SHA-256 of a node's certificate) belongs to a live node. If the key
+// is unknown, KnowsKey waits for another poll of the database before it answers.
+func (n *Node) KnowsKey(key [32]byte) bool {
+	if n.hasLiveKey(key) {
 		return true
 	}
 	n.awaitRefresh()
-	return n.knows(key)
+	return n.hasLiveKey(key)
 }
 
-func (n *Node) knows(key [32]byte) bool {
+func (n *Node) hasLiveKey(key [32]byte) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, m := range n.view.Nodes {
@@ -26,14 +27,15 @@ func (n *Node) knows(key [32]byte) bool {
 	return false
 }
 
-// awaitRefresh waits until a poll has succeeded or failed.
+// awaitRefresh waits for the end of a poll of the database that began after this call. It waits at most
+// minRefreshInterval and Config.PollInterval together.
 func (n *Node) awaitRefresh() {
 	n.mu.Lock()
 	came, looked := time.Now(), n.polled
 	first := n.lastPoll.Add(minRefreshInterval)
 	n.mu.Unlock()
 	time.Sleep(time.Until(first))
-	timeout := time.NewTimer(n.cfg.Every)
+	timeout := time.NewTimer(n.cfg.PollInterval)
 	defer timeout.Stop()
 	for {
 		n.Refresh()

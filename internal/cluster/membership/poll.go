@@ -6,12 +6,14 @@ import (
 	"time"
 )
 
-// poll sends a heartbeat, reads the rows and begins the necessary changes.
+// poll sends a heartbeat, reads the rows of the cluster, and begins to open or close partitions
+// accordingly.
 func (n *Node) poll(ctx context.Context) {
 	n.mu.Lock()
-	me, sent := n.cfg.Me, time.Now()
+	me, sent := n.cfg.Self, time.Now()
 	me.Leaving = n.leaving
-	// If a partition is opened after the rows were requested, the answer does not contain it.
+	// judged has the partitions that are open before the rows are requested. The answer may not contain
+	// a partition that was opened later, so only the partitions in judged may be closed because of it.
 	judged := make([]OpenPartition, len(n.partitions))
 	for i, p := range n.partitions {
 		judged[i] = p.partition
@@ -44,19 +46,20 @@ func (n *Node) poll(ctx context.Context) {
 	n.reconcile()
 }
 
-// logReachability logs once that the database is unreachable, and once that it is reachable again. The
-// caller holds mu.
+// logReachability logs when the database becomes unreachable, and when it becomes reachable again. The
+// caller holds the mutex n.mu.
 func (n *Node) logReachability(err error, sent time.Time) {
 	switch {
-	case err != nil && n.away == nil:
+	case err != nil && n.pollError == nil:
 		n.cfg.Log.Warn("database unreachable, retrying", "error", err)
-	case err == nil && n.away != nil:
+	case err == nil && n.pollError != nil:
 		n.cfg.Log.Info("database reachable again", "duration", sent.Sub(n.viewRequestedAt))
 	}
-	n.away = err
+	n.pollError = err
 }
 
-// updateView stores a view and wakes the callers that wait for a change. The caller holds mu.
+// updateView stores a new view of the cluster and wakes the callers that wait for a change. The caller
+// holds the mutex n.mu.
 func (n *Node) updateView(view View, sent time.Time) {
 	now := time.Now()
 	gap := !n.viewRequestedAt.IsZero() && sent.Sub(n.viewRequestedAt) > n.cfg.Lease/2
@@ -84,14 +87,15 @@ func (n *Node) updateView(view View, sent time.Time) {
 	}
 }
 
-// signal wakes the callers that wait for another view. The caller holds mu.
+// signal wakes the goroutines that wait until a partition has another owner. They look again, because the
+// view may have changed in another way. The caller holds the mutex n.mu.
 func (n *Node) signal() {
 	close(n.changed)
 	n.changed = make(chan struct{})
 }
 
 // stateOf returns the state of a partition. It returns nil if this node cannot own the partition. The
-// caller holds mu.
+// caller holds the mutex n.mu.
 func (n *Node) stateOf(part int32) *partitionState {
 	for _, p := range n.partitions {
 		if p.part == part {
@@ -101,26 +105,25 @@ func (n *Node) stateOf(part int32) *partitionState {
 	return nil
 }
 
-// logUnsupportedFormats logs each format that this node does not support. It logs a format only once.
-// The caller holds mu.
+// logUnsupportedFormats logs each storage format of a partition that this node does not support, but
+// not those that the previous view already had. The caller holds the mutex n.mu.
 func (n *Node) logUnsupportedFormats(view View) {
-	told := map[uint32]bool{}
+	logged := map[uint32]bool{}
 	for _, part := range n.view.Parts {
-		told[part.Format] = true
+		logged[part.Format] = true
 	}
 	for _, part := range view.Parts {
-		if err := n.cfg.keeps(part.Format); err != nil && !told[part.Format] {
-			told[part.Format] = true
+		if err := n.cfg.checkFormat(part.Format); err != nil && !logged[part.Format] {
+			logged[part.Format] = true
 			n.cfg.Log.Warn("node on standby, it does not support the store's format", "error", err)
 		}
 	}
 }
 
-// logOwnerChange logs that another node owns a partition. It logs this once for each takeover. The
-// caller holds mu.
+// logOwnerChange logs that another node has taken over a partition. The caller holds the mutex n.mu.
 func (n *Node) logOwnerChange(part Partition) {
 	switch owner := part.Owner; {
-	case owner == (Member{}) || owner.ID == n.view.part(part.ID).Owner.ID || owner.ID == n.cfg.Me.ID:
+	case owner == (Member{}) || owner.ID == n.view.part(part.ID).Owner.ID || owner.ID == n.cfg.Self.ID:
 	case owner.outsideCluster():
 		n.cfg.Log.Warn("partition owned by a process outside the cluster, waiting", "partition", part.ID, "owner", owner.Address)
 	default:
@@ -128,25 +131,28 @@ func (n *Node) logOwnerChange(part Partition) {
 	}
 }
 
-// margin is the time by which a node treats its lease as ended earlier than the database does.
+// margin is the safety time for leases. A node treats its lease as ended this much earlier than the
+// database does.
 const margin = 500 * time.Millisecond
 
-// checkLease updates a partition from a view. sent is the time when the view was requested. asked is
-// the partition that was open at that time. The caller holds mu.
+// checkLease extends the lease of a partition, or closes the partition, as the current view of the
+// cluster requires. sent is the time when the view was requested. asked is the open partition at that
+// time, or nil. The caller holds the mutex n.mu.
 func (n *Node) checkLease(p *partitionState, asked OpenPartition, sent time.Time) {
 	part := n.view.part(p.part)
-	if part.Owner.ID == n.cfg.Me.ID {
+	if part.Owner.ID == n.cfg.Self.ID {
 		p.extendLease(sent.Add(min(part.Lease, n.cfg.Lease) - margin))
 	}
 	if asked == nil || asked != p.partition {
 		return
 	}
 	switch {
-	case part.Owner != (Member{}) && part.Owner.ID != n.cfg.Me.ID:
+	case part.Owner != (Member{}) && part.Owner.ID != n.cfg.Self.ID:
 		n.abandon(p, "taken over", "owner", part.Owner.Address)
 	case part.Owner == (Member{}) && sent.Sub(p.until) > n.cfg.Lease:
-		// Another node owned the partition in the meantime, or the owner is unknown. Heartbeats no
-		// longer renew the lease. No commit would detect this, because no call reaches the partition.
+		// The lease ended more than the length of a lease ago. Another node may have owned the
+		// partition in the meantime. No commit would detect this, because no call reaches the
+		// partition.
 		n.abandon(p, "lease expired")
 	}
 	if p.phase == open && n.view.formatOutdated(part) {
@@ -155,17 +161,18 @@ func (n *Node) checkLease(p *partitionState, asked OpenPartition, sent time.Time
 	}
 }
 
-// atOnce limits the number of partitions that are opened at the same time. Each of them first needs
-// connections to the database and reads its data.
+// atOnce limits the number of partitions that are opened at the same time, because each opening needs
+// connections to the database and reads data. It also limits how many balance hands over at the same time.
 const atOnce = 8
 
-// reconcile begins the openings and handovers that the view requires. The caller holds mu.
+// reconcile opens or hands over partitions as the current view of the cluster requires. It only begins
+// this work. The caller holds the mutex n.mu.
 func (n *Node) reconcile() {
-	successors := n.view.successors(n.cfg.Me.ID, n.lastOwners)
+	successors := n.view.successors(n.cfg.Self.ID, n.lastOwners)
 	for _, p := range n.partitions {
 		switch {
 		case p.phase == opening && n.leaving:
-			p.quit()
+			p.cancelOpening()
 		case p.phase == open && n.leaving:
 			n.close(p)
 		case p.phase == open && p.failed:
@@ -179,26 +186,26 @@ func (n *Node) reconcile() {
 	n.balance()
 }
 
-// mayTake reports whether this node may take over a partition when its timer is due. The caller holds
-// mu.
+// mayTake reports whether this node may take over a partition, apart from the time at which it may do
+// so. The caller holds the mutex n.mu.
 func (n *Node) mayTake(p *partitionState) bool {
-	return p.phase == none && !n.leaving && n.away == nil && n.cfg.keeps(n.view.part(p.part).Format) == nil
+	return p.phase == none && !n.leaving && n.pollError == nil && n.cfg.checkFormat(n.view.part(p.part).Format) == nil
 }
 
-// next returns the time of the next regular poll.
+// next returns the time of the next poll if nothing requests an earlier one.
 func (n *Node) next() time.Time {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.away != nil {
+	if n.pollError != nil {
 		return time.Now()
 	}
-	at := n.lastPoll.Add(n.cfg.Every)
+	at := n.lastPoll.Add(n.cfg.PollInterval)
 	sooner := func(t time.Time) {
 		if t.Before(at) {
 			at = t
 		}
 	}
-	successors := n.view.successors(n.cfg.Me.ID, n.lastOwners)
+	successors := n.view.successors(n.cfg.Self.ID, n.lastOwners)
 	for _, part := range n.view.Parts {
 		p := n.stateOf(part.ID)
 		if p == nil || !n.mayTake(p) || n.count(opening) >= atOnce {

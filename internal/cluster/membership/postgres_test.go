@@ -26,37 +26,38 @@ type sidecar struct {
 	*membership.Node
 	t  *testing.T
 	id string
-	// speaks is the newest format that it keeps the store in; zero: any.
-	speaks uint32
-	url    string
-	seat   *router.Slot
-	relay  *relay.Relay
-	via    *pg.Pool
-	rows   *members.Membership
-	kept   members.Epochs
-	all    *cluster
-	names  atomic.Int64
-	halt   context.CancelFunc
-	ended  chan struct{}
+	// newestFormat is the newest format that it keeps the store in; zero: any.
+	newestFormat uint32
+	url          string
+	seat         *router.Slot
+	relay        *relay.Relay
+	pool         *pg.Pool
+	rows         *members.Membership
+	epochs       members.Epochs
+	all          *cluster
+	names        atomic.Int64
+	cancel       context.CancelFunc
+	ended        chan struct{}
 }
 
 // cluster are sidecars, and the groups that were acknowledged by any of them.
 type cluster struct {
-	t        *testing.T
-	server   *pgserver.Server
-	sidecars []*sidecar
-	mu       sync.Mutex
-	acked    map[uint64]string
+	t            *testing.T
+	server       *pgserver.Server
+	sidecars     []*sidecar
+	mu           sync.Mutex
+	acknowledged map[uint64]string
 }
 
 // newCluster starts some, each on a way of its own to an address of the server.
 func newCluster(t *testing.T, server *pgserver.Server, addr string, n int) *cluster {
 	t.Helper()
-	c := &cluster{t: t, server: server, acked: map[uint64]string{}}
+	c := &cluster{t: t, server: server, acknowledged: map[uint64]string{}}
 	for i := range n {
 		s := c.add(addr, 0)
 		await(t, "it sees all before it, of whom the first one has it", func() bool {
-			return len(s.View().Nodes) == i+1 && c.sidecars[0].seat.Has()
+			living, _ := s.Counts()
+			return living == i+1 && c.sidecars[0].seat.Accepts()
 		})
 	}
 	return c
@@ -66,7 +67,7 @@ func (c *cluster) add(addr string, speaks uint32) *sidecar {
 	c.t.Helper()
 	between := relay.Start(c.t, addr)
 	s := &sidecar{
-		t: c.t, id: fmt.Sprint("node", len(c.sidecars)), speaks: speaks, url: pgserver.URL("postgres", between.Addr()), seat: router.NewSlots().At(0), relay: between, all: c, ended: make(chan struct{}),
+		t: c.t, id: fmt.Sprint("node", len(c.sidecars)), newestFormat: speaks, url: pgserver.URL("postgres", between.Addr()), seat: router.NewSlots().At(0), relay: between, all: c, ended: make(chan struct{}),
 	}
 	c.sidecars = append(c.sidecars, s)
 	s.start()
@@ -76,27 +77,27 @@ func (c *cluster) add(addr string, speaks uint32) *sidecar {
 func (s *sidecar) start() {
 	s.t.Helper()
 	var err error
-	if s.via, err = pg.Connect(s.t.Context(), pg.Config{URL: dsn.Of(s.url), Readers: 2}); err != nil {
+	if s.pool, err = pg.Connect(s.t.Context(), pg.Config{URL: dsn.Parse(s.url), Readers: 2}); err != nil {
 		s.t.Fatal(err)
 	}
-	s.rows = members.Open(members.Config{Pool: s.via, RenewedEpochs: &s.kept})
+	s.rows = members.Open(members.Config{Pool: s.pool, RenewedEpochs: &s.epochs})
 	if _, err = s.rows.Place(s.t.Context(), []string{"default"}, func(name string) []byte { return []byte(name) }); err != nil {
 		s.t.Fatal(err)
 	}
 	s.Node = membership.New(membership.Config{
-		Me: membership.Member{ID: s.id, Address: s.id, Key: [32]byte{1}, Speaks: max(2, s.speaks), Parts: 1}, Oldest: s.formats().Oldest, Registry: adapted{s.rows}, Slot: func(int32) membership.Slot { return s.seat }, Open: s.open, NotifyPeer: s.all.nudge,
+		Self: membership.Member{ID: s.id, Address: s.id, Key: [32]byte{1}, Speaks: max(2, s.newestFormat), Parts: 1}, Oldest: s.formats().Oldest, Registry: testDatabase{s.rows}, Slot: func(int32) membership.Slot { return s.seat }, Open: s.open, NotifyPeer: s.all.nudge,
 	})
 	var ctx context.Context
-	ctx, s.halt = context.WithCancel(context.Background())
+	ctx, s.cancel = context.WithCancel(context.Background())
 	go func() {
 		defer close(s.ended)
 		s.Run(ctx)
 	}()
 }
 
-type adapted struct{ *members.Membership }
+type testDatabase struct{ *members.Membership }
 
-func (a adapted) Heartbeat(ctx context.Context, me membership.Member) (v membership.View, err error) {
+func (a testDatabase) Heartbeat(ctx context.Context, me membership.Member) (v membership.View, err error) {
 	seen, err := a.Membership.Heartbeat(ctx, members.Node(me))
 	for _, n := range seen.Nodes {
 		v.Nodes = append(v.Nodes, membership.Member(n))
@@ -107,7 +108,7 @@ func (a adapted) Heartbeat(ctx context.Context, me membership.Member) (v members
 	return v, err
 }
 
-func (a adapted) Deregister(ctx context.Context, me membership.Member) error {
+func (a testDatabase) Deregister(ctx context.Context, me membership.Member) error {
 	return a.Membership.Deregister(ctx, members.Node(me))
 }
 
@@ -120,62 +121,62 @@ func (c *cluster) nudge(_ context.Context, to router.Peer) error {
 	return nil
 }
 
-// house commits group after group.
-type house struct {
+// committingBackend commits group after group.
+type committingBackend struct {
 	router.Backend
 	db           *pg.DB
 	stop, closed chan struct{}
-	over         sync.WaitGroup
+	running      sync.WaitGroup
 }
 
-func (h *house) End()                    {}
-func (h *house) Failed() <-chan struct{} { return h.db.Owner().Failed() }
-func (h *house) Closed() <-chan struct{} { return h.closed }
+func (h *committingBackend) End()                    {}
+func (h *committingBackend) Failed() <-chan struct{} { return h.db.Owner().Failed() }
+func (h *committingBackend) Closed() <-chan struct{} { return h.closed }
 
-func (h *house) Close(context.Context) error {
+func (h *committingBackend) Close(context.Context) error {
 	close(h.stop)
 	h.db.Owner().BeginClose()
-	h.over.Wait()
+	h.running.Wait()
 	err := h.db.Close()
 	close(h.closed)
 	return err
 }
 
 func (s *sidecar) formats() pg.Formats {
-	if s.speaks == 0 {
+	if s.newestFormat == 0 {
 		return pg.Formats{}
 	}
-	return pg.Formats{Oldest: 2, Newest: s.speaks, Raise: true}
+	return pg.Formats{Oldest: 2, Newest: s.newestFormat, Raise: true}
 }
 
 func (s *sidecar) open(context.Context, int32) (membership.OpenPartition, error) {
 	db, err := pg.Open(pg.Config{
-		URL: dsn.Of(s.url), Pool: s.via, RenewedEpoch: &s.kept[0], Owner: fmt.Sprintf("%s.%d", s.id, s.names.Add(1)), Address: s.id, Formats: s.formats(),
+		URL: dsn.Parse(s.url), Pool: s.pool, RenewedEpoch: &s.epochs[0], Owner: fmt.Sprintf("%s.%d", s.id, s.names.Add(1)), Address: s.id, Formats: s.formats(),
 		Timeouts: pg.Timeouts{Statement: 2 * time.Second, CloseTimeout: time.Second},
 	})
 	if err != nil {
 		return nil, err
 	}
-	h := &house{db: db, stop: make(chan struct{}), closed: make(chan struct{})}
-	h.over.Go(func() { s.all.commit(s.id, h) })
+	h := &committingBackend{db: db, stop: make(chan struct{}), closed: make(chan struct{})}
+	h.running.Go(func() { s.all.commit(s.id, h) })
 	return h, nil
 }
 
-func (c *cluster) commit(id string, h *house) {
+func (c *cluster) commit(id string, h *committingBackend) {
 	for h.db.Owner().Err() == nil {
 		select {
 		case <-h.stop:
 			return
 		default:
 		}
-		group := h.db.Last() + 1
+		group := h.db.LastKey() + 1
 		done := make(chan kv.Outcome, 1)
 		batch := h.db.Batch()
 		batch.Set(fmt.Appendf(nil, "%08d", group), []byte(id))
 		batch.Commit(group, func(r kv.Result) { done <- r.Outcome })
 		if <-done == kv.Stored {
 			c.mu.Lock()
-			c.acked[group] = id
+			c.acknowledged[group] = id
 			c.mu.Unlock()
 		}
 	}
@@ -183,16 +184,16 @@ func (c *cluster) commit(id string, h *house) {
 
 // stop ends a sidecar that has not been ended yet.
 func (s *sidecar) stop() {
-	s.halt()
+	s.cancel()
 	<-s.ended
 	s.rows.Close()
-	s.via.Close()
+	s.pool.Close()
 }
 
 func (c *cluster) count() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.acked)
+	return len(c.acknowledged)
 }
 
 // goesOn waits until further groups were acknowledged, and says who has the store.
@@ -205,7 +206,7 @@ func (c *cluster) goesOn(what string) string {
 
 func (c *cluster) owner() string {
 	for _, s := range c.sidecars {
-		if s.seat.Has() {
+		if s.seat.Accepts() {
 			return s.id
 		}
 	}
@@ -222,12 +223,12 @@ func (c *cluster) end() {
 		key, id, _ := strings.Cut(pair, "=")
 		there[key] = id
 	}
-	for group, id := range c.acked {
+	for group, id := range c.acknowledged {
 		if got := there[fmt.Sprintf("%08d", group)]; got != id {
 			c.t.Errorf("group %d is %q, %s was told that it is its own", group, got, id)
 		}
 	}
-	c.t.Logf("%d groups", len(c.acked))
+	c.t.Logf("%d groups", len(c.acknowledged))
 }
 
 func await(t *testing.T, what string, holds func() bool) {
@@ -265,7 +266,7 @@ func TestAnOwnerThatIsCutOff(t *testing.T) {
 	c.goesOn("at first")
 	first := c.sidecars[0]
 	first.relay.Hold(relay.Answers)
-	await(t, "it does not believe that it has it", func() bool { return !first.seat.Has() })
+	await(t, "it does not believe that it has it", func() bool { return !first.seat.Accepts() })
 	if owner := c.goesOn("at another one"); owner != "node1" {
 		t.Errorf("%s has it", owner)
 	}
@@ -290,7 +291,7 @@ func TestEachLeaves(t *testing.T) {
 			if err := s.Drain(t.Context()); err != nil {
 				t.Error(err)
 			}
-			await(t, "the next one has it", c.sidecars[i+1].seat.Has)
+			await(t, "the next one has it", c.sidecars[i+1].seat.Accepts)
 			t.Logf("from %s to the next one through %s: %v", s.id, strings.TrimPrefix(addr, "127.0.0.1"), time.Since(began))
 		}
 		c.goesOn("the last one")
@@ -304,38 +305,42 @@ func TestEachLeaves(t *testing.T) {
 func TestFormats(t *testing.T) {
 	t.Parallel()
 	server := pgserver.Start(t)
-	c := &cluster{t: t, server: server, acked: map[uint64]string{}}
+	c := &cluster{t: t, server: server, acknowledged: map[uint64]string{}}
 	format := func() string { return server.Query(t, "postgres", "SELECT format FROM pawl.part") }
 	old := c.add(server.Addr(), 2)
-	await(t, "the first one has it", old.seat.Has)
+	await(t, "the first one has it", old.seat.Accepts)
 	first, other := c.add(server.Addr(), 3), c.add(server.Addr(), 2)
-	await(t, "all know of all", func() bool { return len(first.View().Nodes) == 3 && len(other.View().Nodes) == 3 })
+	await(t, "all know of all", func() bool {
+		one, _ := first.Counts()
+		two, _ := other.Counts()
+		return one == 3 && two == 3
+	})
 	old.stop()
 	// Either may be first to take it over.
-	await(t, "another one has it", func() bool { return first.seat.Has() || other.seat.Has() })
+	await(t, "another one has it", func() bool { return first.seat.Accepts() || other.seat.Accepts() })
 	c.goesOn("beside an older one")
 	if got := format(); got != "2" {
 		t.Errorf("with an older one its format is %s", got)
 	}
 	other.stop()
-	await(t, "a newer one has it", first.seat.Has)
+	await(t, "a newer one has it", first.seat.Accepts)
 	await(t, "it is raised", func() bool { return format() == "3" })
 	if owner := c.goesOn("afterwards"); owner != first.id {
 		t.Errorf("%s has it", owner)
 	}
-	behind := c.add(server.Addr(), 2)
-	await(t, "an older one knows who has it", func() bool { owner, ok := behind.Owner(0); return ok && owner.ID == first.id })
+	older := c.add(server.Addr(), 2)
+	await(t, "an older one knows who has it", func() bool { owner, ok := older.Owner(0); return ok && owner.ID == first.id })
 	first.stop()
 	released := server.Query(t, "postgres", "SELECT epoch || owner FROM pawl.part") // an epoch without an owner
-	from := server.Query(t, "postgres", "SELECT lease_until FROM pawl.node WHERE id = '"+behind.id+"'")
-	server.Await(t, "postgres", "SELECT lease_until > '"+from+"'::timestamptz + interval '4 s' FROM pawl.node WHERE id = '"+behind.id+"'")
-	if got := server.Query(t, "postgres", "SELECT epoch || owner FROM pawl.part"); behind.seat.Has() || got != released || strings.Trim(got, "0123456789") != "" {
+	from := server.Query(t, "postgres", "SELECT lease_until FROM pawl.node WHERE id = '"+older.id+"'")
+	server.Await(t, "postgres", "SELECT lease_until > '"+from+"'::timestamptz + interval '4 s' FROM pawl.node WHERE id = '"+older.id+"'")
+	if got := server.Query(t, "postgres", "SELECT epoch || owner FROM pawl.part"); older.seat.Accepts() || got != released || strings.Trim(got, "0123456789") != "" {
 		t.Errorf("an older one has it: epoch and owner are %q", got)
 	}
 	next := c.add(server.Addr(), 3)
-	await(t, "the next one has it", next.seat.Has)
+	await(t, "the next one has it", next.seat.Accepts)
 	c.goesOn("in the end")
-	for _, s := range []*sidecar{behind, next} {
+	for _, s := range []*sidecar{older, next} {
 		s.stop()
 	}
 	c.sidecars = nil

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// schedules is how many are tried: PAWL_SCHEDULES.
+// schedules returns how many schedules to try: PAWL_SCHEDULES.
 func schedules(t *testing.T) uint64 {
 	t.Helper()
 	n, err := strconv.ParseUint(os.Getenv("PAWL_SCHEDULES"), 10, 64)
@@ -18,10 +18,11 @@ func schedules(t *testing.T) uint64 {
 	return n
 }
 
-// TestSchedules: nodes come, leave, die, are stopped beyond their leases and cut off from the
-// database, which is away now and then; stores fail, openings fail and last longer than a lease.
-// At most one node at a time believes that it has a partition, half a second less than by the
-// database; and in the end somebody has each, and nobody two more than another one.
+// TestSchedules: nodes start, leave and die. They are stopped for longer than their leases, and lose the
+// database, which is away from time to time. Stores fail; openings fail or last longer than a lease. At
+// most one node at a time believes that it has a partition, and it stops believing so half a second before
+// its lease in the database ends. In the end each partition has an owner, and no node has two partitions
+// more than another node.
 func TestSchedules(t *testing.T) {
 	t.Parallel()
 	met := map[string]int{}
@@ -42,11 +43,11 @@ func TestSchedules(t *testing.T) {
 func schedule(t *testing.T, seed uint64, met map[string]int) {
 	t.Helper()
 	w := newWorld(t, seed)
-	// Of two seeds one has several partitions.
+	// Every second seed has several partitions.
 	w.divide(1 + int(seed%2)*w.roll(6))
 	live := []*process{w.start(), w.start()}
 	for range 20 {
-		time.Sleep(w.within(4 * time.Second))
+		time.Sleep(w.randomDuration(4 * time.Second))
 		i := w.roll(len(live))
 		p := live[i]
 		kind := []string{"start", "kill", "leave", "stop", "cut", "away", "fail"}[w.roll(7)]
@@ -57,35 +58,35 @@ func schedule(t *testing.T, seed uint64, met map[string]int) {
 			p.kill()
 			live[i] = w.start()
 		case "leave":
-			if err := p.Node.Drain(t.Context()); err != nil || p.holds() > 0 {
+			if err := p.Node.Drain(t.Context()); err != nil || p.countServed() > 0 {
 				t.Errorf("seed %d: %s has left: %v", seed, p.id, err)
 			}
 			p.stop()
 			live[i] = w.start()
 		case "stop":
-			p.set(func() { p.stopped = time.Now().Add(w.within(2 * lease)) })
+			p.set(func() { p.stopped = time.Now().Add(w.randomDuration(2 * lease)) })
 		case "cut":
 			p.set(func() { p.cut = true })
-			time.AfterFunc(w.within(2*lease), func() { p.set(func() { p.cut = false }) })
+			time.AfterFunc(w.randomDuration(2*lease), func() { p.set(func() { p.cut = false }) })
 		case "away":
-			w.set(func() { w.away = true })
-			time.AfterFunc(w.within(2*lease), func() { w.set(func() { w.away = false }) })
+			w.set(func() { w.unreachable = true })
+			time.AfterFunc(w.randomDuration(2*lease), func() { w.set(func() { w.unreachable = false }) })
 		case "fail":
 			p.fail()
 		}
 		met[kind]++
 	}
-	w.set(func() { w.calm = true })
+	w.set(func() { w.faultless = true })
 	time.Sleep(30 * time.Second)
-	if !w.even(live) {
-		// What one did not want is given once more a minute later.
+	if !w.isBalanced(live) {
+		// A partition that a node refused is given to it again a minute later.
 		time.Sleep(minRefusalPause)
 	}
 	w.mustBeHad(live)
 	w.mustBeEven(live)
 	w.end()
 	for _, of := range w.parts {
-		met["taken"] += len(of.takes)
+		met["taken"] += len(of.owners)
 	}
 }
 
@@ -95,23 +96,23 @@ func (p *process) set(change func()) {
 	change()
 }
 
-// fail fails a partition that a process has.
+// fail lets one of the partitions of a process fail.
 func (p *process) fail() {
 	p.mu.Lock()
-	var had []*store
+	var stores []*store
 	for _, seat := range p.seats {
-		if s, ok := seat.home.(*store); ok {
-			had = append(had, s)
+		if s, ok := seat.backend.(*store); ok {
+			stores = append(stores, s)
 		}
 	}
 	p.mu.Unlock()
-	if len(had) > 0 {
-		had[p.world.roll(len(had))].fail()
+	if len(stores) > 0 {
+		stores[p.world.roll(len(stores))].fail()
 	}
 }
 
-// holds is how many partitions calls enter.
-func (p *process) holds() (n int) {
+// countServed returns how many partitions accept calls.
+func (p *process) countServed() (n int) {
 	for part := range p.seats {
 		if p.hasPart(part) {
 			n++
@@ -126,7 +127,7 @@ func (p *process) tenureOf(part int) OpenPartition {
 	return p.partitions[part].partition
 }
 
-// mustBeHad: each partition by one of the nodes, which all others name.
+// mustBeHad checks that one node has each partition, and that all other nodes name it as the owner.
 func (w *world) mustBeHad(live []*process) {
 	w.t.Helper()
 	for part := range w.parts {
@@ -156,21 +157,21 @@ func (w *world) mustBeHadOnce(part int, live []*process) {
 	}
 }
 
-// even: no node has two more than another one.
-func (w *world) even(live []*process) bool {
+// isBalanced reports whether no node has two partitions more than another node.
+func (w *world) isBalanced(live []*process) bool {
 	least, most := len(w.parts), 0
 	for _, p := range live {
-		least, most = min(least, p.holds()), max(most, p.holds())
+		least, most = min(least, p.countServed()), max(most, p.countServed())
 	}
 	return most-least < 2
 }
 
 func (w *world) mustBeEven(live []*process) {
 	w.t.Helper()
-	if w.even(live) {
+	if w.isBalanced(live) {
 		return
 	}
 	for _, p := range live {
-		w.t.Errorf("seed %d: %s has %d of %d partitions", w.seed, p.id, p.holds(), len(w.parts))
+		w.t.Errorf("seed %d: %s has %d of %d partitions", w.seed, p.id, p.countServed(), len(w.parts))
 	}
 }

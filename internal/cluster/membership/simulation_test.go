@@ -17,23 +17,23 @@ import (
 
 const lease = 3 * time.Second
 
-// world is a database with the rows of a cluster, in memory, and all that its nodes believe.
+// world is a database in memory with the rows of a cluster, and what the nodes of the cluster believe.
 type world struct {
 	t    *testing.T
 	seed uint64
 
 	mu    sync.Mutex
-	dice  *rand.Rand
+	rng   *rand.Rand
 	rows  map[string]*row
 	order int
-	// parts are the partitions; the first one is what tests with one look at.
+	// parts are the partitions. share is the first one, for tests of a single partition.
 	*share
 	parts []*share
-	// away: the database answers nobody. refuses: and says so at once.
-	away, refuses bool
-	// calm: nothing goes wrong by itself.
-	calm  bool
-	nodes map[string]*process
+	// unreachable: the database answers no node. refusing: the database refuses each statement at once.
+	unreachable, refusing bool
+	// faultless: there are no random faults.
+	faultless bool
+	nodes     map[string]*process
 }
 
 // share is a partition.
@@ -41,39 +41,39 @@ type share struct {
 	owner string
 	epoch uint64
 	ends  time.Time
-	// takes are those that had it, in their order.
-	takes []string
-	// believed is what nodes believed: that they have it from one moment to the other.
-	believed []belief
+	// owners are the nodes that had the partition, in order.
+	owners []string
+	// beliefs are the periods in which nodes believed that they had the partition.
+	beliefs []belief
 }
 
 type row struct {
 	member Member
 	since  int
-	came   time.Time
+	seenAt time.Time
 	ends   time.Time
 }
 
-// told is the node as a view has it.
-func (r *row) told() Member {
+// view returns the node as it appears in a view.
+func (r *row) view() Member {
 	m := r.member
-	m.New = r.ends.Sub(r.came) < 2*lease
+	m.New = r.ends.Sub(r.seenAt) < 2*lease
 	return m
 }
 
 type belief struct {
-	who      string
+	node     string
 	from, to time.Time
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
 	t.Helper()
-	w := &world{t: t, seed: seed, dice: rand.New(rand.NewPCG(seed, 7)), rows: map[string]*row{}, nodes: map[string]*process{}}
+	w := &world{t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 7)), rows: map[string]*row{}, nodes: map[string]*process{}}
 	w.divide(1)
 	return w
 }
 
-// divide makes so many partitions, before there are nodes.
+// divide creates the partitions. A test calls it before it starts nodes.
 func (w *world) divide(parts int) {
 	for len(w.parts) < parts {
 		w.parts = append(w.parts, &share{})
@@ -84,10 +84,10 @@ func (w *world) divide(parts int) {
 func (w *world) roll(n int) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.dice.IntN(n)
+	return w.rng.IntN(n)
 }
 
-func (w *world) within(d time.Duration) time.Duration { return time.Duration(w.roll(int(d))) }
+func (w *world) randomDuration(d time.Duration) time.Duration { return time.Duration(w.roll(int(d))) }
 
 func (w *world) set(change func()) {
 	w.mu.Lock()
@@ -98,17 +98,18 @@ func (w *world) set(change func()) {
 func (w *world) isCalm() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.calm
+	return w.faultless
 }
 
-// has is who has the first partition by the database; "": nobody.
-func (w *world) has() string {
+// firstOwner returns the owner of the first partition as stored in the database. "" means that there is
+// no owner.
+func (w *world) firstOwner() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.holder()
 }
 
-// holder is who has it; "": nobody.
+// holder returns the owner of the partition, or "" if there is none.
 func (s *share) holder() string {
 	if s.ends.After(time.Now()) {
 		return s.owner
@@ -118,7 +119,7 @@ func (s *share) holder() string {
 
 var errAway = errors.New("the database is away")
 
-// process is one that runs a node.
+// process is a process that runs a node.
 type process struct {
 	*Node
 	world *world
@@ -128,26 +129,26 @@ type process struct {
 	log   journal
 
 	mu sync.Mutex
-	// dead: nothing of it happens any more. stopped: nothing does until then. cut: the database does
-	// not hear it.
-	dead, cut bool
-	stopped   time.Time
-	epochs    []uint64
-	beats     int
-	// broken: it opens nothing; tries is how often it began to.
-	broken bool
-	tries  int
-	key    [32]byte
-	// seats are by partition, seat is the first one.
+	// dead: the process has ended. stopped: the process does nothing until that time. cut: the database
+	// does not receive its statements.
+	dead, cut  bool
+	stopped    time.Time
+	epochs     []uint64
+	heartbeats int
+	// broken: the process cannot open a partition. attempts counts its tries.
+	broken   bool
+	attempts int
+	key      [32]byte
+	// seats are the slots by partition. seat is the first one.
 	seats []*seat
 	seat  *seat
 }
 
 var errDead = errors.New("the process is dead")
 
-// nap is how long something takes, in a process that may be stopped.
-func (p *process) nap(most time.Duration) error {
-	time.Sleep(p.world.within(most))
+// pause sleeps for a random time below most, and for as long as the process is stopped.
+func (p *process) pause(most time.Duration) error {
+	time.Sleep(p.world.randomDuration(most))
 	for {
 		p.mu.Lock()
 		left, dead := time.Until(p.stopped), p.dead
@@ -162,46 +163,46 @@ func (p *process) nap(most time.Duration) error {
 	}
 }
 
-// speak is a statement: there, and back.
-func (p *process) speak(act func()) error {
-	if err := p.nap(3 * time.Millisecond); err != nil {
+// runStatement executes act as a statement, with the time to the database and back.
+func (p *process) runStatement(act func()) error {
+	if err := p.pause(3 * time.Millisecond); err != nil {
 		return err
 	}
 	lost := p.world.roll(100)
 	p.world.mu.Lock()
 	p.mu.Lock()
-	away := p.cut
+	unreachable := p.cut
 	p.mu.Unlock()
-	away, refuses := away || p.world.away || !p.world.calm && lost < 2, p.world.refuses
-	if !away || lost == 0 {
+	unreachable, refuses := unreachable || p.world.unreachable || !p.world.faultless && lost < 2, p.world.refusing
+	if !unreachable || lost == 0 {
 		act()
 	}
 	p.world.mu.Unlock()
-	if err := p.nap(3 * time.Millisecond); err != nil {
+	if err := p.pause(3 * time.Millisecond); err != nil {
 		return err
 	}
-	if away {
+	if unreachable {
 		if !refuses {
-			time.Sleep(p.world.within(time.Second))
+			time.Sleep(p.world.randomDuration(time.Second))
 		}
 		return errAway
 	}
 	return nil
 }
 
-// Beat is as in SQL.
+// Heartbeat does what the SQL statement does.
 func (p *process) Heartbeat(_ context.Context, me Member) (v View, err error) {
 	w := p.world
 	p.mu.Lock()
 	epochs := slices.Clone(p.epochs)
-	p.beats++
+	p.heartbeats++
 	p.mu.Unlock()
-	err = p.speak(func() {
+	err = p.runStatement(func() {
 		now := time.Now()
 		r := w.rows[p.id]
 		if r == nil {
 			w.order++
-			r = &row{since: w.order, came: now}
+			r = &row{since: w.order, seenAt: now}
 			w.rows[p.id] = r
 		}
 		r.member, r.ends = me, now.Add(lease)
@@ -212,7 +213,7 @@ func (p *process) Heartbeat(_ context.Context, me Member) (v View, err error) {
 		}
 		for _, other := range w.rows {
 			if other.ends.After(now) {
-				v.Nodes = append(v.Nodes, other.told())
+				v.Nodes = append(v.Nodes, other.view())
 			}
 		}
 		slices.SortFunc(v.Nodes, func(a, b Member) int { return w.rows[a.ID].since - w.rows[b.ID].since })
@@ -221,7 +222,7 @@ func (p *process) Heartbeat(_ context.Context, me Member) (v View, err error) {
 			if owner := s.holder(); owner != "" {
 				part.Owner, part.Lease = Member{ID: owner, Address: "strange"}, s.ends.Sub(now)
 				if r := w.rows[owner]; r != nil {
-					part.Owner = r.told()
+					part.Owner = r.view()
 				}
 			}
 			v.Parts = append(v.Parts, part)
@@ -230,17 +231,17 @@ func (p *process) Heartbeat(_ context.Context, me Member) (v View, err error) {
 	return v, err
 }
 
-// Leave takes the row away.
+// Deregister removes the row of the node.
 func (p *process) Deregister(context.Context, Member) error {
-	return p.speak(func() { delete(p.world.rows, p.id) })
+	return p.runStatement(func() { delete(p.world.rows, p.id) })
 }
 
 var errHeld = errors.New("another one has it")
 
-// take opens the store, which takes a while in which it has it already.
+// take opens a partition. The process owns the partition while it opens it.
 func (p *process) take(ctx context.Context, part int32) (OpenPartition, error) {
 	w, epoch := p.world, uint64(0)
-	err := p.speak(func() {
+	err := p.runStatement(func() {
 		s := w.parts[part]
 		if s.holder() != "" {
 			return
@@ -248,7 +249,7 @@ func (p *process) take(ctx context.Context, part int32) (OpenPartition, error) {
 		s.epoch++
 		epoch = s.epoch
 		s.owner, s.ends = p.id, time.Now().Add(lease)
-		s.takes = append(s.takes, p.id)
+		s.owners = append(s.owners, p.id)
 	})
 	if err == nil && epoch == 0 {
 		err = errHeld
@@ -256,18 +257,18 @@ func (p *process) take(ctx context.Context, part int32) (OpenPartition, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.believe(part, epoch)
+	p.addBelief(part, epoch)
 	how := 50 * time.Millisecond
 	if !w.isCalm() && w.roll(4) == 0 {
 		how = 2 * lease
 	}
-	if err := p.nap(how); err != nil {
+	if err := p.pause(how); err != nil {
 		return nil, err
 	}
 	s := &store{process: p, part: part, epoch: epoch, failed: make(chan struct{}), closed: make(chan struct{})}
 	p.mu.Lock()
 	broken := p.broken
-	p.tries++
+	p.attempts++
 	p.mu.Unlock()
 	if broken || ctx.Err() != nil || !w.isCalm() && w.roll(6) == 0 {
 		return nil, errors.Join(errors.New("it does not open"), s.Close(ctx))
@@ -275,14 +276,14 @@ func (p *process) take(ctx context.Context, part int32) (OpenPartition, error) {
 	return s, nil
 }
 
-// believe is the epoch under which beats renew a lease.
-func (p *process) believe(part int32, epoch uint64) {
+// addBelief sets the epoch under which heartbeats renew the lease of a partition.
+func (p *process) addBelief(part int32, epoch uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.epochs[part] = epoch
 }
 
-// store is a tenure.
+// store is the ownership of a partition by a process.
 type store struct {
 	router.Backend
 	process        *process
@@ -297,7 +298,7 @@ func (s *store) Closed() <-chan struct{} { return s.closed }
 
 func (s *store) fail() {
 	s.once.Do(func() {
-		s.process.believe(s.part, 0)
+		s.process.addBelief(s.part, 0)
 		close(s.failed)
 	})
 }
@@ -305,8 +306,8 @@ func (s *store) fail() {
 func (s *store) Close(context.Context) error {
 	p := s.process
 	of := p.world.parts[s.part]
-	p.believe(s.part, 0)
-	err := p.speak(func() {
+	p.addBelief(s.part, 0)
+	err := p.runStatement(func() {
 		if of.owner == p.id && of.epoch == s.epoch {
 			of.owner, of.ends = "", time.Time{}
 		}
@@ -315,11 +316,11 @@ func (s *store) Close(context.Context) error {
 	return err
 }
 
-// seat writes down when calls would have entered.
+// seat is a slot that records when it would have accepted calls.
 type seat struct {
 	process *process
-	of      *share
-	home    router.Backend
+	share   *share
+	backend router.Backend
 	until   time.Time
 	from    time.Time
 }
@@ -327,22 +328,22 @@ type seat struct {
 func (s *seat) Attach(t router.Backend) {
 	s.process.mu.Lock()
 	defer s.process.mu.Unlock()
-	if s.home != nil {
+	if s.backend != nil {
 		s.process.world.t.Errorf("seed %d: %s has two tenures", s.process.world.seed, s.process.id)
 	}
-	s.home, s.from = t, time.Now()
+	s.backend, s.from = t, time.Now()
 }
 
 func (s *seat) ExtendLease(until time.Time) {
 	w := s.process.world
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if s.of.owner == s.process.id && until.Add(margin).After(s.of.ends) {
-		w.t.Errorf("seed %d: %s has the store until %v, the lease ends %v", w.seed, s.process.id, until.Format("05.000"), s.of.ends.Format("05.000"))
+	if s.share.owner == s.process.id && until.Add(margin).After(s.share.ends) {
+		w.t.Errorf("seed %d: %s has the store until %v, the lease ends %v", w.seed, s.process.id, until.Format("05.000"), s.share.ends.Format("05.000"))
 	}
 	s.process.mu.Lock()
 	defer s.process.mu.Unlock()
-	if now := time.Now(); s.home != nil && s.until.Before(now) {
+	if now := time.Now(); s.backend != nil && s.until.Before(now) {
 		s.note(now)
 		s.from = now
 	}
@@ -352,36 +353,37 @@ func (s *seat) ExtendLease(until time.Time) {
 func (s *seat) Detach(context.Context) (router.Backend, error) {
 	s.process.mu.Lock()
 	s.note(time.Now())
-	s.home = nil
+	s.backend = nil
 	s.process.mu.Unlock()
-	return nil, s.process.nap(20 * time.Millisecond)
+	return nil, s.process.pause(20 * time.Millisecond)
 }
 
-// note writes down what was believed up to a moment. It is called under mu of the process.
+// note records a period in which the node believed that it had the partition. The period ends at the given
+// time at the latest. The caller holds mu of the process.
 func (s *seat) note(to time.Time) {
-	if s.home == nil {
+	if s.backend == nil {
 		return
 	}
-	b := belief{who: s.process.id, from: s.from, to: to}
+	b := belief{node: s.process.id, from: s.from, to: to}
 	if s.until.Before(to) {
 		b.to = s.until
 	}
 	if b.to.After(b.from) {
-		go s.process.world.set(func() { s.of.believed = append(s.of.believed, b) })
+		go s.process.world.set(func() { s.share.beliefs = append(s.share.beliefs, b) })
 	}
 }
 
-// has says whether calls enter the first partition.
-func (p *process) has() bool { return p.hasPart(0) }
+// servesFirst reports whether the first partition accepts calls.
+func (p *process) servesFirst() bool { return p.hasPart(0) }
 
 func (p *process) hasPart(part int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.seats[part]
-	return s.home != nil && time.Now().Before(s.until) && !p.dead
+	return s.backend != nil && time.Now().Before(s.until) && !p.dead
 }
 
-// journal is what a node logs.
+// journal is the log of a node.
 type journal struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -393,7 +395,7 @@ func (j *journal) Write(line []byte) (int, error) {
 	return j.text.Write(line)
 }
 
-// count is how often something was said.
+// count returns how often the log contains a text.
 func (j *journal) count(what string) int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -408,11 +410,11 @@ func (w *world) start() *process {
 	w.nodes[id] = p
 	w.mu.Unlock()
 	for _, of := range w.parts {
-		p.seats = append(p.seats, &seat{process: p, of: of})
+		p.seats = append(p.seats, &seat{process: p, share: of})
 	}
 	p.seat, p.epochs = p.seats[0], make([]uint64, len(w.parts))
 	p.Node = New(Config{
-		Me: Member{ID: id, Address: id + ":1", Key: p.key, Parts: 1<<len(w.parts) - 1}, Registry: p, Open: p.take,
+		Self: Member{ID: id, Address: id + ":1", Key: p.key, Parts: 1<<len(w.parts) - 1}, Registry: p, Open: p.take,
 		Slot: func(part int32) Slot { return p.seats[part] }, NotifyPeer: w.nudge, Lease: lease,
 		Log: slog.New(slog.NewTextHandler(&p.log, nil)),
 	})
@@ -427,44 +429,45 @@ func (w *world) start() *process {
 
 func (w *world) nudge(_ context.Context, to router.Peer) error {
 	w.mu.Lock()
-	other, lost := w.nodes[to.ID], !w.calm && w.dice.IntN(10) == 0
+	other, lost := w.nodes[to.ID], !w.faultless && w.rng.IntN(10) == 0
 	w.mu.Unlock()
 	if lost || other == nil {
 		return errAway
 	}
-	if err := other.nap(2 * time.Millisecond); err != nil {
+	if err := other.pause(2 * time.Millisecond); err != nil {
 		return err
 	}
 	other.Refresh()
 	return nil
 }
 
-// kill ends a process in the middle of whatever it does.
+// kill ends a process at any point of its work.
 func (p *process) kill() {
 	p.mu.Lock()
 	for _, s := range p.seats {
 		s.note(time.Now())
-		s.home = nil
+		s.backend = nil
 	}
 	p.dead = true
 	p.mu.Unlock()
 	p.stop()
 }
 
-// end stops all, and looks at what was believed.
+// end stops all nodes, and checks that no two nodes believed at the same time that they had the same
+// partition.
 func (w *world) end() {
-	w.set(func() { w.calm, w.away = true, false })
+	w.set(func() { w.faultless, w.unreachable = true, false })
 	for _, p := range w.nodes {
 		p.stop()
 		<-p.ended
 	}
 	time.Sleep(time.Second)
 	for part, of := range w.parts {
-		slices.SortFunc(of.believed, func(a, b belief) int { return a.from.Compare(b.from) })
-		for i := 1; i < len(of.believed); i++ {
-			a, b := of.believed[i-1], of.believed[i]
-			if a.who != b.who && a.to.After(b.from) {
-				w.t.Errorf("seed %d: %s has partition %d until %v, %s from %v", w.seed, a.who, part, a.to.Format("05.000"), b.who, b.from.Format("05.000"))
+		slices.SortFunc(of.beliefs, func(a, b belief) int { return a.from.Compare(b.from) })
+		for i := 1; i < len(of.beliefs); i++ {
+			a, b := of.beliefs[i-1], of.beliefs[i]
+			if a.node != b.node && a.to.After(b.from) {
+				w.t.Errorf("seed %d: %s has partition %d until %v, %s from %v", w.seed, a.node, part, a.to.Format("05.000"), b.node, b.from.Format("05.000"))
 			}
 		}
 	}

@@ -11,56 +11,56 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// keptBytes limits the messages of a stream that the router keeps until a node has answered, in bytes.
-// The first message is not counted. A node that does not own the partition answers before it reads more
-// than one window of the connection, and a window is smaller than this limit.
+// keptBytes limits how many bytes of a caller's messages the router keeps until a node has answered.
+// The first message is not counted. The limit is large enough. A node that does not own the partition
+// refuses the stream before it has read more than one flow control window (4 MiB).
 const keptBytes = 8 << 20
 
-// bidiStream forwards a stream on which the caller also sends messages. The first message of the caller
-// determines the partition. Only one node begins the stream. If a node refuses to begin it, the router
-// sends the caller's messages again to the next owner.
+// bidiStream forwards a stream on which the caller also sends messages. The caller's first message
+// determines the partition. If a node refuses to begin the stream, the router sends the caller's
+// messages again to the next owner. So only one node begins the stream.
 func (r *Router) bidiStream(ctx context.Context, method string, stream grpc.ServerStream) error {
 	m := methods[method]
-	said := &requestBuffer{from: stream, m: m}
-	first, err := said.first(ctx)
+	requests := &requestBuffer{from: stream, m: m}
+	first, err := requests.first(ctx)
 	if err != nil {
 		return err
 	}
-	if err := r.served(ctx, first); err != nil {
+	if err := r.checkNamespace(ctx, first); err != nil {
 		return err
 	}
 	part := r.partOf(ctx, first)
 	t := r.newRetrier(ctx, part, method)
 	for t.next() {
-		err = r.bidiStreamOnce(ctx, part, method, stream, said)
-		if fault := said.recvError(); fault != nil && err != nil {
+		err = r.bidiStreamOnce(ctx, part, method, stream, requests)
+		if fault := requests.recvError(); fault != nil && err != nil {
 			return fault
 		}
-		if said.replayStopped() && outcomeOf(err) == notStarted {
+		if requests.replayStopped() && outcomeOf(err) == notStarted {
 			return interrupted(err)
 		}
 		t.failed(err, false)
 	}
 	if err != nil {
-		return t.toClientError(err, m.Changes && !m.answers)
+		return t.toClientError(err, m.Changes && !m.serverStreams)
 	}
 	return nil
 }
 
-// bidiStreamOnce tries the stream once, at the node that owns the partition according to this node's
-// view.
+// bidiStreamOnce makes one attempt of the stream, at the node that owns the partition as far as this
+// node knows.
 func (r *Router) bidiStreamOnce(ctx context.Context, part int32, method string, stream grpc.ServerStream, said *requestBuffer) error {
 	here, err := r.cfg.Slots.At(part).stream(ctx, method, func(ctx context.Context) grpc.ServerStream {
-		return &replayStream{answering: answering{stream, said}, ctx: ctx}
+		return &replayStream{answerStream: answerStream{stream, said}, ctx: ctx}
 	})
 	if here {
 		return err
 	}
-	return r.elsewhere(ctx, part, method, func(to Peer) error { return r.bidiStreamTo(ctx, to, part, method, stream, said) })
+	return r.callOwner(ctx, part, method, func(to Peer) error { return r.bidiStreamTo(ctx, to, part, method, stream, said) })
 }
 
 // bidiStreamTo forwards messages in both directions until the other node ends the stream. A goroutine
-// reads the caller's messages. It ends with the stream.
+// sends the caller's messages to the node and ends with the stream.
 func (r *Router) bidiStreamTo(ctx context.Context, to Peer, part int32, method string, stream grpc.ServerStream, said *requestBuffer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -73,7 +73,7 @@ func (r *Router) bidiStreamTo(ctx context.Context, to Peer, part int32, method s
 			cancel()
 		}
 	}()
-	return relay(from, &answering{stream, said})
+	return relay(from, &answerStream{stream, said})
 }
 
 // requestBuffer keeps the messages that a caller sends on a stream until a node has answered, so that
@@ -82,17 +82,17 @@ type requestBuffer struct {
 	from grpc.ServerStream
 	m    *Method
 	mu   sync.Mutex
-	// kept contains the messages that were received so far. bytes is their size without the first
-	// message. gone means that there are too many messages to send them again, or that this is no
-	// longer needed. In this case kept contains only the message for the current reader.
-	kept  []proto.Message
-	bytes int
-	gone  bool
-	// over is the error that ended the caller's messages. io.EOF means that the caller has sent all
-	// messages.
-	over error
-	// reading is closed when the receive that is in progress ends. It is nil if no receive is in
-	// progress.
+	// messages contains the messages that were received so far. bytes is their size without the first
+	// message. discarded means that the messages are not sent to another node again, because they are too
+	// large or a node has begun the stream. The kept messages are then dropped.
+	messages  []proto.Message
+	bytes     int
+	discarded bool
+	// endError is the error after which the caller sends no more messages. io.EOF means that the caller has
+	// sent all of them.
+	endError error
+	// reading is closed when the running RecvMsg on the caller's stream ends. It is nil if no RecvMsg
+	// is running.
 	reading chan struct{}
 }
 
@@ -112,8 +112,8 @@ func (s *requestBuffer) first(ctx context.Context) (proto.Message, error) {
 	}
 }
 
-// sendTo sends all messages of the caller to a node. It returns only errors of the caller: either the
-// caller ended the stream, or it sent a message that cannot be read.
+// sendTo sends all messages of the caller to a node. It returns errors of the caller's stream and of ctx. If
+// a message cannot be sent to the node, it returns nil, because the receiving side returns that error.
 func (s *requestBuffer) sendTo(ctx context.Context, to grpc.ClientStream) error {
 	for i := 0; ; i++ {
 		m := s.m.NewRequest()
@@ -129,8 +129,8 @@ func (s *requestBuffer) sendTo(ctx context.Context, to grpc.ClientStream) error 
 	}
 }
 
-// next sets *m to the message with the number i. It is a kept message, or the next message that is
-// received.
+// next sets *m to the caller's message with the number i, counted from 0. It is a kept message, or the
+// next message that the caller sends.
 func (s *requestBuffer) next(ctx context.Context, i int, m *proto.Message) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,20 +138,21 @@ func (s *requestBuffer) next(ctx context.Context, i int, m *proto.Message) error
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case i < len(s.kept):
-			*m = s.kept[i]
+		case i < len(s.messages):
+			*m = s.messages[i]
 			return nil
 		case s.reading != nil:
 			s.await(ctx)
-		case s.over != nil:
-			return s.over
+		case s.endError != nil:
+			return s.endError
 		default:
 			return s.read(ctx, *m)
 		}
 	}
 }
 
-// await waits until the receive that is in progress ends. The caller holds mu.
+// await waits until the running RecvMsg on the caller's stream ends, or ctx ends. The caller holds the
+// mutex s.mu.
 func (s *requestBuffer) await(ctx context.Context) {
 	reading := s.reading
 	s.mu.Unlock()
@@ -162,11 +163,11 @@ func (s *requestBuffer) await(ctx context.Context) {
 	}
 }
 
-// read receives the next message into m. If the stream to a node ends in the meantime, the message is
-// kept for the next attempt.
+// read receives the caller's next message into m. If ctx, the attempt at a node, ends in the meantime,
+// the message is kept for the next attempt.
 func (s *requestBuffer) read(ctx context.Context, m proto.Message) error {
-	if s.gone {
-		s.kept = nil
+	if s.discarded {
+		s.messages = nil
 	}
 	s.reading = make(chan struct{})
 	s.mu.Unlock()
@@ -175,67 +176,69 @@ func (s *requestBuffer) read(ctx context.Context, m proto.Message) error {
 	close(s.reading)
 	s.reading = nil
 	if err != nil {
-		s.over = err
+		s.endError = err
 		return err
 	}
-	if !s.gone || ctx.Err() != nil {
+	if !s.discarded || ctx.Err() != nil {
 		s.keep(m)
 	}
 	return nil
 }
 
 func (s *requestBuffer) keep(m proto.Message) {
-	if len(s.kept) > 0 {
+	if len(s.messages) > 0 {
 		s.bytes += proto.Size(m)
 	}
-	s.kept = append(s.kept, m)
-	s.gone = s.gone || s.bytes > keptBytes
+	s.messages = append(s.messages, m)
+	s.discarded = s.discarded || s.bytes > keptBytes
 }
 
-// stopReplay records that a node has begun the stream, so that its messages are not sent again.
+// stopReplay records that a node has begun the stream, so that the caller's messages are not sent to
+// another node again.
 func (s *requestBuffer) stopReplay() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.gone = true
+	s.discarded = true
 }
 
 func (s *requestBuffer) replayStopped() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.gone
+	return s.discarded
 }
 
-// recvError returns the error that ended the caller's messages. It is nil if the caller still
-// sends, or has sent all messages.
+// recvError returns the error that ended the caller's stream. It is nil if the caller may still send,
+// or has sent all messages.
 func (s *requestBuffer) recvError() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if errors.Is(s.over, io.EOF) {
+	if errors.Is(s.endError, io.EOF) {
 		return nil
 	}
-	return s.over
+	return s.endError
 }
 
-// answering is the stream that sends a node's answers to the caller. After the first answer the
-// messages are not sent again.
-type answering struct {
+// answerStream is the stream on which a node's answers are sent to the caller. Its first answer records
+// that the caller's messages are not sent to another node again.
+type answerStream struct {
 	grpc.ServerStream
 	requests *requestBuffer
 }
 
-func (a *answering) SendHeader(md metadata.MD) error {
+func (a *answerStream) SendHeader(md metadata.MD) error {
 	a.requests.stopReplay()
 	return a.ServerStream.SendHeader(md)
 }
 
-func (a *answering) SendMsg(m any) error {
+func (a *answerStream) SendMsg(m any) error {
 	a.requests.stopReplay()
 	return a.ServerStream.SendMsg(m)
 }
 
-// replayStream is the stream that a partition of this node serves. It first delivers the kept messages.
+// replayStream is the caller's stream in the form in which a partition of this node receives it. Its
+// first messages are those that the router has already received.
 type replayStream struct {
-	answering
+	answerStream
 	ctx context.Context //nolint:containedctx // it is the stream's
 	i   int
 }

@@ -15,6 +15,6 @@
 // as the runtime. After a stream has begun, its namespace does not change. Calls of one partition never
 // wait for another partition.
 //
-// The answer of a unary call from another node is an encoded.Message, which contains the unchanged
+// The answer of a unary call from another node is a codec.Message, which contains the unchanged
 // bytes. Code that reads a field of the answer must first decode it.
 package router

@@ -12,18 +12,18 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
-	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
+	"github.com/pawl-dev/pawl/internal/grpcapi/codec"
 )
 
-// Partition is an existing partition. It contains the namespaces of the partition that this node
-// serves.
+// Partition is an existing partition of the store. Namespaces are those of its namespaces that this
+// node serves.
 type Partition struct {
 	Number     int32
 	Namespaces []string
 }
 
 // fanOut makes a call at every partition and merges the answers. It calls the partitions one after the
-// other, because such calls are not urgent and must not load all nodes at the same time.
+// other, so that one call does not load all nodes at the same time.
 func (r *Router) fanOut(ctx context.Context, method string, req any) (any, error) {
 	parts := r.cfg.Partitions
 	if len(parts) == 1 {
@@ -56,7 +56,7 @@ func (r *Router) fanOut(ctx context.Context, method string, req any) (any, error
 // decoded returns an answer as a message. The answer of another node consists of encoded bytes.
 func (m *Method) decoded(got any) (proto.Message, error) {
 	switch got := got.(type) {
-	case encoded.Message:
+	case codec.Message:
 		out := m.NewResponse()
 		if err := proto.Unmarshal(got, out); err != nil {
 			return nil, fmt.Errorf("the answer of another node: %w", err)
@@ -68,7 +68,8 @@ func (m *Method) decoded(got any) (proto.Message, error) {
 	return nil, fmt.Errorf("an answer is a %T", got)
 }
 
-// nodeInfo answers the calls that concern this node.
+// nodeInfo answers GetCaller and ListPartitions. These calls are about this node, so no partition is
+// called.
 func (r *Router) nodeInfo(ctx context.Context, method string) any {
 	if method == pawlv1.RunService_GetCaller_FullMethodName {
 		return r.caller(ctx)
@@ -88,8 +89,8 @@ func (r *Router) caller(ctx context.Context) *pawlv1.GetCallerResponse {
 	return &pawlv1.GetCallerResponse{Principal: p.Name(), Scopes: p.Scopes.Names(), Namespaces: p.Spaces(served)}
 }
 
-// known returns the partitions that contain namespaces which this node serves, and all other partitions
-// that have rows.
+// known returns all partitions that this node knows, sorted by number: those with namespaces that this
+// node serves, and those that have rows in the database.
 func (r *Router) known() []Partition {
 	all := slices.Clone(r.cfg.Partitions)
 	for _, number := range r.cfg.Directory.NonEmpty() {
@@ -101,14 +102,15 @@ func (r *Router) known() []Partition {
 	return all
 }
 
-// partitions returns all partitions with their owners.
+// partitions returns all partitions with their owners. If the owners cannot be read, a partition has an
+// owner only if this node still has a valid lease on it.
 func (r *Router) partitions() *pawlv1.ListPartitionsResponse {
 	out := &pawlv1.ListPartitionsResponse{}
 	for _, part := range r.known() {
 		one := &pawlv1.Partition{Number: uint32(part.Number), Namespaces: part.Namespaces}
-		if owner, there := r.cfg.Directory.Owner(part.Number); there {
+		if owner, there := r.cfg.Directory.Owner(part.Number); there && !r.cfg.Directory.Stale() {
 			one.Owner = owner.Address
-		} else if r.cfg.Slots.At(part.Number).Has() {
+		} else if r.cfg.Slots.At(part.Number).Accepts() {
 			one.Owner, one.Here = r.cfg.Address(), true
 		}
 		out.Partitions = append(out.Partitions, one)
@@ -127,7 +129,7 @@ func (r *Router) check(ctx context.Context, stream grpc.ServerStream) error {
 	if err := stream.RecvMsg(req); err != nil {
 		return err
 	}
-	all := &checked{ServerStream: stream, before: &pawlv1.CheckCounts{}}
+	all := &checked{ServerStream: stream, earlierCounts: &pawlv1.CheckCounts{}}
 	for _, part := range r.cfg.Partitions {
 		if err := r.serverStreamAt(ctx, part.Number, method, req, all); err != nil {
 			return err
@@ -136,27 +138,29 @@ func (r *Router) check(ctx context.Context, stream grpc.ServerStream) error {
 			return nil
 		}
 	}
-	return stream.SendMsg(&pawlv1.CheckStoreResponse{Answer: &pawlv1.CheckStoreResponse_Done{Done: all.before}})
+	return stream.SendMsg(&pawlv1.CheckStoreResponse{Answer: &pawlv1.CheckStoreResponse_Done{Done: all.earlierCounts}})
 }
 
-// checked is a stream that merges the answers of several checks into one answer.
+// checked is the caller's stream for a check of several partitions. It merges the answers of these
+// checks into one.
 type checked struct {
 	grpc.ServerStream
-	// before is the sum of the counts of the partitions that are already checked.
-	before *pawlv1.CheckCounts
-	faulty bool
+	// earlierCounts is the sum of the counts of the partitions that are already checked.
+	earlierCounts *pawlv1.CheckCounts
+	faulty        bool
 }
 
-// SendHeader does nothing. The first message sends the headers. Without this method, every check would
-// send them again.
+// SendHeader does nothing, because the first message sends the headers. It hides the method of the
+// embedded stream, which the check of every partition would call.
 func (c *checked) SendHeader(metadata.MD) error { return nil }
 
-// SetHeader does nothing, for the same reason as SendHeader.
+// SetHeader does nothing, because the check of every partition would set the headers again.
 func (c *checked) SetHeader(metadata.MD) error { return nil }
 
 var errNoCheck = errors.New("what came is no answer of a check")
 
-// SendMsg adds the counts of the earlier partitions to an answer and sends it.
+// SendMsg adds the counts of the partitions that are already checked to an answer, and sends it to the
+// caller. It does not send the result of one partition, because check sends the sum at the end.
 func (c *checked) SendMsg(m any) error {
 	said, err := methods[pawlv1.StoreService_CheckStore_FullMethodName].decoded(m)
 	if err != nil {
@@ -168,9 +172,9 @@ func (c *checked) SendMsg(m any) error {
 	}
 	switch answer := in.GetAnswer().(type) {
 	case *pawlv1.CheckStoreResponse_Progress:
-		in = &pawlv1.CheckStoreResponse{Answer: &pawlv1.CheckStoreResponse_Progress{Progress: added(c.before, answer.Progress)}}
+		in = &pawlv1.CheckStoreResponse{Answer: &pawlv1.CheckStoreResponse_Progress{Progress: added(c.earlierCounts, answer.Progress)}}
 	case *pawlv1.CheckStoreResponse_Done:
-		c.before = added(c.before, answer.Done)
+		c.earlierCounts = added(c.earlierCounts, answer.Done)
 		return nil
 	case *pawlv1.CheckStoreResponse_Fault:
 		c.faulty = true

@@ -18,12 +18,12 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
-	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
+	"github.com/pawl-dev/pawl/internal/grpcapi/codec"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// room is a home that does what a test says.
+// room is a backend with the functions of a test.
 type room struct {
 	call   func(ctx context.Context) (any, error)
 	stream func(stream grpc.ServerStream) error
@@ -35,16 +35,16 @@ func (room) ServeHTTP(http.ResponseWriter, *http.Request)             {}
 func (room) End()                                                     {}
 func (room) Failed() <-chan struct{}                                  { return nil }
 
-// asker is the stream of a caller who sends one request and reads everything.
+// asker is the stream of a caller that sends one request and reads everything.
 type asker struct {
 	unread
-	asked, read, greeted int
-	// gone is why nothing reaches him.
-	gone error
+	questions, read, greetings int
+	// sendError is the error of each message to the caller.
+	sendError error
 }
 
 func (a *asker) RecvMsg(m any) error {
-	if a.asked++; a.asked > 1 {
+	if a.questions++; a.questions > 1 {
 		return io.EOF
 	}
 	if req, ok := m.(*pawlv1.ExportRunRequest); ok {
@@ -54,31 +54,32 @@ func (a *asker) RecvMsg(m any) error {
 }
 
 func (a *asker) SendMsg(any) error {
-	if a.gone == nil {
+	if a.sendError == nil {
 		a.read++
 	}
-	return a.gone
+	return a.sendError
 }
 
 func (*asker) SetHeader(metadata.MD) error { return nil }
 
-func (a *asker) SendHeader(metadata.MD) error { a.greeted++; return nil }
+func (a *asker) SendHeader(metadata.MD) error { a.greetings++; return nil }
 
 func stream(r *Router, method string, from grpc.ServerStream) error {
 	return r.Stream(nil, from, &grpc.StreamServerInfo{FullMethod: method}, nil)
 }
 
-// in is a router with a home in the first partition.
+// in returns a router that has the backend home in the first partition.
 func in(home Backend) (*Router, *Slots) {
 	seats := NewSlots()
 	seats.At(0).Attach(home)
-	return New(Config{Slots: seats, Directory: nowhere{}, OwnerTimeout: 50 * time.Millisecond}), seats
+	return New(Config{Slots: seats, Directory: emptyDirectory{}, OwnerTimeout: 50 * time.Millisecond}), seats
 }
 
-// TestWhatIsNotRouted is made at this node, whether or not any has the store: methods of other services.
+// TestWhatIsNotRouted: methods of other services are executed at this node, whether or not a node has the
+// store.
 func TestWhatIsNotRouted(t *testing.T) {
 	t.Parallel()
-	router := New(Config{Slots: NewSlots(), Directory: nowhere{}, OwnerTimeout: 50 * time.Millisecond})
+	router := New(Config{Slots: NewSlots(), Directory: emptyDirectory{}, OwnerTimeout: 50 * time.Millisecond})
 	here := errors.New("here")
 	next := func(context.Context, any) (any, error) { return nil, here }
 	if _, err := router.Unary(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: "/grpc.health.v1.Health/Check"}, next); !errors.Is(err, here) {
@@ -90,7 +91,8 @@ func TestWhatIsNotRouted(t *testing.T) {
 	}
 }
 
-// TestOnlyWhatLastsEndsWithTheLease: what changes something was begun, and is finished; a wait is not.
+// TestOnlyWhatLastsEndsWithTheLease: a call that changes something has started, and is completed after the
+// lease has ended. A wait ends with the lease.
 func TestOnlyWhatLastsEndsWithTheLease(t *testing.T) {
 	t.Parallel()
 	for method, ends := range map[string]bool{pawlv1.RunService_EmitEvent_FullMethodName: false, pawlv1.RunService_WaitRun_FullMethodName: true} {
@@ -122,14 +124,15 @@ func TestOnlyWhatLastsEndsWithTheLease(t *testing.T) {
 	}
 }
 
-// TestAStreamThatItsHouseEnds in the middle hears why: one that drains has a successor to go on at.
+// TestAStreamThatItsHouseEnds: the caller of a stream that the backend ends in the middle receives the
+// reason. A draining backend has a successor, at which the caller can continue.
 func TestAStreamThatItsHouseEnds(t *testing.T) {
 	t.Parallel()
 	for said, want := range map[error]string{draining(): reasonDraining, NotOwner(): apierror.OwnerLost} {
 		from := &asker{unread: unread{ctx: t.Context()}}
 		router, _ := in(room{stream: func(s grpc.ServerStream) error {
 			if from.read > 0 {
-				return nil // it was opened again
+				return nil // the stream was opened again
 			}
 			if err := s.SendMsg(&pawlv1.ExportRunResponse{}); err != nil {
 				return err
@@ -142,11 +145,11 @@ func TestAStreamThatItsHouseEnds(t *testing.T) {
 	}
 }
 
-// TestARefusalStays an answer where the server ends meanwhile.
+// TestARefusalStays: a refusal remains the answer if the server drains in the meantime.
 func TestARefusalStays(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{pawlv1.RunService_ExportRun_FullMethodName, pawlv1.WorkerService_Work_FullMethodName} {
-		router, ctx := parted(NewSlots())
+		router, ctx := newSplitRouter(NewSlots())
 		router.cfg.Served = func(_ context.Context, namespace string) error {
 			router.Drain()
 			return validate.NotServed(namespace, []string{"blue"})
@@ -157,7 +160,8 @@ func TestARefusalStays(t *testing.T) {
 	}
 }
 
-// TestAReaderWhoIsGone is read to by no other node, though his connection ends as one between nodes does.
+// TestAReaderWhoIsGone: the router does not open the stream of a disconnected caller again, although the
+// error looks like that of a connection between nodes.
 func TestAReaderWhoIsGone(t *testing.T) {
 	t.Parallel()
 	opened := 0
@@ -166,13 +170,14 @@ func TestAReaderWhoIsGone(t *testing.T) {
 		return s.SendMsg(&pawlv1.StreamTransitionsResponse{})
 	}})
 	gone := status.Error(codes.Unavailable, "transport is closing")
-	err := stream(router, pawlv1.RunService_StreamTransitions_FullMethodName, &asker{unread: unread{ctx: t.Context()}, gone: gone})
+	err := stream(router, pawlv1.RunService_StreamTransitions_FullMethodName, &asker{unread: unread{ctx: t.Context()}, sendError: gone})
 	if !errors.Is(err, gone) || opened != 1 {
 		t.Errorf("opened %d times: %v", opened, err)
 	}
 }
 
-// TestAnUnknownOutcomeIsToldAsItCame: the store knows more of it than the router.
+// TestAnUnknownOutcomeIsToldAsItCame: the router passes on the store's error about an unknown outcome,
+// because the store knows more about it.
 func TestAnUnknownOutcomeIsToldAsItCame(t *testing.T) {
 	t.Parallel()
 	said := apierror.Refused(&machine.Error{Code: machine.CodeUnavailable, Reason: apierror.CommitUnknown, Message: "in its own words"}).Err()
@@ -183,29 +188,29 @@ func TestAnUnknownOutcomeIsToldAsItCame(t *testing.T) {
 	}
 }
 
-// far is a directory where one other node has every partition.
-type far struct{ nowhere }
+// remoteDirectory is a directory in which one other node owns every partition.
+type remoteDirectory struct{ emptyDirectory }
 
-func (far) Owner(int32) (Peer, bool) { return Peer{ID: "far", Address: "far:1"}, true }
+func (remoteDirectory) Owner(int32) (Peer, bool) { return Peer{ID: "far", Address: "far:1"}, true }
 
-// wire is the way to that node.
+// wire is the connection to that node.
 type wire struct {
 	Peers
 	grpc.ClientStream
 	opened, closed int
-	// sent is what sending says.
+	// sent is the result of SendMsg.
 	sent error
-	// waits: it answers only once it has heard all, or its stream ends.
-	waits bool
-	heard chan struct{}
-	ctx   context.Context
-	// refused is how often it says that it does not have the partition.
+	// waits: the node answers only after it has received all messages, or after its stream has ended.
+	waits    bool
+	received chan struct{}
+	ctx      context.Context
+	// refused is how many streams the node refuses because it does not have the partition.
 	refused int
 }
 
 func (w *wire) Stream(ctx context.Context, _ Peer, _ int32, _ string) (grpc.ClientStream, error) {
 	w.opened++
-	w.ctx, w.heard = ctx, make(chan struct{})
+	w.ctx, w.received = ctx, make(chan struct{})
 	return w, nil
 }
 
@@ -213,11 +218,11 @@ func (w *wire) SendMsg(any) error { return w.sent }
 
 func (w *wire) CloseSend() error {
 	w.closed++
-	close(w.heard)
+	close(w.received)
 	return nil
 }
 
-// Header is none before it answers.
+// Header returns nothing, as before an answer.
 func (*wire) Header() (metadata.MD, error) { return nil, nil }
 func (*wire) Trailer() metadata.MD         { return nil }
 func (w *wire) Context() context.Context   { return w.ctx }
@@ -227,7 +232,7 @@ func (w *wire) RecvMsg(any) error {
 		return io.EOF
 	}
 	select {
-	case <-w.heard:
+	case <-w.received:
 		if w.opened <= w.refused {
 			return NotOwner()
 		}
@@ -237,13 +242,14 @@ func (w *wire) RecvMsg(any) error {
 	}
 }
 
-// TestARequestThatCannotBeSent to another node is none that was answered with nothing.
+// TestARequestThatCannotBeSent: a request that cannot be sent to another node fails. It does not look like
+// a request with an empty answer.
 func TestARequestThatCannotBeSent(t *testing.T) {
 	t.Parallel()
 	large := status.Error(codes.ResourceExhausted, "message too large")
 	for sent, want := range map[error]error{nil: nil, io.EOF: nil, large: large} {
 		w := &wire{sent: sent}
-		router := New(Config{Slots: NewSlots(), Directory: far{}, Peers: w, OwnerTimeout: 50 * time.Millisecond})
+		router := New(Config{Slots: NewSlots(), Directory: remoteDirectory{}, Peers: w, OwnerTimeout: 50 * time.Millisecond})
 		err := stream(router, pawlv1.RunService_ExportRun_FullMethodName, &asker{unread: unread{ctx: t.Context()}})
 		if !errors.Is(err, want) || (want == nil) != (err == nil) || w.opened != 1 || (w.closed == 1) != (want == nil) {
 			t.Errorf("sending said %v: %v, opened %d times, closed %d times", sent, err, w.opened, w.closed)
@@ -251,7 +257,7 @@ func TestARequestThatCannotBeSent(t *testing.T) {
 	}
 }
 
-// TestOneRequestIsOne: a house that reads until the end meets it behind the request, which each house is given.
+// TestOneRequestIsOne: each backend receives the one request, and then the end of the requests.
 func TestOneRequestIsOne(t *testing.T) {
 	t.Parallel()
 	opened := 0
@@ -272,7 +278,8 @@ func TestOneRequestIsOne(t *testing.T) {
 	}
 }
 
-// TestATalkThatWasBegun is begun at no other node: what its caller has said is gone.
+// TestATalkThatWasBegun: a stream from which a backend has read is not opened at another node, because the
+// messages of the caller are lost.
 func TestATalkThatWasBegun(t *testing.T) {
 	t.Parallel()
 	for said, want := range map[error]string{draining(): reasonDraining, NotOwner(): apierror.OwnerLost} {
@@ -291,84 +298,87 @@ func TestATalkThatWasBegun(t *testing.T) {
 	}
 }
 
-// breaks is a caller who sends one message, and whose connection ends.
-type breaks struct{ asker }
+// brokenCaller is a caller that sends one message and whose connection then breaks.
+type brokenCaller struct{ asker }
 
-func (b *breaks) RecvMsg(m any) error {
+func (b *brokenCaller) RecvMsg(m any) error {
 	if b.asker.RecvMsg(m) != nil {
 		return errGone
 	}
 	return nil
 }
 
-// TestACallerWhoBreaks hears that, and not what became of the stream to another node for it.
+// TestACallerWhoBreaks: if the connection of a caller breaks, the stream ends with that error, and not with
+// the error of the stream to the other node.
 func TestACallerWhoBreaks(t *testing.T) {
 	t.Parallel()
 	w := &wire{waits: true}
-	router := New(Config{Slots: NewSlots(), Directory: far{}, Peers: w, OwnerTimeout: 50 * time.Millisecond})
-	err := stream(router, pawlv1.WorkerService_Work_FullMethodName, &breaks{asker{unread: unread{ctx: t.Context()}}})
+	router := New(Config{Slots: NewSlots(), Directory: remoteDirectory{}, Peers: w, OwnerTimeout: 50 * time.Millisecond})
+	err := stream(router, pawlv1.WorkerService_Work_FullMethodName, &brokenCaller{asker{unread: unread{ctx: t.Context()}}})
 	if !errors.Is(err, errGone) || w.opened != 1 || w.closed != 0 {
 		t.Errorf("opened %d times, closed %d times: %v", w.opened, w.closed, err)
 	}
 }
 
-// TestACallerWhoHasSaidAll is asked for no more: each node that the stream goes to hears all of it, and its end.
+// TestACallerWhoHasSaidAll: the router reads the messages of a caller only once. Each node to which the
+// stream goes receives all of them, and their end.
 func TestACallerWhoHasSaidAll(t *testing.T) {
 	t.Parallel()
 	w := &wire{waits: true, refused: 1}
-	router := New(Config{Slots: NewSlots(), Directory: far{}, Peers: w, OwnerTimeout: 50 * time.Millisecond})
+	router := New(Config{Slots: NewSlots(), Directory: remoteDirectory{}, Peers: w, OwnerTimeout: 50 * time.Millisecond})
 	from := &asker{unread: unread{ctx: t.Context()}}
 	err := stream(router, pawlv1.WorkerService_Work_FullMethodName, from)
-	if err != nil || w.opened != 2 || w.closed != 2 || from.asked != 2 {
-		t.Errorf("opened %d times, closed %d times, asked %d times: %v", w.opened, w.closed, from.asked, err)
+	if err != nil || w.opened != 2 || w.closed != 2 || from.questions != 2 {
+		t.Errorf("opened %d times, closed %d times, asked %d times: %v", w.opened, w.closed, from.questions, err)
 	}
 }
 
-// lane is a directory that knows nobody, and ends a call that goes on for ever.
+// lane is a directory that knows no owner. It ends a call that would try for ever.
 type lane struct {
-	nowhere
-	asked int
-	stop  context.CancelFunc
+	emptyDirectory
+	requests int
+	stop     context.CancelFunc
 }
 
 func (l *lane) Refresh() {
-	if l.asked++; l.asked > 1000 {
+	if l.requests++; l.requests > 1000 {
 		l.stop()
 	}
 }
 
-// vain counts calls that found nobody.
-type vain struct {
+// missCounter counts calls that found no owner.
+type missCounter struct {
 	uncounted
 	n int
 }
 
-func (v *vain) NoOwner(string) { v.n++ }
+func (v *missCounter) NoOwner(string) { v.n++ }
 
-// TestACallInVain ends with the patience of the node, or with the time of its caller, and says what is known of it.
+// TestACallInVain: a call without an owner ends with the timeout of the node or of its caller. Its error
+// says whether the call may have happened.
 func TestACallInVain(t *testing.T) {
 	t.Parallel()
 	emit := pawlv1.RunService_EmitEvent_FullMethodName
 	for name, row := range map[string]struct {
 		method string
 		req    any
-		// first is what the first try says, nil that nobody has the partition.
+		// first is the error of the first try, or nil if no node has the partition.
 		first error
 		time  time.Duration
 		want  func(error) bool
 		vain  int
 	}{
-		"nobody":           {emit, &pawlv1.EmitEventRequest{}, nil, time.Hour, says("NO_OWNER"), 1},
+		"nobody":           {emit, &pawlv1.EmitEventRequest{}, nil, time.Hour, hasReason("NO_OWNER"), 1},
 		"no time":          {emit, &pawlv1.EmitEventRequest{}, nil, time.Second, func(err error) bool { return errors.Is(err, context.DeadlineExceeded) }, 0},
-		"it may have been": {emit, &pawlv1.EmitEventRequest{EventId: "e"}, machine.ErrIndeterminate, time.Hour, says("COMMIT_UNKNOWN"), 1},
-		"a read that may":  {pawlv1.RunService_GetRun_FullMethodName, &pawlv1.GetRunRequest{}, machine.ErrIndeterminate, time.Hour, says("NO_OWNER"), 1},
+		"it may have been": {emit, &pawlv1.EmitEventRequest{EventId: "e"}, machine.ErrIndeterminate, time.Hour, hasReason("COMMIT_UNKNOWN"), 1},
+		"a read that may":  {pawlv1.RunService_GetRun_FullMethodName, &pawlv1.GetRunRequest{}, machine.ErrIndeterminate, time.Hour, hasReason("NO_OWNER"), 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				ctx, stop := context.WithTimeout(t.Context(), row.time)
 				defer stop()
-				seats, counts, tries := NewSlots(), &vain{}, 0
+				seats, counts, tries := NewSlots(), &missCounter{}, 0
 				seats.At(0).Attach(room{call: func(context.Context) (any, error) {
 					if tries++; tries == 1 && row.first != nil {
 						return nil, row.first
@@ -385,11 +395,11 @@ func TestACallInVain(t *testing.T) {
 	}
 }
 
-func says(reason string) func(error) bool {
+func hasReason(reason string) func(error) bool {
 	return func(err error) bool { return reasonOf(err) == reason }
 }
 
-// TestAWaitThatIsOver is made once.
+// TestAWaitThatIsOver: a wait that returns a result is not repeated.
 func TestAWaitThatIsOver(t *testing.T) {
 	t.Parallel()
 	calls := 0
@@ -403,10 +413,11 @@ func TestAWaitThatIsOver(t *testing.T) {
 	}
 }
 
-// TestOnePartition answers for the whole store, as it says it: another node may know more fields than this one.
+// TestOnePartition: if there is one partition, the router passes on its answer for the whole store
+// unchanged, because another node may know more fields than this one.
 func TestOnePartition(t *testing.T) {
 	t.Parallel()
-	answer := encoded.Message("bytes that this program does not read")
+	answer := codec.Message("bytes that this program does not read")
 	router, _ := in(room{
 		call: func(context.Context) (any, error) { return answer, nil },
 		stream: func(s grpc.ServerStream) error {
@@ -417,16 +428,16 @@ func TestOnePartition(t *testing.T) {
 		},
 	})
 	got, err := router.Unary(t.Context(), &pawlv1.GetStoreStatsRequest{}, &grpc.UnaryServerInfo{FullMethod: pawlv1.StoreService_GetStoreStats_FullMethodName}, nil)
-	if same, ok := got.(encoded.Message); !ok || err != nil || string(same) != string(answer) {
+	if same, ok := got.(codec.Message); !ok || err != nil || string(same) != string(answer) {
 		t.Errorf("%v, %v", got, err)
 	}
 	from := &asker{unread: unread{ctx: t.Context()}}
-	if err := stream(router, pawlv1.StoreService_CheckStore_FullMethodName, from); err != nil || from.read != 1 || from.greeted != 1 {
-		t.Errorf("%d messages, %d headers: %v", from.read, from.greeted, err)
+	if err := stream(router, pawlv1.StoreService_CheckStore_FullMethodName, from); err != nil || from.read != 1 || from.greetings != 1 {
+		t.Errorf("%d messages, %d headers: %v", from.read, from.greetings, err)
 	}
 }
 
-// TestWhatIsNoCheck is handed on by none that adds up several.
+// TestWhatIsNoCheck: a router that adds up several partitions refuses a message that is not a check.
 func TestWhatIsNoCheck(t *testing.T) {
 	t.Parallel()
 	router, _ := in(room{stream: func(s grpc.ServerStream) error { return s.SendMsg(&pawlv1.ExportRunResponse{}) }})
@@ -437,7 +448,7 @@ func TestWhatIsNoCheck(t *testing.T) {
 	}
 }
 
-// lines is a caller who sends what a test gives it.
+// lines is a caller whose messages come from a channel of the test.
 type lines struct {
 	asker
 	ids chan uint64
@@ -452,17 +463,18 @@ func (l *lines) RecvMsg(m any) error {
 	return nil
 }
 
-// stuck is the way to a node that does not have the partition, and holds up what is sent to it.
+// stuck is the connection to a node that does not have the partition and blocks the messages that are sent
+// to it.
 type stuck struct {
 	wire
-	came          func()
+	onArrival     func()
 	sending, free chan struct{}
 	once          sync.Once
 }
 
 func (s *stuck) Stream(ctx context.Context, _ Peer, _ int32, _ string) (grpc.ClientStream, error) {
 	s.ctx = ctx
-	s.came()
+	s.onArrival()
 	return s, nil
 }
 
@@ -477,8 +489,8 @@ func (s *stuck) RecvMsg(any) error {
 	return NotOwner()
 }
 
-// TestAStreamThatIsOverReadsNoMore: who still sends to the node that did not have the partition takes no message from
-// the one that has it.
+// TestAStreamThatIsOverReadsNoMore: the part of the router that still sends to the former node takes no
+// message away from the node that has the partition.
 func TestAStreamThatIsOverReadsNoMore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -501,8 +513,8 @@ func TestAStreamThatIsOverReadsNoMore(t *testing.T) {
 			}
 			return nil
 		}}
-		w.came = func() { seats.At(0).Attach(home) }
-		router := New(Config{Slots: seats, Directory: far{}, Peers: w})
+		w.onArrival = func() { seats.At(0).Attach(home) }
+		router := New(Config{Slots: seats, Directory: remoteDirectory{}, Peers: w})
 		if err := stream(router, pawlv1.WorkerService_Work_FullMethodName, from); err != nil {
 			t.Error(err)
 		}

@@ -22,14 +22,15 @@ import (
 // idempotencyKey is the HTTP header with the id by which the A2A server recognizes a repeated message.
 const idempotencyKey = "Idempotency-Key"
 
-// ownerHeader is the HTTP header with the same value as [OwnerTrailer].
+// ownerHeader is the HTTP header with the address of the node that answered, as [OwnerTrailer] is for
+// gRPC.
 const ownerHeader = "Pawl-Owner"
 
 // ServeHTTP forwards a request for an A2A agent to the node that owns the partition of the agent. If
-// the caller is authenticated, the context contains it. Headers of the caller that begin with Pawl- are
-// removed.
+// the caller is authenticated, the context of the request contains the caller. The caller's own headers
+// that begin with Pawl- are removed.
 func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	ctx, leave := r.lasting.enter(req.Context())
+	ctx, leave := r.longCalls.enter(req.Context())
 	defer leave()
 	if r.isDraining() {
 		problem(w, draining())
@@ -41,7 +42,7 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	reads := req.Method == http.MethodGet || req.Method == http.MethodHead
-	part, err := r.partOfAgent(ctx, tenant(r.cfg.Tenant(req, body.kept)))
+	part, err := r.partOfAgent(ctx, tenant(r.cfg.Tenant(req, body.content)))
 	if err != nil {
 		problem(w, err)
 		return
@@ -59,15 +60,15 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		t.failed(err, reads || req.Header.Get(idempotencyKey) != "")
 	}
 	if !reads && t.cancelledByDrain(err) {
-		err = lost()
+		err = newCommitUnknown()
 	} else {
 		err = t.toClientError(err, !reads)
 	}
 	problem(w, err)
 }
 
-// serveOnce tries a request once, at the node that owns the partition according to this node's view.
-// begun reports whether an answer was written to w.
+// serveOnce makes one attempt of a request, at the node that owns the partition as far as this node
+// knows. begun reports whether w has an answer, so that the request is not repeated.
 func (r *Router) serveOnce(ctx context.Context, part int32, w http.ResponseWriter, req *http.Request, body *body) (begun bool, err error) {
 	out := req.Clone(ctx)
 	for name := range out.Header {
@@ -118,18 +119,19 @@ func (r *Router) proxy(w http.ResponseWriter, req *http.Request, to Peer, part i
 	return err
 }
 
-// cut is the error of an HTTP request if the connection to the other node ended before an answer.
+// cut is the error of an HTTP request that was sent to another node if the connection ended before the
+// answer.
 type cut struct{ cause error }
 
 func (c *cut) Error() string { return c.cause.Error() }
 func (c *cut) Unwrap() error { return c.cause }
 
-// body is the body of a request. It keeps the first BodyBytes bytes. If the whole body fits, it can be
-// sent again.
+// body is the body of an HTTP request. It keeps at most BodyBytes + 1 bytes in memory. A body of at most
+// BodyBytes bytes can be sent again.
 type body struct {
-	kept []byte
-	// rest is the part of the body that did not fit. It is nil if everything fits. used reports whether
-	// the body was sent at least once.
+	content []byte
+	// rest is the part of the body that did not fit into content. It is nil if everything fits. used
+	// reports whether the body was sent at least once.
 	rest io.ReadCloser
 	used bool
 }
@@ -142,14 +144,14 @@ func (r *Router) body(req *http.Request) (*body, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &body{kept: kept}
+	b := &body{content: kept}
 	if int64(len(kept)) > r.cfg.BodyBytes {
 		b.rest = req.Body
 	}
 	return b, nil
 }
 
-// consumed reports whether the body cannot be sent again.
+// consumed reports whether the body was sent once and is too large to be sent again.
 func (b *body) consumed() bool { return b.used && b.rest != nil }
 
 func (b *body) newReader() io.ReadCloser {
@@ -159,21 +161,21 @@ func (b *body) newReader() io.ReadCloser {
 		return struct {
 			io.Reader
 			io.Closer
-		}{io.MultiReader(bytes.NewReader(b.kept), b.rest), b.rest}
-	case len(b.kept) == 0:
+		}{io.MultiReader(bytes.NewReader(b.content), b.rest), b.rest}
+	case len(b.content) == 0:
 		return http.NoBody
 	}
-	return io.NopCloser(bytes.NewReader(b.kept))
+	return io.NopCloser(bytes.NewReader(b.content))
 }
 
-// problem writes, as JSON, the error of a request that did not reach a partition.
+// problem writes an error as the JSON answer of a request that got no answer from a partition.
 func problem(w http.ResponseWriter, err error) {
 	st, withheld := apierror.Status(err)
 	code := http.StatusServiceUnavailable
 	if over, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		code, st = http.StatusRequestEntityTooLarge, tooLarge(over.Limit)
 	} else if withheld != nil || errors.Is(err, context.Canceled) {
-		// The caller has disconnected before the whole body was sent.
+		// The request body could not be read, usually because the caller has disconnected.
 		code, st = http.StatusBadRequest, unreadable()
 	} else if errors.Is(err, context.DeadlineExceeded) {
 		code = http.StatusGatewayTimeout

@@ -57,7 +57,7 @@ func TestNoDefaultMeansTheCurrentOne(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for name, m := range methods {
-		if !m.Changes || m.agents || m.asks {
+		if !m.Changes || m.agents || m.clientStreams {
 			continue // messages of streams are those of unary methods, which are here
 		}
 		refused := required(t, m)

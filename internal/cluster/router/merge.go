@@ -10,7 +10,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// added returns the sums of all fields of a and b. All fields are numbers.
+// added returns a message whose fields are the sums of the fields of a and b. All fields are numbers.
 func added(a, b *pawlv1.CheckCounts) *pawlv1.CheckCounts {
 	sum := proto.CloneOf(a)
 	b.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
@@ -21,9 +21,9 @@ func added(a, b *pawlv1.CheckCounts) *pawlv1.CheckCounts {
 	return sum
 }
 
-// AddStats adds the figures of another partition to `to`. All partitions share the same tables and
-// report the size of these tables, so the largest size is used. The default namespace is in the first
-// partition and is empty in all others.
+// AddStats adds the statistics of another partition to `to`. All partitions share the same database
+// tables and report the size of these tables, so the largest reported size is used. The default
+// namespace is in the first partition and is empty in all others.
 func AddStats(to, from *pawlv1.StoreStats) {
 	first := len(to.GetNamespaces()) == 0
 	for _, space := range from.GetNamespaces() {
@@ -50,8 +50,8 @@ func addRows(to, from []*pawlv1.RowStats) []*pawlv1.RowStats {
 	return to
 }
 
-// These are the maximum numbers of uses and of tenants for one limit in the response. The protobuf
-// contract has the same limits.
+// These are the maximum numbers of uses and of waiting tenants in a ListLimits response, for one limit.
+// The protobuf contract has the same maximums.
 const (
 	mostUses    = 1000
 	mostTenants = 100

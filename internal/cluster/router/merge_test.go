@@ -17,7 +17,7 @@ func mustBe(t *testing.T, got, want proto.Message) {
 	}
 }
 
-// TestCountsAreAddedUp, each field by itself.
+// TestCountsAreAddedUp: each field of the counts is added up separately.
 func TestCountsAreAddedUp(t *testing.T) {
 	t.Parallel()
 	a := &pawlv1.CheckCounts{Runs: 1, Entries: 2, Deleted: 3}
@@ -25,8 +25,9 @@ func TestCountsAreAddedUp(t *testing.T) {
 	mustBe(t, a, &pawlv1.CheckCounts{Runs: 1, Entries: 2, Deleted: 3})
 }
 
-// TestStatsAreAddedUp: namespaces stay apart, the default one is the first partition's, rows of none are added
-// up, and what is on disk is told by each.
+// TestStatsAreAddedUp: namespaces stay separate, and the default one is that of the first partition. Rows
+// without a namespace are added up. Each partition reports the whole size on disk, so the largest one
+// counts.
 func TestStatsAreAddedUp(t *testing.T) {
 	t.Parallel()
 	of := func(tree int64, name string, rows ...*pawlv1.RowStats) *pawlv1.StoreStats {
@@ -43,7 +44,7 @@ func TestStatsAreAddedUp(t *testing.T) {
 	})
 }
 
-// TestLimitsAreAddedUp by their keys and tenants; those that most wait for come first.
+// TestLimitsAreAddedUp: limits are added up by key and tenant. Those with the most waiting calls come first.
 func TestLimitsAreAddedUp(t *testing.T) {
 	t.Parallel()
 	use := func(key string, open int64, held time.Duration, tenants ...*pawlv1.TenantQueue) *pawlv1.LimitUse {

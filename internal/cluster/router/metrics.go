@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Counts counts the outcomes of calls. Its methods are called often and must not block.
+// Counts counts the outcomes of calls for the metrics. Its methods are called often and must not block.
 type Counts interface {
 	// Forwarded is called for each call that was sent to another node. method is the method without its
 	// first slash, or "http". outcome is the name of the returned status, for example OK, or
@@ -28,15 +28,16 @@ func (uncounted) Forwarded(string, string) {}
 func (uncounted) Retried(string)           {}
 func (uncounted) NoOwner(string)           {}
 
-// httpMethod is the method name that the metrics use for requests to agents, because the method of such
-// a request is not known.
+// httpMethod is the method name in the metrics for HTTP requests to agents, whose A2A method is not
+// known.
 const httpMethod = "http"
 
 // forwarded counts a call that was sent to another node. If that node answered, forwarded adds a
-// trailer that names the node.
+// trailer with the address of the node to the answer.
 func (r *Router) forwarded(ctx context.Context, method string, to Peer, err error) {
 	r.cfg.Counts.Forwarded(strings.TrimPrefix(method, "/"), outcome(err))
-	// A call for a command in a worker's stream has no trailer of its own.
+	// For a command that a worker sends in its stream, the router makes a call of another method. Such
+	// a call has no gRPC answer of its own, so it gets no trailer.
 	if of, _ := grpc.Method(ctx); of == method && (err == nil || outcomeOf(err) == final) {
 		_ = grpc.SetTrailer(ctx, metadata.Pairs(OwnerTrailer, to.Address))
 	}

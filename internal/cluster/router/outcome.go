@@ -13,13 +13,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// These are the reasons of errors after which the router may make a call at another node or make it
-// again.
+// These are the reasons of errors after which the router may repeat a call. Either no node has begun
+// the call, or it is unknown whether a node has executed it.
 const (
 	reasonNotOwner = "NOT_OWNER"
 	reasonDraining = "DRAINING"
 	reasonUnknown  = apierror.CommitUnknown
-	// PeerUnknown is the reason if a call comes from a node that no longer has a row in the cluster.
+	// PeerUnknown is the reason of the error for a call from a node that is no longer in the cluster.
 	// The call was not begun.
 	PeerUnknown = "PEER_UNKNOWN"
 	// reasonBroken means that the connection to a node ended. It is not part of the contract. Callers
@@ -33,8 +33,8 @@ type Unsent struct{ Cause error }
 func (u *Unsent) Error() string { return "route: not sent: " + u.Cause.Error() }
 func (u *Unsent) Unwrap() error { return u.Cause }
 
-// NotOwner returns the error NOT_OWNER. It means that this node does not own the partition. Clients
-// never receive it.
+// NotOwner returns the error NOT_OWNER. It means that this node does not own the partition. The router
+// handles it, so clients never receive it.
 func NotOwner() error {
 	return &machine.Error{
 		Code: machine.CodeUnavailable, Reason: reasonNotOwner, RetryAfter: int64(time.Second), Message: "another node has the partition, or none",
@@ -50,12 +50,12 @@ func noOwner() error {
 	}
 }
 
-// lost returns the error COMMIT_UNKNOWN. It means that the connection to the node was lost and that the
+// newCommitUnknown returns the error COMMIT_UNKNOWN. It means that the connection to the node was lost and that the
 // node may have executed the call.
-func lost() error {
+func newCommitUnknown() error {
 	return &machine.Error{
 		Code: machine.CodeUnavailable, Reason: reasonUnknown, RetryAfter: int64(time.Second),
-		Message: "the node that had the store went away under the call, and nobody knows whether it took effect; repeat it with the same id, or look what became of it",
+		Message: "the node that owned the store disconnected during the call, and it is unknown whether the call took effect; repeat it with the same id, or read its effect",
 	}
 }
 
@@ -64,12 +64,12 @@ func lost() error {
 func broken() error {
 	return &machine.Error{
 		Code: machine.CodeUnavailable, Reason: apierror.OwnerLost, RetryAfter: int64(time.Second),
-		Message: "the node that had the store went away under the call; make it again",
+		Message: "the node that owned the store disconnected during the call; repeat the call",
 	}
 }
 
-// interrupted returns the error of a stream that ended after some messages. If the cause was a drain,
-// it is DRAINING. Otherwise it is OWNER_LOST.
+// interrupted returns the error of a stream that ended after some messages. If the node was draining,
+// the error is DRAINING. Otherwise it is OWNER_LOST.
 func interrupted(err error) error {
 	if reasonOf(err) == reasonDraining {
 		return err
@@ -84,8 +84,8 @@ func draining() error {
 	}
 }
 
-// failed wraps the error of a call if the store of the partition has failed, or if the lease of the
-// partition may have ended.
+// failed is the error of a call during which the partition failed: its store has failed, or its lease
+// may have ended. It is unknown whether the call took effect.
 type failed struct{ cause error }
 
 func (f *failed) Error() string { return f.cause.Error() }
@@ -127,7 +127,7 @@ func reasonOf(err error) string {
 	return ""
 }
 
-// callOutcome tells whether a node has executed a call. It is derived from the error of the call.
+// callOutcome says whether a node has executed a call. It is derived from the error of the call.
 type callOutcome uint8
 
 const (
@@ -135,7 +135,8 @@ const (
 	final callOutcome = iota
 	// notStarted means that the node has not begun the call.
 	notStarted
-	// unknown means that the node may have begun the call and that the connection to the node is lost.
+	// unknown means that the node may have begun the call, and that no answer of the node shows whether
+	// it did.
 	unknown
 )
 
@@ -158,7 +159,8 @@ func outcomeOf(err error) callOutcome {
 	return final
 }
 
-// toClientError returns the error that the client gets when the router does not try again.
+// toClientError converts the error of the last attempt into the error that the client gets. changes
+// reports whether the method changes stored state.
 func toClientError(err error, changes bool) error {
 	switch outcomeOf(err) {
 	case notStarted:
@@ -168,16 +170,15 @@ func toClientError(err error, changes bool) error {
 			return err // the store's own error says more
 		}
 		if changes {
-			return lost()
+			return newCommitUnknown()
 		}
 		return broken()
 	}
 	return err
 }
 
-// ended returns the error with which the router ended the context of a call. If the router did not end
-// the context, it returns err. If err means an unknown outcome, it is returned in any case, because
-// this is more important.
+// ended returns the error that the client gets. If the router itself ended the context of the call,
+// this is the router's reason, for example DRAINING. Otherwise, or if err is COMMIT_UNKNOWN, it is err.
 func ended(ctx context.Context, err error) error {
 	if err == nil || !isEnded(ctx) || reasonOf(err) == reasonUnknown {
 		return err
@@ -191,11 +192,11 @@ func isEnded(ctx context.Context) bool {
 	return refused
 }
 
-// lostIfDraining converts the error DRAINING of a stream that must not be repeated and has sent no
-// message. The partition may already have executed the call, so the outcome is unknown.
+// lostIfDraining replaces the error DRAINING by COMMIT_UNKNOWN. It is used for a stream that must not
+// be repeated and has sent no message: the partition may already have executed the call.
 func lostIfDraining(err error) error {
 	if reasonOf(err) == reasonDraining {
-		return lost()
+		return newCommitUnknown()
 	}
 	return err
 }

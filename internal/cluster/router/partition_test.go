@@ -21,19 +21,20 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// parted is a router of a store with two partitions, and the context of a caller who is at home in the
-// second one.
-func parted(seats *Slots) (*Router, context.Context) {
-	router := New(Config{Slots: seats, Directory: nowhere{}, Parts: func(namespace string) int32 {
+// newSplitRouter returns a router of a store with two partitions, and the context of a caller whose home is
+// in the second one.
+func newSplitRouter(seats *Slots) (*Router, context.Context) {
+	router := New(Config{Slots: seats, Directory: emptyDirectory{}, Parts: func(namespace string) int32 {
 		return map[string]int32{"red": 1}[namespace]
 	}})
 	return router, auth.WithCaller(context.Background(), &auth.Caller{Principal: policy.Principal{Namespaces: []string{"red", "default"}}})
 }
 
-// TestThePartitionOfARequest is that of the namespace that its house will read.
+// TestThePartitionOfARequest: a request goes to the partition of the namespace that the backend will read
+// from it.
 func TestThePartitionOfARequest(t *testing.T) {
 	t.Parallel()
-	router, ctx := parted(NewSlots())
+	router, ctx := newSplitRouter(NewSlots())
 	for name, one := range map[string]struct {
 		ctx  context.Context
 		req  any
@@ -51,15 +52,15 @@ func TestThePartitionOfARequest(t *testing.T) {
 	}
 }
 
-// TestEveryMethodHasAPartition: all requests have a namespace but those about the store as a whole, which
-// are made in the first partition.
+// TestEveryMethodHasAPartition: a request goes to the partition of its namespace, unless it is about the
+// whole store. Such a request goes to the first partition.
 func TestEveryMethodHasAPartition(t *testing.T) {
 	t.Parallel()
 	whole := map[string]bool{}
 	for _, op := range policy.Operations {
 		whole[op.Name] = op.Space == policy.SpaceAll
 	}
-	router, ctx := parted(NewSlots())
+	router, ctx := newSplitRouter(NewSlots())
 	for name, m := range methods {
 		want := int32(1)
 		if whole[name] {
@@ -71,12 +72,13 @@ func TestEveryMethodHasAPartition(t *testing.T) {
 	}
 }
 
-// TestAnAgentThatThisNodeDoesNotServe is refused here, whoever serves it; one of a namespace that is none
-// of its caller's is asked for where the caller is at home.
+// TestAnAgentThatThisNodeDoesNotServe: this node refuses an agent of a namespace that it does not serve,
+// even if another node serves it. If the caller has no right to the namespace, the request goes to the
+// caller's home partition.
 func TestAnAgentThatThisNodeDoesNotServe(t *testing.T) {
 	t.Parallel()
 	router := New(Config{
-		Slots: NewSlots(), Directory: nowhere{}, OwnerTimeout: time.Millisecond,
+		Slots: NewSlots(), Directory: emptyDirectory{}, OwnerTimeout: time.Millisecond,
 		Parts:  func(namespace string) int32 { return map[string]int32{"red": 1, "blue": 2}[namespace] },
 		Served: func(_ context.Context, namespace string) error { return validate.NotServed(namespace, []string{"red"}) },
 		Tenant: func(*http.Request, []byte) string { return "blue:crew/writer" },
@@ -94,11 +96,11 @@ func TestAnAgentThatThisNodeDoesNotServe(t *testing.T) {
 	}
 }
 
-// TestWhoCalls is told by the node that is asked, with or without an owner: of the namespaces that it
-// serves those that the caller has, home first.
+// TestWhoCalls: the node that receives the call answers it, with or without an owner. The answer has the
+// namespaces that the node serves and the caller has, with the caller's home first.
 func TestWhoCalls(t *testing.T) {
 	t.Parallel()
-	router := New(Config{Slots: NewSlots(), Directory: nowhere{}, Partitions: []Partition{{Number: 0, Namespaces: []string{"default"}}, {Number: 3, Namespaces: []string{"red", "blue"}}}})
+	router := New(Config{Slots: NewSlots(), Directory: emptyDirectory{}, Partitions: []Partition{{Number: 0, Namespaces: []string{"default"}}, {Number: 3, Namespaces: []string{"red", "blue"}}}})
 	for name, c := range map[string]struct {
 		principal policy.Principal
 		want      *pawlv1.GetCallerResponse
@@ -115,11 +117,11 @@ func TestWhoCalls(t *testing.T) {
 	}
 }
 
-// TestACallIsMadeAtItsSeat or at none.
+// TestACallIsMadeAtItsSeat: a call is executed in the slot of its partition or is refused.
 func TestACallIsMadeAtItsSeat(t *testing.T) {
 	t.Parallel()
 	seats := NewSlots()
-	router, _ := parted(seats)
+	router, _ := newSplitRouter(seats)
 	home := newHall()
 	close(home.free)
 	seats.At(1).Attach(home)
@@ -130,57 +132,57 @@ func TestACallIsMadeAtItsSeat(t *testing.T) {
 	if err := router.LocalStream(0, pawlv1.RunService_GetBlob_FullMethodName, unread{ctx: t.Context()}); reasonOf(err) != reasonNotOwner {
 		t.Errorf("a stream in another partition got %v", err)
 	}
-	if _, err := router.Local(t.Context(), 1, method, &pawlv1.GetRunRequest{}); err != nil || len(home.inside) != 1 {
-		t.Errorf("%d calls came, %v", len(home.inside), err)
+	if _, err := router.Local(t.Context(), 1, method, &pawlv1.GetRunRequest{}); err != nil || len(home.entered) != 1 {
+		t.Errorf("%d calls came, %v", len(home.entered), err)
 	}
 }
 
-// mute is the stream of a caller who sends nothing, until its call is over.
-type mute struct {
+// silentStream is the stream of a caller that sends nothing until its call is over.
+type silentStream struct {
 	unread
-	asked, over chan struct{}
+	reads, ended chan struct{}
 }
 
-func (m mute) RecvMsg(any) error {
-	close(m.asked)
-	<-m.over
+func (m silentStream) RecvMsg(any) error {
+	close(m.reads)
+	<-m.ended
 	return errGone
 }
 
 var errGone = errors.New("the caller is gone")
 
-// TestATalkBeginsWithItsFirstMessage: before that nothing is opened, and who waits for it waits no longer than
-// the server and the caller want.
+// TestATalkBeginsWithItsFirstMessage: the router opens no stream before the first message of the caller. It
+// stops waiting for the message if the server drains or the caller disconnects.
 func TestATalkBeginsWithItsFirstMessage(t *testing.T) {
 	t.Parallel()
 	info := &grpc.StreamServerInfo{FullMethod: pawlv1.WorkerService_Work_FullMethodName}
 	for name, one := range map[string]struct {
-		end  func(router *Router, from mute)
+		end  func(router *Router, from silentStream)
 		want func(error) bool
 	}{
-		"a server that ends":  {func(router *Router, _ mute) { router.Drain() }, func(err error) bool { return reasonOf(err) == reasonDraining }},
-		"a caller who breaks": {func(_ *Router, from mute) { close(from.over) }, func(err error) bool { return errors.Is(err, errGone) }},
+		"a server that ends":  {func(router *Router, _ silentStream) { router.Drain() }, func(err error) bool { return reasonOf(err) == reasonDraining }},
+		"a caller who breaks": {func(_ *Router, from silentStream) { close(from.ended) }, func(err error) bool { return errors.Is(err, errGone) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			seats := NewSlots()
-			router, ctx := parted(seats)
+			router, ctx := newSplitRouter(seats)
 			ctx, stop := context.WithCancel(ctx)
 			defer stop()
 			home := newHall()
 			for part := range int32(2) {
 				seats.At(part).Attach(home)
 			}
-			ended, from := make(chan error, 1), mute{unread{ctx: ctx}, make(chan struct{}), make(chan struct{})}
+			ended, from := make(chan error, 1), silentStream{unread{ctx: ctx}, make(chan struct{}), make(chan struct{})}
 			go func() { ended <- router.Stream(nil, from, info, nil) }()
-			<-from.asked
+			<-from.reads
 			one.end(router, from)
 			select {
 			case err := <-ended:
 				if !one.want(err) {
 					t.Errorf("ended with %v", err)
 				}
-			case <-home.inside:
+			case <-home.entered:
 				t.Error("it came in")
 				stop()
 				<-ended
@@ -189,13 +191,13 @@ func TestATalkBeginsWithItsFirstMessage(t *testing.T) {
 	}
 }
 
-// TestACallWaitsForItsPartition: it is made in the moment when a house comes to its own seat, and hears
-// nothing of what comes to another one.
+// TestACallWaitsForItsPartition: a call is executed as soon as a backend comes to the slot of its
+// partition. A backend in another slot does not cause a try.
 func TestACallWaitsForItsPartition(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		seats := NewSlots()
-		router, ctx := parted(seats)
+		router, ctx := newSplitRouter(seats)
 		counts := &retries{}
 		ctx, stop := context.WithCancel(ctx)
 		defer stop()
@@ -207,7 +209,7 @@ func TestACallWaitsForItsPartition(t *testing.T) {
 			_, err := router.Unary(ctx, &pawlv1.GetRunRequest{}, &grpc.UnaryServerInfo{FullMethod: pawlv1.RunService_GetRun_FullMethodName}, nil)
 			answered <- err
 		}()
-		// Its pauses are long by then.
+		// The pauses of the call are long by then.
 		time.Sleep(time.Second)
 		synctest.Wait()
 		before := counts.Load()
@@ -225,7 +227,7 @@ func TestACallWaitsForItsPartition(t *testing.T) {
 	})
 }
 
-// retries counts them.
+// retries counts the retries.
 type retries struct {
 	uncounted
 	atomic.Int64

@@ -5,11 +5,11 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
+	"github.com/pawl-dev/pawl/internal/grpcapi/codec"
 )
 
-// These are the field numbers of StreamTransitionsResponse and of its parts. With them, the router
-// reads the position from the encoded bytes without decoding whole messages.
+// These are the field numbers of StreamTransitionsResponse and of its parts. The router uses them to
+// read the position of a stream from the encoded bytes without decoding whole messages.
 const (
 	recordField       protowire.Number = 1
 	heartbeatField    protowire.Number = 2
@@ -18,18 +18,18 @@ const (
 	cursorOfHeartbeat protowire.Number = 1
 )
 
-// streamPosition is the position of a reader of StreamTransitions. The zero value means that the reader
-// has received no message.
+// streamPosition is how far the caller of a StreamTransitions call has read. The zero value means that
+// the caller has received no message.
 type streamPosition struct {
 	// cursor is the newest cursor that the reader has received. It is empty if the reader has received
 	// none.
 	cursor string
-	// output is the position of the last piece of output that the reader has received. It is nil if the
-	// reader has received none.
+	// output is the position after the last piece of a turn's output that the reader has received. It
+	// is nil if the reader has received none.
 	output *pawlv1.OutputPosition
 }
 
-// advance moves the position to the position after a response. It does not change the response, because
+// advance updates the position after a response was sent. It does not change the response, because
 // other readers may share it.
 func (p *streamPosition) advance(m any) {
 	switch m := m.(type) {
@@ -42,7 +42,7 @@ func (p *streamPosition) advance(m any) {
 		case *pawlv1.StreamTransitionsResponse_Output:
 			p.advanceOutput(item.Output)
 		}
-	case encoded.Message:
+	case codec.Message:
 		p.advanceBytes(m)
 	}
 }
@@ -86,25 +86,25 @@ func fieldOf(wire []byte, want protowire.Number) []byte {
 	return nil
 }
 
-// resumed returns the request that continues after the last message that was sent to the reader. A
-// stream that begins "from now" first sends a heartbeat. With it, the position of the stream is known
-// before the reader could miss a record.
-func (m *Method) resumed(req proto.Message, told *outlet) proto.Message {
+// resumed returns the request that continues a stream after the last message that the caller has
+// received. If the caller has received none, it returns req. A stream "from now" begins with a
+// heartbeat that contains a cursor, so its position is known from the start.
+func (m *Method) resumed(req proto.Message, output *outputStream) proto.Message {
 	in, ok := req.(*pawlv1.StreamTransitionsRequest)
 	if !ok {
 		return req
 	}
-	told.mu.Lock()
-	defer told.mu.Unlock()
-	if told.cursor == "" && told.output == nil {
+	output.mu.Lock()
+	defer output.mu.Unlock()
+	if output.cursor == "" && output.output == nil {
 		return req
 	}
 	rest := proto.CloneOf(in)
-	if told.cursor != "" {
-		rest.AfterCursor, rest.AfterSeq, rest.FromNow = told.cursor, 0, false
+	if output.cursor != "" {
+		rest.AfterCursor, rest.AfterSeq, rest.FromNow = output.cursor, 0, false
 	}
-	if told.output != nil {
-		rest.OutputAfter = told.output
+	if output.output != nil {
+		rest.OutputAfter = output.output
 	}
 	return rest
 }

@@ -15,14 +15,14 @@ type retrier struct {
 	part   int32
 	method string
 	// failures is the number of consecutive failed attempts. since is the time when the first of them
-	// failed. began is the time when the current attempt began.
-	failures     int
-	since, began time.Time
-	// moved and came are closed when another attempt may succeed. moved is closed when the owners
-	// change, and came when this node opens the partition. They are nil before the first failure,
-	// because most calls need only one attempt.
-	moved, came <-chan struct{}
-	over        bool
+	// failed. startedAt is the time when the current attempt began.
+	failures         int
+	since, startedAt time.Time
+	// moved is closed when an owner of a partition changes, and opened when this node opens a partition.
+	// Then another attempt may succeed. Both are nil before the first failure, because most calls need
+	// only one attempt.
+	moved, opened <-chan struct{}
+	finished      bool
 	// timedOut means that the partition had no owner for too long. mayHaveExecuted means that an
 	// earlier attempt may have taken effect.
 	timedOut, mayHaveExecuted bool
@@ -32,29 +32,30 @@ func (r *Router) newRetrier(ctx context.Context, part int32, method string) *ret
 	return &retrier{r: r, ctx: ctx, part: part, method: method}
 }
 
-// pauses are the waits after the first, the second and later failures if no new owner is reported. They
-// begin short, because the known owner may be about to open the partition.
+// pauses are the waits after the first, the second and later failed attempts if no new owner is
+// reported. The first waits are short, because the known owner may be about to open the partition.
 var pauses = []time.Duration{2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond}
 
-// next waits until another attempt may succeed. It returns false if there must be no further attempt.
+// next waits until another attempt of the call may succeed. It returns false if there must be no
+// further attempt.
 func (t *retrier) next() bool {
-	if t.over {
+	if t.finished {
 		return false
 	}
 	if t.failures > 0 && !t.pause() {
-		t.over = true
+		t.finished = true
 		return false
 	}
 	if t.failures > 0 {
-		t.moved, t.came = t.r.cfg.Directory.Changed(), t.r.cfg.Slots.At(t.part).Changed()
+		t.moved, t.opened = t.r.cfg.Directory.Changed(), t.r.cfg.Slots.At(t.part).Changed()
 	}
-	// There is no further attempt unless failed allows it.
-	t.over, t.began = true, time.Now()
+	// There is no further attempt after this one, unless the method failed sets t.finished to false.
+	t.finished, t.startedAt = true, time.Now()
 	return true
 }
 
-// failed records the error of an attempt. again reports whether the call may be repeated even if a node
-// may have begun it.
+// failed records the error of an attempt and decides whether there may be another one. again reports
+// whether the call may be repeated even if a node may have begun it.
 func (t *retrier) failed(err error, again bool) {
 	if err == nil || t.ctx.Err() != nil {
 		return
@@ -67,20 +68,20 @@ func (t *retrier) failed(err error, again bool) {
 		if !again {
 			return
 		}
-	case notStarted:
+	case notStarted: // no node has begun the call, so it may always be repeated
 	}
-	if time.Since(t.began) > t.r.cfg.OwnerTimeout {
-		t.resetTimeout() // it was somewhere for long
+	if time.Since(t.startedAt) > t.r.cfg.OwnerTimeout {
+		t.resetTimeout() // the attempt ran for long, so there was an owner
 	}
 	if t.failures == 0 {
 		t.since = time.Now()
 	}
 	t.failures++
-	t.over = false
+	t.finished = false
 	t.r.cfg.Directory.Refresh()
 }
 
-// resetTimeout lets the call wait for an owner for the full time OwnerTimeout again.
+// resetTimeout lets the call wait for the full OwnerTimeout again until the partition has an owner.
 func (t *retrier) resetTimeout() { t.failures = 0 }
 
 // drainOwnerTimeout is how long a call waits for the next owner while the server drains. It is short,
@@ -101,7 +102,7 @@ func (t *retrier) pause() bool {
 	defer timer.Stop()
 	select {
 	case <-t.moved:
-	case <-t.came:
+	case <-t.opened:
 	case <-timer.C:
 	case <-t.ctx.Done():
 		return false
@@ -110,8 +111,8 @@ func (t *retrier) pause() bool {
 	return true
 }
 
-// cancelledByDrain reports whether the server or the partition drained during an attempt that may have
-// begun the call. If the client must not repeat the call, it must not receive DRAINING in this case.
+// cancelledByDrain reports whether the server drained during an attempt that may have begun the call.
+// If a client must not repeat such a call, it must not receive DRAINING.
 func (t *retrier) cancelledByDrain(err error) bool {
 	return reasonOf(context.Cause(t.ctx)) == reasonDraining && outcomeOf(err) != notStarted
 }
@@ -124,7 +125,7 @@ func (t *retrier) toClientError(err error, changes bool) error {
 	if t.timedOut {
 		t.r.cfg.Counts.NoOwner(strings.TrimPrefix(t.method, "/"))
 		if t.mayHaveExecuted && changes {
-			return lost()
+			return newCommitUnknown()
 		}
 		return noOwner()
 	}

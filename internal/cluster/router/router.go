@@ -26,8 +26,11 @@ type Directory interface {
 	// owner or if this node is the owner.
 	Owner(part int32) (Peer, bool)
 	// Owners returns the other nodes that own partitions, without duplicates. all reports whether every
-	// partition has an owner, which may be this node.
+	// partition has an owner, which may also be this node.
 	Owners() (owners []Peer, all bool)
+	// Stale reports whether the owners were last read more than a lease ago. Another node may then own
+	// each partition.
+	Stale() bool
 	// NonEmpty returns the numbers of the partitions that have rows, in order, on all nodes.
 	NonEmpty() []int32
 	// Changed returns a channel that is closed when the owner of a partition changes.
@@ -39,10 +42,10 @@ type Directory interface {
 // Peers makes calls at other nodes. The errors are those of the remote partition, NOT_OWNER, [Unsent],
 // or an error of the connection, which is UNAVAILABLE without a reason.
 type Peers interface {
-	// Call makes a unary call. The answer is an encoded.Message with the unchanged bytes of the
-	// response.
+	// Call makes a unary call at another node. The answer is a codec.Message with the unchanged bytes
+	// of the response.
 	Call(ctx context.Context, to Peer, part int32, method string, req any) (any, error)
-	// Stream opens a stream that receives into *encoded.Message. The header and the trailer of the
+	// Stream opens a stream that receives into *codec.Message. The header and the trailer of the
 	// stream contain only metadata for the caller.
 	Stream(ctx context.Context, to Peer, part int32, method string) (grpc.ClientStream, error)
 	// Transport returns a transport for HTTP requests to a partition of the node. If an answer contains
@@ -55,7 +58,7 @@ type Config struct {
 	Slots     *Slots
 	Directory Directory
 	// Served returns an error for a namespace that this node does not serve. The router calls it
-	// because a single partition does not know all names. Default: every namespace is served.
+	// because a single partition does not know all namespaces. Default: every namespace is served.
 	Served func(ctx context.Context, namespace string) error
 	// Partitions are the partitions with the namespaces that this node serves, ordered by number.
 	// Default: the first partition.
@@ -63,11 +66,11 @@ type Config struct {
 	// Address returns the address at which other nodes reach this node. Default: none.
 	Address func() string
 	Peers   Peers
-	// Parts returns the partition of a namespace. For an unknown namespace it returns a partition that
-	// refuses the call. Default: the first partition.
+	// Parts returns the number of the partition that contains a namespace. For an unknown namespace it
+	// returns a partition that refuses the call. Default: the first partition.
 	Parts func(namespace string) int32
-	// Tenant returns the A2A tenant that an HTTP request names, or "". body is the part of the body
-	// that is kept. Default: "".
+	// Tenant returns the A2A tenant that an HTTP request names, or "". body is the beginning of the
+	// request's body, at most BodyBytes + 1 bytes. Default: "".
 	Tenant func(r *http.Request, body []byte) string
 	// Counts receives the metrics. Default: none.
 	Counts Counts
@@ -81,11 +84,11 @@ type Config struct {
 // Router sends each call to the node that owns its partition. Safe for concurrent use.
 type Router struct {
 	cfg Config
-	// drains is closed when the server drains. Calls that wait then end and are not sent to another
-	// node. lasting contains the long calls, which also end then.
-	drains    chan struct{}
+	// draining is closed when the server begins to drain. WaitRun calls then return, and new streams are
+	// refused. longCalls contains the long calls, which are then ended.
+	draining  chan struct{}
 	drainOnce sync.Once
-	lasting   group
+	longCalls group
 }
 
 // Names of metadata in an answer.
@@ -124,18 +127,20 @@ func New(cfg Config) *Router {
 	if cfg.Counts == nil {
 		cfg.Counts = uncounted{}
 	}
-	return &Router{cfg: cfg, drains: make(chan struct{})}
+	return &Router{cfg: cfg, draining: make(chan struct{})}
 }
 
-// Drain prepares the end of the server: streams end with DRAINING. Other calls continue.
+// Drain prepares the shutdown of the server: streams and calls of agents end, and WaitRun calls return. The
+// error is DRAINING, or COMMIT_UNKNOWN for a call that may have taken effect and must not be repeated. Other
+// calls continue.
 func (r *Router) Drain() {
-	r.drainOnce.Do(func() { close(r.drains) })
-	r.lasting.end(draining())
+	r.drainOnce.Do(func() { close(r.draining) })
+	r.longCalls.end(draining())
 }
 
 func (r *Router) isDraining() bool {
 	select {
-	case <-r.drains:
+	case <-r.draining:
 		return true
 	default:
 		return false
@@ -148,7 +153,7 @@ func (r *Router) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	if m == nil {
 		return next(ctx, req)
 	}
-	if err := r.served(ctx, req); err != nil {
+	if err := r.checkNamespace(ctx, req); err != nil {
 		return nil, err
 	}
 	switch m.Rule {
@@ -162,7 +167,7 @@ func (r *Router) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	return r.call(ctx, info.FullMethod, req)
 }
 
-// call makes a unary call at the partition of the request.
+// call makes a unary call at the partition that the request belongs to.
 func (r *Router) call(ctx context.Context, method string, req any) (any, error) {
 	return r.callAt(ctx, r.partOf(ctx, req), method, req)
 }
@@ -171,7 +176,7 @@ func (r *Router) call(ctx context.Context, method string, req any) (any, error) 
 func (r *Router) callAt(ctx context.Context, part int32, method string, req any) (resp any, err error) {
 	m := methods[method]
 	if m.agents { // SendMessage may wait long for its task
-		in, leave := r.lasting.enter(ctx)
+		in, leave := r.longCalls.enter(ctx)
 		defer leave()
 		ctx = in
 	}
@@ -185,8 +190,9 @@ func (r *Router) callAt(ctx context.Context, part int32, method string, req any)
 		}
 	}
 	if err != nil && m.agents && m.Changes && !m.retryable(ctx, req) && t.cancelledByDrain(err) {
-		return nil, lost()
+		return nil, newCommitUnknown()
 	}
+	// The error means that an earlier attempt took effect, see repeated.
 	if err != nil && t.mayHaveExecuted && m.done != "" && reasonOf(err) == m.done {
 		return m.NewResponse(), nil
 	}
@@ -196,21 +202,23 @@ func (r *Router) callAt(ctx context.Context, part int32, method string, req any)
 	return resp, nil
 }
 
-// once tries a call once, at the node that owns the partition according to this node's view.
+// once makes one attempt of a unary call, at the node that owns the partition as far as this node
+// knows.
 func (r *Router) once(ctx context.Context, part int32, method string, req any) (any, error) {
 	resp, here, err := r.cfg.Slots.At(part).call(ctx, method, req)
 	if here {
 		return resp, err
 	}
-	err = r.elsewhere(ctx, part, method, func(to Peer) (err error) {
+	err = r.callOwner(ctx, part, method, func(to Peer) (err error) {
 		resp, err = r.cfg.Peers.Call(ctx, to, part, method, req)
 		return err
 	})
 	return resp, err
 }
 
-// elsewhere makes a call at the other node that owns the partition.
-func (r *Router) elsewhere(ctx context.Context, part int32, method string, call func(to Peer) error) error {
+// callOwner makes one attempt of a call, with the function call, at the other node that owns the
+// partition.
+func (r *Router) callOwner(ctx context.Context, part int32, method string, call func(to Peer) error) error {
 	to, ok := r.cfg.Directory.Owner(part)
 	if !ok {
 		return NotOwner()
@@ -218,8 +226,9 @@ func (r *Router) elsewhere(ctx context.Context, part int32, method string, call 
 	err := call(to)
 	r.forwarded(ctx, method, to, err)
 	if reasonOf(err) == apierror.OwnerLost {
-		// The lease of the node may have ended, or its handover did not wait for a slow reader. The
-		// messages of the stream arrived in order, so the next owner can continue after them.
+		// The lease of the other node may have ended, or its handover did not wait for a slow reader.
+		// The call may be repeated. A stream continues after its last message, because its messages
+		// arrived in order.
 		return &failed{err}
 	}
 	return err
@@ -235,16 +244,18 @@ func (r *Router) Local(ctx context.Context, part int32, method string, req any) 
 	return resp, err
 }
 
-// LocalStream makes a streaming call at a partition of this node, in the same way as Local.
+// LocalStream makes a streaming call at a partition of this node. It returns NOT_OWNER if this node
+// does not own the partition.
 func (r *Router) LocalStream(part int32, method string, stream grpc.ServerStream) error {
-	here, err := r.cfg.Slots.At(part).stream(stream.Context(), method, func(ctx context.Context) grpc.ServerStream { return &within{stream, ctx} })
+	here, err := r.cfg.Slots.At(part).stream(stream.Context(), method, func(ctx context.Context) grpc.ServerStream { return &contextStream{stream, ctx} })
 	if !here {
 		return NotOwner()
 	}
 	return err
 }
 
-// LocalHTTP serves a request to an agent at a partition of this node, in the same way as Local.
+// LocalHTTP serves a request to an agent at a partition of this node. If this node does not own the
+// partition, the answer has the header RefusedHeader.
 func (r *Router) LocalHTTP(part int32, w http.ResponseWriter, req *http.Request) {
 	if !r.cfg.Slots.At(part).serve(req.Context(), w, req.WithContext) {
 		w.Header().Set(RefusedHeader, reasonNotOwner)
@@ -252,10 +263,10 @@ func (r *Router) LocalHTTP(part int32, w http.ResponseWriter, req *http.Request)
 	}
 }
 
-// within is a stream with another context.
-type within struct {
+// contextStream is a stream with another context.
+type contextStream struct {
 	grpc.ServerStream
 	ctx context.Context //nolint:containedctx // it is the stream's
 }
 
-func (w *within) Context() context.Context { return w.ctx }
+func (w *contextStream) Context() context.Context { return w.ctx }

@@ -96,9 +96,9 @@ var rules = map[string]Rule{
 	pawlv1.ControlService_StopRun_FullMethodName:     IdempotentByKey,
 	pawlv1.ControlService_RaiseBudget_FullMethodName: IdempotentByKey,
 
-	// A repeat of the methods below, except AckConsumer, could return a wrong answer. It would not find
-	// the webhook that the first attempt removed, or it would overwrite a webhook that another caller
-	// has changed in the meantime.
+	// The methods below, except AckConsumer, must not be repeated. A repeat would not find the webhook
+	// that the first attempt removed, or would overwrite a change that another caller made in the
+	// meantime.
 	pawlv1.DeliveryService_AckConsumer_FullMethodName:       Idempotent,
 	pawlv1.DeliveryService_PutWebhook_FullMethodName:        NoRetry,
 	pawlv1.DeliveryService_DeleteConsumer_FullMethodName:    NoRetry,
@@ -106,8 +106,8 @@ var rules = map[string]Rule{
 	pawlv1.DeliveryService_ResendDeadLetter_FullMethodName:  NoRetry,
 	pawlv1.DeliveryService_DiscardDeadLetter_FullMethodName: NoRetry,
 
-	// A backup that has sent data is not repeated, because data has left the store and the audit log
-	// has a line about it.
+	// A backup is not repeated after the first data was sent. The data has left the store, and the
+	// audit log has a line about it.
 	pawlv1.StoreService_Backup_FullMethodName:         RetryUntilFirst,
 	pawlv1.StoreService_CheckStore_FullMethodName:     FanOut,
 	pawlv1.StoreService_GetStoreStats_FullMethodName:  FanOut,
@@ -124,10 +124,11 @@ var rules = map[string]Rule{
 	a2apb.A2AService_DeleteTaskPushNotificationConfig_FullMethodName: NoRetry,
 }
 
-// repeated maps a method to the reason of the error that a repeated call gets if the first attempt took
-// effect. In this case the router answers the call with success.
+// repeated maps a method to the error reason which shows that an earlier attempt of the call took
+// effect. If a repeated call gets this error, the router answers the call with success.
 var repeated = map[string]string{
-	// A later acknowledgement of the same consumer was made in the meantime.
+	// CURSOR_BEHIND means that the consumer has already acknowledged this position or a later one. An
+	// earlier attempt may have done so.
 	pawlv1.DeliveryService_AckConsumer_FullMethodName: "CURSOR_BEHIND",
 }
 
@@ -138,13 +139,15 @@ type Method struct {
 	// caller receives COMMIT_UNKNOWN.
 	Changes bool
 	in, out protoreflect.MessageType
-	// done is the method's entry in repeated. It is empty if there is none.
+	// done is the error reason of the method in the map repeated, or "". It shows that an earlier
+	// attempt took effect.
 	done string
-	// ids are the fields of the request that contain the ids by which the runtime recognizes a repeat.
+	// ids are the fields of the request that contain the ids by which the runtime recognizes a repeated
+	// request.
 	ids []protoreflect.FieldDescriptor
-	// asks means that the client sends a stream. answers means that the server sends a stream. agents
+	// clientStreams means that the client sends a stream. serverStreams means that the server sends a stream. agents
 	// means that the method belongs to the A2A service.
-	asks, answers, agents bool
+	clientStreams, serverStreams, agents bool
 }
 
 // NewRequest returns a new empty request of the method.
@@ -154,7 +157,7 @@ func (m *Method) NewRequest() proto.Message { return m.in.New().Interface() }
 func (m *Method) NewResponse() proto.Message { return m.out.New().Interface() }
 
 // Streams reports whether the method streams in at least one direction.
-func (m *Method) Streams() bool { return m.asks || m.answers }
+func (m *Method) Streams() bool { return m.clientStreams || m.serverStreams }
 
 // mayBlock reports whether a unary call of the method may wait for a run or a task.
 func (m *Method) mayBlock() bool { return m != nil && (m.Rule == RetryRemaining || m.agents) }
@@ -184,7 +187,7 @@ var methods = func() map[string]*Method {
 			}
 			out[name] = &Method{
 				Rule: rule, Changes: changes[name], done: repeated[name], in: typeOf(m.Input()), out: typeOf(m.Output()), ids: idsOf(m.Input()),
-				asks: m.IsStreamingClient(), answers: m.IsStreamingServer(), agents: desc == &a2apb.A2AService_ServiceDesc,
+				clientStreams: m.IsStreamingClient(), serverStreams: m.IsStreamingServer(), agents: desc == &a2apb.A2AService_ServiceDesc,
 			}
 		}
 	}
@@ -208,7 +211,7 @@ func idsOf(d protoreflect.MessageDescriptor) (ids []protoreflect.FieldDescriptor
 	return ids
 }
 
-// retryable reports whether a unary call that may have been executed may be repeated.
+// retryable reports whether the router may repeat a unary call that a node may have executed.
 func (m *Method) retryable(ctx context.Context, req any) bool {
 	switch m.Rule {
 	case ReadOnly, Idempotent, RetryRemaining, FanOut:

@@ -28,11 +28,11 @@ func TestEveryMethodHasARule(t *testing.T) {
 			may = []Rule{NodeInfo} // it is of the caller, not of a store
 		case op.Space == policy.SpaceAll && !m.Changes:
 			may = []Rule{FanOut, NodeInfo}
-		case m.asks:
+		case m.clientStreams:
 			may = []Rule{Bidi}
-		case m.answers && m.Changes && op.Space != policy.SpaceAll:
+		case m.serverStreams && m.Changes && op.Space != policy.SpaceAll:
 			may = []Rule{NoRetry}
-		case m.answers:
+		case m.serverStreams:
 			may = []Rule{RetryUntilFirst, ResumeStream}
 		case m.Changes:
 			may = []Rule{Idempotent, IdempotentByKey, NoRetry}

@@ -23,35 +23,39 @@ type Backend interface {
 	Failed() <-chan struct{}
 }
 
-// active is the attached backend. It is nil while this node does not own the partition.
+// Slot holds the open partition (a backend) that this node owns, and until when its lease is certainly
+// valid. Safe for concurrent use.
 type Slot struct {
 	mu sync.Mutex
-	// active is nil while this node does not own the partition.
+	// active is the open partition. It is nil while this node does not own the partition.
 	active *activePartition
-	// changed is closed and replaced when a backend is attached, or its lease is renewed.
+	// changed is closed and replaced when a backend is attached or its lease is renewed.
 	changed chan struct{}
 	// onChange is called when changed is closed.
 	onChange func()
-	// until is the time when the lease may end, measured by the monotonic clock. Zero means never.
+	// until is the time at which this node's lease on the partition may end, by the monotonic clock.
+	// Zero means never.
 	until      time.Time
 	leaseTimer *time.Timer
 }
 
-// activePartition is a backend with its running calls.
+// activePartition is an open partition (a backend) together with the calls that it is executing.
 type activePartition struct {
 	backend  Backend
 	leaving  bool
 	inFlight int
-	// drained is closed when a detached backend no longer has a running call.
+	// drained is closed when the partition accepts no more calls and the last running call has ended.
 	drained chan struct{}
-	// lasting contains the calls that end with OWNER_LOST when the lease may have ended.
-	lasting group
+	// longCalls contains the streams and other long calls. They end with OWNER_LOST when the lease may
+	// have ended, or when a handover no longer waits for them.
+	longCalls group
 }
 
-// newSlot returns an empty slot. The slot calls onChange when its state changes.
+// newSlot returns a slot without an open partition. The slot calls onChange when its state changes.
 func newSlot(onChange func()) *Slot { return &Slot{changed: make(chan struct{}), onChange: onChange} }
 
-// Attach opens a backend to calls. The slot must be empty.
+// Attach puts an open partition (a backend) into the slot, which must be empty. From then on the
+// partition gets calls.
 func (s *Slot) Attach(backend Backend) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,9 +63,9 @@ func (s *Slot) Attach(backend Backend) {
 	s.notify()
 }
 
-// ExtendLease sets the time until which the lease is certainly valid. After this time no call can enter
-// and streams end, because another node may own the partition. The time also applies to a backend that
-// is attached later.
+// ExtendLease sets the time until which this node's lease on the partition is certainly valid. After
+// this time the slot accepts no calls, and its streams end, because another node may own the partition.
+// The time also applies to a partition that is attached later.
 func (s *Slot) ExtendLease(until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +83,7 @@ func (s *Slot) leaseExpired() {
 	now, over := s.active, s.expired()
 	s.mu.Unlock()
 	if now != nil && over {
-		now.lasting.end(&failed{broken()})
+		now.longCalls.end(&failed{broken()})
 	}
 }
 
@@ -92,15 +96,16 @@ func (s *Slot) notify() {
 	s.onChange()
 }
 
-// Changed returns a channel that is closed when a backend is attached, or its lease is renewed.
+// Changed returns a channel that is closed when the slot gets an open partition, or when its lease is
+// renewed.
 func (s *Slot) Changed() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.changed
 }
 
-// Has reports whether this node accepts the partition's calls.
-func (s *Slot) Has() bool {
+// Accepts reports whether this node accepts the calls of the slot's partition.
+func (s *Slot) Accepts() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.open()
@@ -118,8 +123,8 @@ func (s *Slot) InFlight() int {
 
 func (s *Slot) open() bool { return s.active != nil && !s.active.leaving && !s.expired() }
 
-// acquire prevents the backend from being closed until [Slot.release] is called. It returns nil if the
-// slot accepts no calls.
+// acquire counts a new call as running, so that the partition is not closed until [Slot.release] is
+// called. It returns nil if the slot accepts no calls.
 func (s *Slot) acquire() *activePartition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,9 +144,10 @@ func (s *Slot) release(from *activePartition) {
 	}
 }
 
-// Detach closes the backend to new calls, ends waiting calls and waits for the answers of all others.
-// If ctx ends before that, it aborts the remaining streams and returns the context's error. In both
-// cases the caller then owns the returned backend. It is nil if there was none.
+// Detach closes the partition to new calls, ends streams and waiting calls, and waits for the answers
+// of all others. If ctx ends before that, Detach aborts the remaining streams and returns the context's
+// error. In both cases the caller must close the returned partition. It is nil if the slot was empty, or if
+// another Detach is running.
 func (s *Slot) Detach(ctx context.Context) (Backend, error) {
 	s.mu.Lock()
 	now := s.active
@@ -160,7 +166,7 @@ func (s *Slot) Detach(ctx context.Context) (Backend, error) {
 	case <-now.drained:
 	case <-ctx.Done():
 		err = ctx.Err()
-		now.lasting.end(&failed{broken()})
+		now.longCalls.end(&failed{broken()})
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,25 +174,26 @@ func (s *Slot) Detach(ctx context.Context) (Backend, error) {
 	return now.backend, err
 }
 
-// bindToLease returns a context that ends when the lease may have ended, or when a handover no longer
-// waits for the call. The caller must call leave.
+// bindToLease returns a context for a long call. It ends when the lease may have ended, or when a
+// handover no longer waits for the call. The caller must call leave when the call ends.
 func (s *Slot) bindToLease(ctx context.Context, at *activePartition) (in context.Context, leave func()) {
-	in, leave = at.lasting.enter(ctx)
+	in, leave = at.longCalls.enter(ctx)
 	if s.isGone(at) { // the lease ended after acquire
-		at.lasting.end(&failed{broken()})
+		at.longCalls.end(&failed{broken()})
 	}
 	return in, leave
 }
 
-// isGone reports whether the backend was detached or its lease may have ended.
+// isGone reports whether the partition was detached from the slot or its lease may have ended.
 func (s *Slot) isGone(at *activePartition) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.expired() || s.active != at
 }
 
-// classify wraps an error as [failed] if the partition was closed during the call or its store failed.
-// In this case err is not the answer of the call. If an error has a reason, it is returned unchanged.
+// classify wraps err as [failed] if the partition failed during the call, so that err is not the answer
+// of the call. This is so if the store has failed, or if err has no reason and the partition was detached
+// or its lease may have ended.
 func (s *Slot) classify(at *activePartition, err error) error {
 	if err != nil && reasonOf(err) == "" && s.isGone(at) {
 		return &failed{err}
@@ -194,8 +201,8 @@ func (s *Slot) classify(at *activePartition, err error) error {
 	return wrapIfFailed(at.backend, err)
 }
 
-// call makes a unary call at the backend. If the call may block, its context ends with the lease. here
-// is false if the slot accepts no calls.
+// call makes a unary call at the open partition in the slot. If the method may block, the context of
+// the call ends with the lease. here is false if the slot accepts no calls.
 func (s *Slot) call(ctx context.Context, method string, req any) (resp any, here bool, err error) {
 	at := s.acquire()
 	if at == nil {
@@ -212,8 +219,8 @@ func (s *Slot) call(ctx context.Context, method string, req any) (resp any, here
 	return resp, true, ended(ctx, s.classify(at, err))
 }
 
-// stream makes a streaming call at the backend. Its context ends with the lease. here is false if the
-// slot accepts no calls.
+// stream makes a streaming call at the open partition in the slot. The context of the call ends with
+// the lease. here is false if the slot accepts no calls.
 func (s *Slot) stream(ctx context.Context, method string, on func(ctx context.Context) grpc.ServerStream) (here bool, err error) {
 	at := s.acquire()
 	if at == nil {
@@ -225,8 +232,8 @@ func (s *Slot) stream(ctx context.Context, method string, on func(ctx context.Co
 	return true, ended(ctx, s.classify(at, at.backend.Stream(method, on(ctx))))
 }
 
-// serve serves a request to an agent at the backend. Its context ends with the lease. here is false if
-// the slot accepts no calls.
+// serve passes an HTTP request for an agent to the open partition in the slot. The context of the
+// request ends with the lease. here is false if the slot accepts no calls.
 func (s *Slot) serve(ctx context.Context, w http.ResponseWriter, in func(ctx context.Context) *http.Request) (here bool) {
 	at := s.acquire()
 	if at == nil {

@@ -15,42 +15,43 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// hall is a home whose calls stay until they are let go, or their context ends.
-type hall struct {
-	inside, free chan struct{}
-	ended        chan struct{}
+// blockingBackend is a backend whose calls block until the test releases them or their context ends.
+type blockingBackend struct {
+	entered, free chan struct{}
+	ended         chan struct{}
 }
 
-func newHall() *hall {
-	return &hall{inside: make(chan struct{}, 8), free: make(chan struct{}), ended: make(chan struct{})}
+func newHall() *blockingBackend {
+	return &blockingBackend{entered: make(chan struct{}, 8), free: make(chan struct{}), ended: make(chan struct{})}
 }
 
-func (h *hall) Call(context.Context, string, any) (any, error) {
-	h.inside <- struct{}{}
+func (h *blockingBackend) Call(context.Context, string, any) (any, error) {
+	h.entered <- struct{}{}
 	<-h.free
 	return &pawlv1.GetRunResponse{}, nil
 }
 
-func (h *hall) Stream(_ string, stream grpc.ServerStream) error {
-	h.inside <- struct{}{}
+func (h *blockingBackend) Stream(_ string, stream grpc.ServerStream) error {
+	h.entered <- struct{}{}
 	<-stream.Context().Done()
 	return stream.Context().Err()
 }
 
-func (h *hall) ServeHTTP(http.ResponseWriter, *http.Request) {}
-func (h *hall) End()                                         { close(h.ended) }
-func (h *hall) Failed() <-chan struct{}                      { return nil }
+func (h *blockingBackend) ServeHTTP(http.ResponseWriter, *http.Request) {}
+func (h *blockingBackend) End()                                         { close(h.ended) }
+func (h *blockingBackend) Failed() <-chan struct{}                      { return nil }
 
-// nowhere is a directory that knows nobody.
-type nowhere struct{}
+// emptyDirectory is a directory that knows no node.
+type emptyDirectory struct{}
 
-func (nowhere) Owner(int32) (Peer, bool) { return Peer{}, false }
-func (nowhere) Owners() ([]Peer, bool)   { return nil, false }
-func (nowhere) NonEmpty() []int32        { return []int32{0, 3} }
-func (nowhere) Changed() <-chan struct{} { return nil }
-func (nowhere) Refresh()                 {}
+func (emptyDirectory) Owner(int32) (Peer, bool) { return Peer{}, false }
+func (emptyDirectory) Owners() ([]Peer, bool)   { return nil, false }
+func (emptyDirectory) Stale() bool              { return false }
+func (emptyDirectory) NonEmpty() []int32        { return []int32{0, 3} }
+func (emptyDirectory) Changed() <-chan struct{} { return nil }
+func (emptyDirectory) Refresh()                 {}
 
-// unread is a stream that is read by nobody.
+// unread is a stream whose messages no caller reads.
 type unread struct {
 	grpc.ServerStream
 	ctx context.Context
@@ -60,12 +61,12 @@ func (s unread) Context() context.Context   { return s.ctx }
 func (unread) SetTrailer(metadata.MD)       {}
 func (unread) SendHeader(metadata.MD) error { return nil }
 
-// TestTakeWaitsForWhatIsInside, which nobody joins, and no longer than it may. What is left behind
-// counts for no house that comes.
+// TestTakeWaitsForWhatIsInside: Detach waits for the calls in the slot until its deadline, and no further
+// call enters. Calls that remain after that do not count for the next backend.
 func TestTakeWaitsForWhatIsInside(t *testing.T) {
 	t.Parallel()
 	seats := NewSlots()
-	seat, router := seats.At(3), New(Config{Slots: seats, Directory: nowhere{}})
+	seat, router := seats.At(3), New(Config{Slots: seats, Directory: emptyDirectory{}})
 	home := newHall()
 	seat.Attach(home)
 	method := pawlv1.RunService_GetRun_FullMethodName
@@ -79,8 +80,8 @@ func TestTakeWaitsForWhatIsInside(t *testing.T) {
 	go func() {
 		streamed <- router.LocalStream(3, pawlv1.RunService_StreamTransitions_FullMethodName, unread{ctx: t.Context()})
 	}()
-	<-home.inside
-	<-home.inside
+	<-home.entered
+	<-home.entered
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	got, err := seat.Detach(ctx)
@@ -100,7 +101,7 @@ func TestTakeWaitsForWhatIsInside(t *testing.T) {
 	next := newHall()
 	seat.Attach(next)
 	go call()
-	<-next.inside
+	<-next.entered
 	close(home.free)
 	if err := <-answered; err != nil {
 		t.Error(err)
@@ -120,26 +121,27 @@ func TestTakeWaitsForWhatIsInside(t *testing.T) {
 	}
 }
 
-// ruin is a home that is closed under its calls.
-type ruin struct{ *hall }
+// closingBackend is a backend that is closed during its calls.
+type closingBackend struct{ *blockingBackend }
 
-func (r ruin) Call(context.Context, string, any) (any, error) {
-	r.inside <- struct{}{}
+func (r closingBackend) Call(context.Context, string, any) (any, error) {
+	r.entered <- struct{}{}
 	<-r.free
 	return nil, errors.New("the store is closed")
 }
 
-// TestAHouseIsClosedUnderACall: what becomes of that is no answer, and a call that only reads goes on elsewhere.
+// TestAHouseIsClosedUnderACall: if a backend is closed during a call, the error of the call is not an
+// answer but an unknown outcome. So a call that only reads can be repeated elsewhere.
 func TestAHouseIsClosedUnderACall(t *testing.T) {
 	t.Parallel()
-	seat, home := NewSlots().At(0), ruin{newHall()}
+	seat, home := NewSlots().At(0), closingBackend{newHall()}
 	seat.Attach(home)
 	got := make(chan error, 1)
 	go func() {
 		_, _, err := seat.call(t.Context(), pawlv1.RunService_GetTurn_FullMethodName, &pawlv1.GetTurnRequest{})
 		got <- err
 	}()
-	<-home.inside
+	<-home.entered
 	late, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := seat.Detach(late); !errors.Is(err, context.Canceled) {
@@ -151,25 +153,25 @@ func TestAHouseIsClosedUnderACall(t *testing.T) {
 	}
 }
 
-// TestAHouseThatComesIsHeldToTheLease that was there before it.
+// TestAHouseThatComesIsHeldToTheLease: a backend is bound by the lease that its slot has already.
 func TestAHouseThatComesIsHeldToTheLease(t *testing.T) {
 	t.Parallel()
 	seat := NewSlots().At(0)
 	seat.ExtendLease(time.Now().Add(-time.Second))
 	seat.Attach(newHall())
-	if seat.Has() || seat.acquire() != nil {
+	if seat.Accepts() || seat.acquire() != nil {
 		t.Error("calls enter behind the lease")
 	}
 	renewed := seat.Changed()
 	seat.ExtendLease(time.Now().Add(time.Minute))
 	<-renewed
-	if !seat.Has() {
+	if !seat.Accepts() {
 		t.Error("no call enters")
 	}
 }
 
-// TestWhatIsToldOfAnError: no caller hears NOT_OWNER, and nobody that something did not happen
-// that may have.
+// TestWhatIsToldOfAnError: no caller receives NOT_OWNER. No caller receives an error that denies a change
+// which may have happened.
 func TestWhatIsToldOfAnError(t *testing.T) {
 	t.Parallel()
 	refused := &machine.Error{Code: machine.CodeNotFound, Reason: "RUN_NOT_FOUND"}

@@ -8,12 +8,13 @@ import (
 // Partitions is the maximum number of partitions. Their numbers begin at 0.
 const Partitions = 64
 
-// Slots holds one [Slot] for each partition. A slot contains the open partition while this node owns
-// it. Safe for concurrent use.
+// Slots holds one [Slot] for each partition of the store. A slot contains the open partition while this
+// node owns it. Safe for concurrent use.
 type Slots struct {
 	at [Partitions]atomic.Pointer[Slot]
 	mu sync.Mutex
-	// changed is closed when any slot changes. It is nil until the next call of Changed.
+	// changed is the channel that Changed has returned. It is closed when any slot changes. It is nil
+	// until the next call of Changed.
 	changed chan struct{}
 }
 
@@ -29,8 +30,8 @@ func (s *Slots) At(part int32) *Slot {
 	return place.Load()
 }
 
-// notify wakes the callers that wait on Changed. It is called often, because it is called at each
-// renewal of a lease.
+// notify wakes the callers that wait on Changed. It is called at each renewal of a lease, so it must be
+// cheap.
 func (s *Slots) notify() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -40,7 +41,7 @@ func (s *Slots) notify() {
 	}
 }
 
-// Changed returns a channel that is closed when a partition is attached to a slot, or a lease is
+// Changed returns a channel that is closed when a slot gets an open partition, or when a lease is
 // renewed.
 func (s *Slots) Changed() <-chan struct{} {
 	s.mu.Lock()
@@ -51,12 +52,12 @@ func (s *Slots) Changed() <-chan struct{} {
 	return s.changed
 }
 
-// Has reports whether this node accepts the calls of at least one partition.
-func (s *Slots) Has() bool {
+// CountAccepted returns the number of partitions whose calls this node accepts.
+func (s *Slots) CountAccepted() (n int) {
 	for i := range s.at {
-		if slot := s.at[i].Load(); slot != nil && slot.Has() {
-			return true
+		if slot := s.at[i].Load(); slot != nil && slot.Accepts() {
+			n++
 		}
 	}
-	return false
+	return n
 }

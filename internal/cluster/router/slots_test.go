@@ -37,15 +37,15 @@ func closed(c <-chan struct{}) bool {
 func TestSeatsHaveAny(t *testing.T) {
 	t.Parallel()
 	seats := NewSlots()
-	if seats.Has() {
+	if seats.CountAccepted() > 0 {
 		t.Error("there is a house in none")
 	}
 	_ = seats.At(2)
 	seats.At(5).Attach(newHall())
-	if !seats.Has() || !seats.At(5).Has() || seats.At(2).Has() {
+	if seats.CountAccepted() != 1 || !seats.At(5).Accepts() || seats.At(2).Accepts() {
 		t.Error("the house is not where it was put")
 	}
-	if _, err := seats.At(5).Detach(t.Context()); err != nil || seats.Has() {
+	if _, err := seats.At(5).Detach(t.Context()); err != nil || seats.CountAccepted() > 0 {
 		t.Errorf("it is there still: %v", err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
+	"github.com/pawl-dev/pawl/internal/grpcapi/codec"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -20,7 +20,7 @@ func (r *Router) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 	if m == nil {
 		return next(srv, stream)
 	}
-	ctx, leave := r.lasting.enter(stream.Context())
+	ctx, leave := r.longCalls.enter(stream.Context())
 	defer leave()
 	if r.isDraining() {
 		return draining()
@@ -29,7 +29,7 @@ func (r *Router) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 	switch {
 	case m.Rule == FanOut:
 		err = r.check(ctx, stream)
-	case m.asks:
+	case m.clientStreams:
 		err = r.bidiStream(ctx, info.FullMethod, stream)
 	default:
 		err = r.serverStream(ctx, info.FullMethod, stream)
@@ -40,23 +40,24 @@ func (r *Router) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 	return ended(ctx, err)
 }
 
-// serverStream routes a stream that has a single request. The request determines the partition.
+// serverStream routes a stream on which the caller sends a single request. The request determines the
+// partition.
 func (r *Router) serverStream(ctx context.Context, method string, stream grpc.ServerStream) error {
 	req := methods[method].NewRequest()
 	if err := stream.RecvMsg(req); err != nil {
 		return err
 	}
-	if err := r.served(ctx, req); err != nil {
+	if err := r.checkNamespace(ctx, req); err != nil {
 		return err
 	}
 	return r.serverStreamAt(ctx, r.partOf(ctx, req), method, req, stream)
 }
 
-// serverStreamAt makes a stream with a single request at a partition, and repeats it if the rule of the
-// method allows this.
+// serverStreamAt makes a streaming call with a single request at a partition, and repeats it if the
+// rule of the method allows this.
 func (r *Router) serverStreamAt(ctx context.Context, part int32, method string, req proto.Message, stream grpc.ServerStream) error {
 	m := methods[method]
-	out, err := &outlet{to: stream}, error(nil)
+	out, err := &outputStream{to: stream}, error(nil)
 	t := r.newRetrier(ctx, part, method)
 	for t.next() {
 		before := out.count()
@@ -65,11 +66,12 @@ func (r *Router) serverStreamAt(ctx context.Context, part int32, method string, 
 			t.resetTimeout()
 		}
 		if out.broken() {
-			// The caller of the stream has disconnected, so another node cannot help.
+			// A message could not be sent to the caller, because the caller has disconnected. Another
+			// attempt cannot help.
 			return err
 		}
 		if m.Rule != ResumeStream && out.count() > 0 && outcomeOf(err) != final {
-			// The caller has already received messages, and the stream cannot send them again.
+			// The caller has already received messages, and a repeated call would send them again.
 			return interrupted(err)
 		}
 		if m.Rule == NoRetry {
@@ -81,23 +83,24 @@ func (r *Router) serverStreamAt(ctx context.Context, part int32, method string, 
 		return nil
 	}
 	if m.Rule == NoRetry && out.count() == 0 && t.cancelledByDrain(err) {
-		return lost()
+		return newCommitUnknown()
 	}
 	return t.toClientError(err, m.Changes)
 }
 
-// serverStreamOnce tries a stream once, at the node that owns the partition according to this node's
-// view.
-func (r *Router) serverStreamOnce(ctx context.Context, part int32, method string, req proto.Message, out *outlet) error {
-	here, err := r.cfg.Slots.At(part).stream(ctx, method, func(ctx context.Context) grpc.ServerStream { return &inlet{outlet: out, ctx: ctx, req: req} })
+// serverStreamOnce makes one attempt of a stream, at the node that owns the partition as far as this
+// node knows.
+func (r *Router) serverStreamOnce(ctx context.Context, part int32, method string, req proto.Message, out *outputStream) error {
+	here, err := r.cfg.Slots.At(part).stream(ctx, method, func(ctx context.Context) grpc.ServerStream { return &inlet{outputStream: out, ctx: ctx, req: req} })
 	if here {
 		return err
 	}
-	return r.elsewhere(ctx, part, method, func(to Peer) error { return r.serverStreamFrom(ctx, to, part, method, req, out) })
+	return r.callOwner(ctx, part, method, func(to Peer) error { return r.serverStreamFrom(ctx, to, part, method, req, out) })
 }
 
-// serverStreamFrom makes a stream at another node and sends its messages to the caller.
-func (r *Router) serverStreamFrom(ctx context.Context, to Peer, part int32, method string, req proto.Message, out *outlet) error {
+// serverStreamFrom makes one attempt of a streaming call at another node. It sends the node's messages
+// to the caller.
+func (r *Router) serverStreamFrom(ctx context.Context, to Peer, part int32, method string, req proto.Message, out *outputStream) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	from, err := r.cfg.Peers.Stream(ctx, to, part, method)
@@ -114,14 +117,15 @@ func (r *Router) serverStreamFrom(ctx context.Context, to Peer, part int32, meth
 	return relay(from, out)
 }
 
-// relay forwards the header, the messages and the trailer of another node's stream to out.
-func relay(from grpc.ClientStream, out outward) error {
+// relay sends the header, the messages and the trailer of another node's stream to out, the stream of
+// the caller.
+func relay(from grpc.ClientStream, out streamSender) error {
 	md, err := from.Header()
 	if err == nil && md != nil {
 		err = out.SendHeader(md)
 	}
 	for err == nil {
-		var m encoded.Message
+		var m codec.Message
 		if err = from.RecvMsg(&m); err == nil {
 			err = out.SendMsg(m)
 		}
@@ -133,45 +137,46 @@ func relay(from grpc.ClientStream, out outward) error {
 	return err
 }
 
-// outward is the sending half of a stream.
-type outward interface {
+// streamSender is the sending half of a stream.
+type streamSender interface {
 	SendHeader(md metadata.MD) error
 	SendMsg(m any) error
 	SetTrailer(md metadata.MD)
 }
 
-// outlet joins several streams, one after the other, into one stream to the caller. It remembers the
-// position of the caller. Safe for concurrent use.
-type outlet struct {
+// outputStream is the stream on which answers are sent to the caller. Several attempts of a call write to it,
+// one after the other. It remembers the position after the last message. Safe for concurrent use.
+type outputStream struct {
 	to grpc.ServerStream
 	mu sync.Mutex
-	// headerSent reports whether the caller has received the header. sent is the number of messages.
-	// gone is the error because of which no more messages can be sent.
+	// headerSent reports whether the header was sent to the caller. sent is the number of sent
+	// messages. sendError is the error of the caller's stream, after which no more messages can be sent.
 	headerSent bool
 	sent       int
-	gone       error
+	sendError  error
 	streamPosition
 }
 
-func (o *outlet) SendHeader(md metadata.MD) error {
+func (o *outputStream) SendHeader(md metadata.MD) error {
 	if !o.claimHeader() {
 		return nil
 	}
 	return o.keep(o.to.SendHeader(md))
 }
 
-// keep remembers an error of sending. After it no more messages can be sent.
-func (o *outlet) keep(err error) error {
+// keep remembers an error of sending to the caller, after which no more messages can be sent.
+func (o *outputStream) keep(err error) error {
 	if err != nil {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		o.gone = err
+		o.sendError = err
 	}
 	return err
 }
 
-// claimHeader marks the header as sent. It returns false if the header was already sent.
-func (o *outlet) claimHeader() bool {
+// claimHeader records that the header is sent to the caller. It returns false if the header was already
+// sent.
+func (o *outputStream) claimHeader() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	was := o.headerSent
@@ -179,9 +184,9 @@ func (o *outlet) claimHeader() bool {
 	return !was
 }
 
-// SendMsg sends a message and advances the position. Only one goroutine at a time may call it. A slow
-// caller does not block code that reads the position.
-func (o *outlet) SendMsg(m any) error {
+// SendMsg sends a message to the caller and advances the position of the stream. Only one goroutine at
+// a time may call it. While a slow caller blocks it, other goroutines can read the position.
+func (o *outputStream) SendMsg(m any) error {
 	if err := o.keep(o.to.SendMsg(m)); err != nil {
 		return err
 	}
@@ -193,24 +198,24 @@ func (o *outlet) SendMsg(m any) error {
 	return nil
 }
 
-func (o *outlet) SetTrailer(md metadata.MD) { o.to.SetTrailer(md) }
+func (o *outputStream) SetTrailer(md metadata.MD) { o.to.SetTrailer(md) }
 
-func (o *outlet) count() int {
+func (o *outputStream) count() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.sent
 }
 
-func (o *outlet) broken() bool {
+func (o *outputStream) broken() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.gone != nil
+	return o.sendError != nil
 }
 
-// inlet is the stream that a partition of this node serves. It receives the single request and sends
-// responses to the outlet.
+// inlet is the caller's stream in the form in which a partition of this node receives it. It delivers
+// the single request, and sends the responses to the caller through the outputStream.
 type inlet struct {
-	*outlet
+	*outputStream
 	ctx  context.Context //nolint:containedctx // it is the stream's
 	req  proto.Message
 	read bool

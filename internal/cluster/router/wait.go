@@ -8,18 +8,18 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
-	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
+	"github.com/pawl-dev/pawl/internal/grpcapi/codec"
 )
 
-// defaultWait is the waiting time of a WaitRun without a timeout. grpcapi has the same default. earlyBy
-// is how much earlier than its timeout a wait may end.
+// defaultWait is how long a WaitRun call without a timeout waits. The package grpcapi has the same
+// default. earlyBy is how much earlier than its timeout a wait may end.
 const (
 	defaultWait = 30 * time.Second
 	earlyBy     = 20 * time.Millisecond
 )
 
-// wait makes the call WaitRun. If the owner of the partition changes, it waits at the next owner for
-// the rest of the timeout.
+// wait makes the call WaitRun. If the owner of the partition changes, wait continues at the next owner
+// for the rest of the timeout.
 func (r *Router) wait(ctx context.Context, method string, req any) (any, error) {
 	in, began := req.(*pawlv1.WaitRunRequest), time.Now()
 	whole := timeOf(in)
@@ -37,9 +37,10 @@ func (r *Router) wait(ctx context.Context, method string, req any) (any, error) 
 	}
 }
 
-// waitOnce makes one WaitRun. If the server drains, it stops waiting and returns the current run.
+// waitOnce makes one WaitRun call. If the server drains in the meantime, it stops waiting and returns
+// the current state of the run.
 func (r *Router) waitOnce(ctx context.Context, method string, req *pawlv1.WaitRunRequest) (any, error) {
-	in, leave := r.lasting.enter(ctx)
+	in, leave := r.longCalls.enter(ctx)
 	defer leave()
 	if !r.isDraining() {
 		resp, err := r.call(in, method, req)
@@ -60,7 +61,7 @@ func timeOf(in *pawlv1.WaitRunRequest) time.Duration {
 	return in.GetTimeout().AsDuration()
 }
 
-// remaining returns the request of a WaitRun with a timeout that is shorter by the time gone.
+// remaining returns a WaitRun request with a shorter timeout. gone is the time that has already passed.
 func remaining(req any, gone time.Duration) any {
 	in := req.(*pawlv1.WaitRunRequest)
 	if gone < earlyBy {
@@ -71,12 +72,12 @@ func remaining(req any, gone time.Duration) any {
 	return next
 }
 
-// timedOut reports whether the wait ended because of its timeout.
+// timedOut reports whether a response says that WaitRun ended because of its timeout.
 func timedOut(resp any) bool {
 	switch resp := resp.(type) {
 	case *pawlv1.WaitRunResponse:
 		return resp.GetTimedOut()
-	case encoded.Message:
+	case codec.Message:
 		out := &pawlv1.WaitRunResponse{}
 		return proto.Unmarshal(resp, out) == nil && out.GetTimedOut()
 	}

@@ -11,19 +11,21 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// These constants limit connections whose TLS handshake is not finished. If there are more than
-// maxHandshakes, the oldest one is closed, so that slow clients cannot prevent nodes from connecting.
+// These constants limit connections whose TLS handshake is not finished, by number and by time. If
+// there are more than maxHandshakes, the oldest one is closed, so that slow clients cannot prevent
+// nodes from connecting.
 const (
 	maxHandshakes    = 64
 	handshakeTimeout = 3 * time.Second
 )
 
-// acceptor accepts connections, does the TLS handshake, and passes each connection to the gRPC or
-// the HTTP server by its protocol.
+// acceptor accepts connections of other nodes and does the TLS handshake. It passes each connection to
+// the gRPC or the HTTP server, by the protocol that the handshake has negotiated.
 type acceptor struct {
 	net.Listener
 	conf *tls.Config
-	// grpc and http receive the connections whose handshake has succeeded.
+	// grpc and http are the listeners of the two servers. They get the connections whose TLS handshake
+	// has succeeded.
 	grpc, http  *queue
 	mu          sync.Mutex
 	handshaking []net.Conn
@@ -34,7 +36,7 @@ func newAcceptor(ln net.Listener, conf *tls.Config) *acceptor {
 	return &acceptor{Listener: ln, conf: conf, grpc: newQueue(ln), http: newQueue(ln)}
 }
 
-// serve accepts connections until the listener is closed.
+// serve accepts connections until the listener is closed or fails permanently.
 func (g *acceptor) serve() error {
 	defer g.handshakes.Wait()
 	defer g.end()
@@ -50,7 +52,8 @@ func (g *acceptor) serve() error {
 			}](err); !ok || !temporary.Temporary() {
 				return err
 			}
-			// The process has too many open files. When a connection ends, another one can be accepted.
+			// The error is temporary, for example because the process has too many open files. After
+			// another connection has ended, Accept can succeed.
 			time.Sleep(5 * time.Millisecond)
 			continue
 		}
@@ -59,7 +62,7 @@ func (g *acceptor) serve() error {
 	}
 }
 
-// admit adds a connection to the connections whose handshake is not finished.
+// admit adds a new connection to the list of connections whose TLS handshake is not finished.
 func (g *acceptor) admit(conn net.Conn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -99,7 +102,7 @@ func (g *acceptor) handshake(conn net.Conn) {
 	to.put(secure)
 }
 
-// end closes the connections in a handshake, and the queues of both servers.
+// end closes the connections whose TLS handshake is not finished, and the listeners of both servers.
 func (g *acceptor) end() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -113,19 +116,19 @@ func (g *acceptor) end() {
 // queue is the listener from which the server of one protocol gets its connections.
 type queue struct {
 	net.Listener
-	conns chan net.Conn
-	over  chan struct{}
-	once  sync.Once
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
 }
 
 func newQueue(of net.Listener) *queue {
-	return &queue{Listener: of, conns: make(chan net.Conn), over: make(chan struct{})}
+	return &queue{Listener: of, conns: make(chan net.Conn), closed: make(chan struct{})}
 }
 
 func (q *queue) put(conn net.Conn) {
 	select {
 	case q.conns <- conn:
-	case <-q.over:
+	case <-q.closed:
 		_ = conn.Close()
 	}
 }
@@ -135,23 +138,24 @@ func (q *queue) Accept() (net.Conn, error) {
 	select {
 	case conn := <-q.conns:
 		return conn, nil
-	case <-q.over:
+	case <-q.closed:
 		return nil, net.ErrClosed
 	}
 }
 
 // Close implements net.Listener. It does not close the port, because the acceptor owns the port.
 func (q *queue) Close() error {
-	q.once.Do(func() { close(q.over) })
+	q.once.Do(func() { close(q.closed) })
 	return nil
 }
 
-// verifiedCreds are the gRPC credentials of a connection whose TLS handshake is already finished.
+// verifiedCreds are the gRPC credentials of a connection from another node. The acceptor has already
+// finished the TLS handshake.
 type verifiedCreds struct {
 	credentials.TransportCredentials
 }
 
-// nodeInfo identifies the node at the other end of a connection by the key of its certificate.
+// nodeInfo identifies the node that opened a connection, by the key of its certificate.
 type nodeInfo struct {
 	credentials.CommonAuthInfo
 	key [32]byte

@@ -10,8 +10,8 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// BenchmarkUnary is a call over the whole way of a client: at the node that has the store, and
-// through another one. The house answers at once, so that the way is all there is.
+// BenchmarkUnary measures a call over the whole path of a client: at the node that has the store, and
+// through another node. The backend answers at once, so only the path counts.
 func BenchmarkUnary(b *testing.B) {
 	c := newTown()
 	owner, other := c.node(b, "a"), c.node(b, "b")
@@ -19,7 +19,7 @@ func BenchmarkUnary(b *testing.B) {
 	home.brief = true
 	answer := &pawlv1.EmitEventResponse{}
 	home.unary = func(context.Context, string, any) (any, error) { return answer, nil }
-	owner.reign(home)
+	owner.ownPartitions(home)
 	req := &pawlv1.EmitEventRequest{RunId: "01J00000000000000000000000", Event: "Event", EventId: "id"}
 	for _, at := range []struct {
 		name string

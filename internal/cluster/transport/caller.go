@@ -17,8 +17,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// These are the metadata keys that a node adds to a forwarded call, and the HTTP headers with the same
-// values. The header for the caller is base64.
+// These are the metadata keys, and the HTTP headers, that a node adds to a call that it forwards to
+// another node. The value of the header for the caller is base64.
 const (
 	callerKey = "pawl-caller-bin"
 	partKey   = "pawl-part"
@@ -29,9 +29,9 @@ const (
 	ourHeaders   = "Pawl-"
 )
 
-// passed are the metadata keys of the original caller that are forwarded, because services read
-// them. All other keys are not forwarded.
-var passed = []string{auth.TraceHeader, "a2a-version", "a2a-extensions", "idempotency-key", "last-event-id"}
+// forwardedKeys are the metadata keys of the original caller that are forwarded to the other node, because
+// services read them. All other keys are dropped.
+var forwardedKeys = []string{auth.TraceHeader, "a2a-version", "a2a-extensions", "idempotency-key", "last-event-id"}
 
 // outgoing returns the context for a call to another node. It contains the partition and the
 // authenticated caller of ctx.
@@ -41,7 +41,7 @@ func outgoing(ctx context.Context, part int32) (context.Context, error) {
 		return nil, err
 	}
 	md := metadata.MD{callerKey: {string(who)}, partKey: {formatPart(part)}}
-	for _, key := range passed {
+	for _, key := range forwardedKeys {
 		if values := metadata.ValueFromIncomingContext(ctx, key); len(values) > 0 {
 			md[key] = values
 		}
@@ -49,8 +49,8 @@ func outgoing(ctx context.Context, part int32) (context.Context, error) {
 	return metadata.NewOutgoingContext(ctx, md), nil
 }
 
-// incoming returns the context of a call that another node forwarded, and the partition of the call.
-// The context contains the original caller.
+// incoming returns the context of a call that another node forwarded, with the original caller in it.
+// It also returns the partition of the call.
 func incoming(ctx context.Context) (context.Context, int32, error) {
 	who, err := readCaller([]byte(one(ctx, callerKey)))
 	if err != nil {
@@ -65,7 +65,8 @@ func incoming(ctx context.Context) (context.Context, int32, error) {
 
 func formatPart(part int32) string { return strconv.Itoa(int(part)) }
 
-// readPart parses the number of a partition. key is the metadata key. The error contains it.
+// readPart parses the number of a partition. key is the metadata key of the number and is named in the
+// error.
 func readPart(key, text string) (int32, error) {
 	part, err := strconv.ParseUint(text, 10, 31)
 	if err != nil || part >= router.Partitions {
@@ -75,7 +76,8 @@ func readPart(key, text string) (int32, error) {
 	return int32(part), nil
 }
 
-// badCall returns the error for metadata that no node of this version sends.
+// badCall returns the error for a call from another node with missing or invalid metadata. No node of
+// this version sends such a call.
 func badCall(key, message string, allowed ...string) error {
 	return &machine.Error{Code: machine.CodeInvalidArgument, Reason: "BAD_PEER_CALL", Field: key, Message: message, Allowed: allowed}
 }
@@ -89,20 +91,20 @@ func readCaller(text []byte) (*auth.Caller, error) {
 }
 
 func one(ctx context.Context, key string) string {
-	return sole(metadata.ValueFromIncomingContext(ctx, key))
+	return singleValue(metadata.ValueFromIncomingContext(ctx, key))
 }
 
-// sole returns the value if there is exactly one. Otherwise it returns "".
-func sole(values []string) string {
+// singleValue returns the only value of a metadata key or header. If there are none or several, it returns "".
+func singleValue(values []string) string {
 	if len(values) != 1 {
 		return ""
 	}
 	return values[0]
 }
 
-// outgoingHTTP prepares a request for another node in the same way as outgoing. It changes r: it adds
-// the caller and the partition, and removes the caller's Authorization header, which must not leave
-// this node.
+// outgoingHTTP prepares an HTTP request for another node. It changes r: it adds the caller, the caller's
+// network address and the partition, and removes the caller's own headers that begin with Pawl- and the
+// Authorization header, which must not leave this node.
 func outgoingHTTP(r *http.Request, part int32) error {
 	for name := range r.Header {
 		if strings.HasPrefix(name, ourHeaders) {
@@ -125,13 +127,13 @@ func outgoingHTTP(r *http.Request, part int32) error {
 func incomingHTTP(r *http.Request) (*http.Request, int32, error) {
 	text, err := base64.StdEncoding.DecodeString(r.Header.Get(callerHeader))
 	if err != nil {
-		text = nil
+		text = nil // readCaller refuses it
 	}
 	who, err := readCaller(text)
 	if err != nil {
 		return nil, 0, err
 	}
-	part, err := readPart(partHeader, sole(r.Header.Values(partHeader)))
+	part, err := readPart(partHeader, singleValue(r.Header.Values(partHeader)))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -140,8 +142,8 @@ func incomingHTTP(r *http.Request) (*http.Request, int32, error) {
 	for _, name := range []string{callerHeader, partHeader, peerHeader} {
 		in.Header.Del(name)
 	}
-	// The connection belongs to the other node, so the certificate of the connection is not the
-	// caller's.
+	// The TLS connection belongs to the other node, so its address and certificate are not those of the
+	// caller.
 	in.RemoteAddr, in.TLS = from, nil
 	return in, part, nil
 }

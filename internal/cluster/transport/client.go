@@ -27,21 +27,24 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/cluster/router"
 	"github.com/pawl-dev/pawl/internal/grpcapi/codec"
-	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
 )
 
-// These constants define how a node notices that another node is no longer reachable. The kernel probes
-// a silent connection each second. gRPC probes it each ten seconds, which is its minimum. If a process
-// is suspended, the kernel still answers. In this case its leases end, and other nodes close their
-// connections to it soon after all its partitions have other owners, so that its unfinished calls
-// continue elsewhere. Answers that it sent earlier have arrived by then. While one of its partitions
-// has no owner, the node may become reachable again, for example after an outage of the database. The
-// connections to a node that keeps a partition are kept.
+// These constants define how a node notices that another node is no longer reachable, and when it
+// closes connections. The kernel of a suspended process still answers probes, so connections to it do
+// not break. But its leases end, and its partitions get other owners. Then the other nodes close their
+// connections to it, so that its unfinished calls continue at the new owners.
 const (
-	pingEvery         = 10 * time.Second
-	silence           = 3 * time.Second
-	connectTime       = time.Second
-	pruneDelay        = 500 * time.Millisecond
+	// pingEvery is the interval of gRPC's probes (keepalive pings). 10 s is the minimum that gRPC permits.
+	pingEvery = 10 * time.Second
+	// pingTimeout is how long a node waits for the answer to a keepalive ping before it closes the connection.
+	pingTimeout = 3 * time.Second
+	// connectTime limits the time for opening a connection to another node.
+	connectTime = time.Second
+	// pruneDelay is the time between a change of the owners and the closing of connections to nodes
+	// that own no partition. In this time, answers that these nodes have already sent arrive.
+	pruneDelay = 500 * time.Millisecond
+	// pruneDelayUnowned is used instead of pruneDelay while a partition has no owner, because its last
+	// owner may become reachable again, for example after an outage of the database.
 	pruneDelayUnowned = time.Second
 )
 
@@ -64,16 +67,16 @@ type Clients struct {
 	directory router.Directory
 	mu        sync.Mutex
 	conns     map[router.Peer]*peerConn
-	// over is closed by Close. Close then waits for the goroutines of watch, which close connections to
-	// nodes that are no longer owners.
-	over  chan struct{}
-	watch sync.WaitGroup
+	// closed is closed by Close. Close then uses watch to wait for follow, and for the goroutines that close
+	// connections.
+	closed chan struct{}
+	watch  sync.WaitGroup
 }
 
 // NewClients returns Clients without connections. Connections to a node that no longer owns a partition
 // are closed. The caller must call Close at the end.
 func NewClients(identity Identity, directory router.Directory) *Clients {
-	c := &Clients{identity: identity, directory: directory, conns: map[router.Peer]*peerConn{}, over: make(chan struct{})}
+	c := &Clients{identity: identity, directory: directory, conns: map[router.Peer]*peerConn{}, closed: make(chan struct{})}
 	c.watch.Go(c.follow)
 	return c
 }
@@ -82,8 +85,9 @@ func NewClients(identity Identity, directory router.Directory) *Clients {
 type peerConn struct {
 	conn *grpc.ClientConn
 	http *httpTransport
-	// missed reports whether a log line has already reported that the node cannot be reached.
-	missed atomic.Bool
+	// unreachableLogged is set when a log line has reported that the node cannot be reached, so that it is logged
+	// only once.
+	unreachableLogged atomic.Bool
 }
 
 func (l *peerConn) close() error {
@@ -100,7 +104,7 @@ func (c *Clients) to(node router.Peer) (*peerConn, error) {
 		return l, nil
 	}
 	select {
-	case <-c.over:
+	case <-c.closed:
 		return nil, errClosed
 	default:
 	}
@@ -108,21 +112,21 @@ func (c *Clients) to(node router.Peer) (*peerConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &peerConn{conn: conn, http: newHTTPTransport(node.Address, c.identity.config(only(node), protoHTTP))}
+	l := &peerConn{conn: conn, http: newHTTPTransport(node.Address, c.identity.config(trustOnly(node), protoHTTP))}
 	c.conns[node] = l
 	return l, nil
 }
 
-// only returns a function that accepts only the key of one node.
-func only(node router.Peer) func([32]byte) bool {
+// trustOnly returns a function that accepts only the certificate key of the given node.
+func trustOnly(node router.Peer) func([32]byte) bool {
 	return func(key [32]byte) bool { return key == node.Key }
 }
 
 // connect returns a gRPC connection to a node. The connection is dialed when it is first used.
 func (c *Clients) connect(node router.Peer) (*grpc.ClientConn, error) {
 	conn, err := grpc.NewClient("passthrough:///"+node.Address,
-		grpc.WithTransportCredentials(credentials.NewTLS(c.identity.config(only(node)))), grpc.WithContextDialer(dial),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingEvery, Timeout: silence}), grpc.WithConnectParams(connectParams),
+		grpc.WithTransportCredentials(credentials.NewTLS(c.identity.config(trustOnly(node)))), grpc.WithContextDialer(dial),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingEvery, Timeout: pingTimeout}), grpc.WithConnectParams(connectParams),
 		grpc.WithStaticStreamWindowSize(streamWindow), grpc.WithStaticConnWindowSize(connectionWindow), grpc.WithIdleTimeout(0), grpc.WithDisableServiceConfig(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(messageBytes), grpc.MaxCallSendMsgSize(messageBytes), grpc.ForceCodecV2(codec.NewCodec(0))))
 	if err != nil {
@@ -145,7 +149,7 @@ func (c *Clients) Call(ctx context.Context, to router.Peer, part int32, method s
 	if err != nil {
 		return nil, err
 	}
-	var resp encoded.Message
+	var resp codec.Message
 	var at peerinfo.Peer
 	var header, trailer metadata.MD
 	err = l.conn.Invoke(out, method, req, &resp, grpc.Peer(&at), grpc.Header(&header), grpc.Trailer(&trailer))
@@ -158,10 +162,10 @@ func (c *Clients) Call(ctx context.Context, to router.Peer, part int32, method s
 	return resp, nil
 }
 
-// logUnreachable logs that a node cannot be reached, once for each node. A frequent cause is a wrong
-// --peer-address of that node.
+// logUnreachable logs that a node cannot be reached, if err says so, and only once for each peerConn. A
+// frequent cause is a wrong --peer-address of that node.
 func (c *Clients) logUnreachable(l *peerConn, to router.Peer, err error) {
-	if unsent, ok := errors.AsType[*router.Unsent](err); ok && c.Log != nil && l.missed.CompareAndSwap(false, true) {
+	if unsent, ok := errors.AsType[*router.Unsent](err); ok && c.Log != nil && l.unreachableLogged.CompareAndSwap(false, true) {
 		c.Log.Warn("peer unreachable, check its --peer-address",
 			"address", to.Address, "error", unsent.Cause)
 	}
@@ -177,7 +181,8 @@ func forwardMetadata(ctx context.Context, header, trailer metadata.MD) {
 	}
 }
 
-// forCaller removes the keys of an answer that concern the connection or the status.
+// forCaller removes metadata of a node's answer that concerns only the connection between the nodes or
+// the status.
 func forCaller(md metadata.MD) metadata.MD {
 	for key := range md {
 		if key == "content-type" || strings.HasPrefix(key, "grpc-") {
@@ -187,15 +192,17 @@ func forCaller(md metadata.MD) metadata.MD {
 	return md
 }
 
-// broken converts the error of a call. began reports whether there was a connection for the call. If
-// there was none and the node is unavailable, the error is [router.Unsent].
+// broken converts the error of a call to another node. began reports whether there was a connection for
+// the call. If there was none and the code is UNAVAILABLE, the call was not sent, and the error becomes
+// [router.Unsent].
 func (c *Clients) broken(ctx context.Context, err error, began bool) error {
 	if err == nil {
 		return nil
 	}
 	code := status.Code(err)
 	if ctx.Err() == nil && code == codes.Canceled {
-		// This node has closed the connection, because the other node no longer owns a partition.
+		// This node has closed the connection itself, because the other node no longer owns a
+		// partition. For the caller this is an error of the connection.
 		err, code = status.Error(codes.Unavailable, "the connection was closed"), codes.Unavailable
 	}
 	if !began && code == codes.Unavailable {
@@ -204,7 +211,8 @@ func (c *Clients) broken(ctx context.Context, err error, began bool) error {
 	return err
 }
 
-// streams describes a stream in both directions. The other node checks what the method allows.
+// streams describes a stream to another node as if both sides send messages. The other node checks
+// which directions the method allows.
 var streams = &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}
 
 // Stream implements [router.Peers].
@@ -226,7 +234,8 @@ func (c *Clients) Stream(ctx context.Context, to router.Peer, part int32, method
 	return &clientStream{stream, ctx, c}, nil
 }
 
-// clientStream is a stream to another node. Its errors are converted by broken.
+// clientStream is a stream to another node. The method broken converts its errors. Their parameter began is
+// true, because the stream was opened.
 type clientStream struct {
 	grpc.ClientStream
 	ctx context.Context //nolint:containedctx // it is the stream's
@@ -255,19 +264,19 @@ func (h *clientStream) RecvMsg(m any) error {
 func (c *Clients) Transport(to router.Peer, part int32) http.RoundTripper {
 	l, err := c.to(to)
 	if err != nil {
-		return nowhere{err}
+		return failingDirectory{err}
 	}
 	return roundTripper{l.http, part}
 }
 
-type nowhere struct{ err error }
+type failingDirectory struct{ err error }
 
-func (n nowhere) RoundTrip(*http.Request) (*http.Response, error) {
+func (n failingDirectory) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, &router.Unsent{Cause: n.err}
 }
 
-// NotifyPeer makes a node poll now. It opens a connection for this purpose and closes it afterwards. A
-// connection that is kept would be dialed repeatedly, long after the node has ended.
+// NotifyPeer makes a node poll the database now. It opens a connection for this purpose and closes it
+// afterwards, because gRPC would dial a kept connection repeatedly, long after the node has ended.
 func (c *Clients) NotifyPeer(ctx context.Context, to router.Peer) error {
 	conn, err := c.connect(to)
 	if err != nil {
@@ -314,15 +323,16 @@ func (c *Clients) follow() {
 		case <-changed:
 		case <-timer.C:
 			c.prune(last)
-		case <-c.over:
+		case <-c.closed:
 			return
 		}
 	}
 }
 
-// prune closes connections to nodes that are not in current. If the owners have changed in the meantime,
-// it does nothing, because calls to the new owners may be running. It does not wait until the
-// connections are closed, because this can take long if no packets get through.
+// prune closes connections to nodes that are not in current, the owners of partitions. If the owners
+// have changed in the meantime, it does nothing, because calls to the new owners may be running. It
+// does not wait until the connections are closed, because closing can take long if the network drops
+// packets.
 func (c *Clients) prune(current owners) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -340,7 +350,7 @@ func (c *Clients) prune(current owners) {
 // Close closes all connections.
 func (c *Clients) Close() error {
 	c.mu.Lock()
-	close(c.over)
+	close(c.closed)
 	links := slices.Collect(maps.Values(c.conns))
 	clear(c.conns)
 	c.mu.Unlock()
@@ -373,32 +383,32 @@ func newHTTPTransport(address string, conf *tls.Config) *httpTransport {
 // dial opens a connection and does the TLS handshake. In the handshake the other node proves its
 // identity.
 func (c *httpTransport) dial(ctx context.Context, address string, conf *tls.Config) (net.Conn, error) {
-	plain, err := dial(ctx, address)
+	tcp, err := dial(ctx, address)
 	if err != nil {
 		return nil, &router.Unsent{Cause: err}
 	}
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
-	secure := tls.Client(plain, conf)
+	secure := tls.Client(tcp, conf)
 	if err := secure.HandshakeContext(ctx); err != nil {
-		_ = plain.Close()
+		_ = tcp.Close()
 		return nil, &router.Unsent{Cause: err}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		_ = plain.Close()
+		_ = tcp.Close()
 		return nil, &router.Unsent{Cause: errClosed}
 	}
-	conn := &tracked{secure, plain, c}
+	conn := &tracked{secure, tcp, c}
 	c.conns[conn] = struct{}{}
 	return conn, nil
 }
 
 // roundTripper sends HTTP requests to one partition of a node.
 type roundTripper struct {
-	by   *httpTransport
-	part int32
+	transport *httpTransport
+	part      int32
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -407,7 +417,7 @@ func (c roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := outgoingHTTP(out, c.part); err != nil {
 		return nil, err
 	}
-	return c.by.transport.RoundTrip(out)
+	return c.transport.transport.RoundTrip(out)
 }
 
 func (c *httpTransport) close() {
@@ -418,23 +428,23 @@ func (c *httpTransport) close() {
 	c.mu.Unlock()
 	for conn := range conns {
 		// The TCP connection is closed without the closing message of TLS, because the other node may
-		// not read it.
-		_ = conn.plain.Close()
+		// no longer read it.
+		_ = conn.tcpConn.Close()
 	}
 	c.transport.CloseIdleConnections()
 }
 
-// tracked is a connection that is in the map conns of its httpTransport until it is closed.
+// tracked is an open connection. It is in the map conns of its httpTransport until it is closed.
 type tracked struct {
 	net.Conn
-	// plain is the TCP connection below TLS.
-	plain net.Conn
-	of    *httpTransport
+	// tcpConn is the TCP connection below TLS.
+	tcpConn   net.Conn
+	transport *httpTransport
 }
 
 func (t *tracked) Close() error {
-	t.of.mu.Lock()
-	delete(t.of.conns, t)
-	t.of.mu.Unlock()
+	t.transport.mu.Lock()
+	delete(t.transport.conns, t)
+	t.transport.mu.Unlock()
 	return t.Conn.Close()
 }

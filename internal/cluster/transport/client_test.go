@@ -8,20 +8,20 @@ import (
 	"github.com/pawl-dev/pawl/internal/cluster/router"
 )
 
-// council says who the owners are.
-type council struct {
+// fakeDirectory says who the owners are.
+type fakeDirectory struct {
 	mu      sync.Mutex
 	owners  []router.Peer
 	all     bool
 	changed chan struct{}
 }
 
-func newCouncil(owners ...router.Peer) *council {
-	return &council{owners: owners, all: true, changed: make(chan struct{})}
+func newCouncil(owners ...router.Peer) *fakeDirectory {
+	return &fakeDirectory{owners: owners, all: true, changed: make(chan struct{})}
 }
 
 // elect has owners from now on; all: of every partition.
-func (d *council) elect(all bool, owners ...router.Peer) {
+func (d *fakeDirectory) elect(all bool, owners ...router.Peer) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.owners, d.all = owners, all
@@ -29,33 +29,34 @@ func (d *council) elect(all bool, owners ...router.Peer) {
 	d.changed = make(chan struct{})
 }
 
-func (*council) Owner(int32) (router.Peer, bool) { return router.Peer{}, false }
+func (*fakeDirectory) Owner(int32) (router.Peer, bool) { return router.Peer{}, false }
 
-func (d *council) Owners() ([]router.Peer, bool) {
+func (d *fakeDirectory) Owners() ([]router.Peer, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.owners, d.all
 }
 
-func (*council) NonEmpty() []int32 { return nil }
+func (*fakeDirectory) Stale() bool       { return false }
+func (*fakeDirectory) NonEmpty() []int32 { return nil }
 
-func (d *council) Changed() <-chan struct{} {
+func (d *fakeDirectory) Changed() <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.changed
 }
 
-func (*council) Refresh() {}
+func (*fakeDirectory) Refresh() {}
 
 // stuck is a connection whose end takes as long as the test wants it to.
 type stuck struct {
 	net.Conn
-	begun, over chan struct{}
+	started, ended chan struct{}
 }
 
 func (s *stuck) Close() error {
-	close(s.begun)
-	<-s.over
+	close(s.started)
+	<-s.ended
 	return nil
 }
 
@@ -74,20 +75,20 @@ func TestAConnectionThatDoesNotEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ends := &stuck{begun: make(chan struct{}), over: make(chan struct{})}
-	l.http.conns[&tracked{plain: ends, of: l.http}] = struct{}{}
+	ends := &stuck{started: make(chan struct{}), ended: make(chan struct{})}
+	l.http.conns[&tracked{tcpConn: ends, transport: l.http}] = struct{}{}
 	directory.elect(true, after)
 	if _, err := c.to(after); err != nil {
 		t.Fatal(err)
 	}
-	<-ends.begun
+	<-ends.started
 	if next, err := c.to(after); err != nil || next == l {
 		t.Errorf("the next owner's: %v, %v", next, err)
 	}
 	if again, err := c.to(before); err != nil || again == l {
 		t.Errorf("it is used on: %v", err)
 	}
-	close(ends.over)
+	close(ends.ended)
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}

@@ -13,18 +13,18 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pawl-dev/pawl/internal/cluster/router"
-	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
+	"github.com/pawl-dev/pawl/internal/grpcapi/codec"
 	"github.com/pawl-dev/pawl/internal/policy"
 )
 
-// bytesOf has field 1000 of it, which no message knows and every one hands on.
+// unknown sets field 1000 of a message. No message type declares the field, and every node passes it on.
 func unknown(m proto.Message, text string) proto.Message {
 	m.ProtoReflect().SetUnknown(append([]byte{0xc2, 0x3e, byte(len(text))}, text...))
 	return m
 }
 
-// TestEveryMethodIsForwarded goes through the contract: each call that comes to a node without
-// the store reaches the other one as it is, for whom it is, and so does its answer.
+// TestEveryMethodIsForwarded: a node without the store forwards each call of the contract to the owner,
+// unchanged and with its caller. The answer comes back unchanged.
 func TestEveryMethodIsForwarded(t *testing.T) {
 	t.Parallel()
 	c := newTown()
@@ -35,14 +35,14 @@ func TestEveryMethodIsForwarded(t *testing.T) {
 		_ = grpc.SetTrailer(ctx, metadata.Pairs("x-tail", "t"))
 		return unknown(router.MethodOf(method).NewResponse(), "answer"), nil
 	}
-	owner.reign(home)
+	owner.ownPartitions(home)
 	for _, op := range policy.Operations {
 		m := router.MethodOf(op.Name)
 		if m == nil || m.Rule == router.NodeInfo {
 			continue
 		}
 		t.Run(op.Name, func(t *testing.T) {
-			before := len(home.seen())
+			before := len(home.receivedCalls())
 			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 			defer cancel()
 			ctx = metadata.AppendToOutgoingContext(ctx, "traceparent", "00-1", "pawl-caller-bin", `{"Name":"mallory"}`, "pawl-part", "9", "authorization", "Bearer secret", "a2a-version", "1.0")
@@ -50,7 +50,7 @@ func TestEveryMethodIsForwarded(t *testing.T) {
 			if m.Streams() {
 				header, trailer = exchange(ctx, t, other, op.Name, m)
 			} else {
-				var raw encoded.Message
+				var raw codec.Message
 				if err := other.conn.Invoke(ctx, op.Name, unknown(m.NewRequest(), "request"), &raw, grpc.Header(&header), grpc.Trailer(&trailer)); err != nil {
 					t.Fatal(err)
 				}
@@ -59,19 +59,19 @@ func TestEveryMethodIsForwarded(t *testing.T) {
 				}
 			}
 			checkBeside(t, owner, header, trailer)
-			if got := home.seen()[before:]; len(got) != 1 {
+			if got := home.receivedCalls()[before:]; len(got) != 1 {
 				t.Errorf("%d calls came", len(got))
 			} else {
 				checkCall(t, op.Name, m, got[0])
 			}
-			if !other.counts.has("forwarded " + op.Name[1:] + " OK") {
+			if !other.counts.hasLine("forwarded " + op.Name[1:] + " OK") {
 				t.Error("it was not counted")
 			}
 		})
 	}
 }
 
-// exchange sends what the method takes, ends its side and gets as much.
+// exchange sends the messages of a method, closes its side of the stream, and reads as many messages.
 func exchange(ctx context.Context, t *testing.T, to *member, name string, m *router.Method) (header, trailer metadata.MD) {
 	t.Helper()
 	stream := must(to.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, name))(t)
@@ -85,7 +85,7 @@ func exchange(ctx context.Context, t *testing.T, to *member, name string, m *rou
 	}
 	n := 0
 	for {
-		var raw encoded.Message
+		var raw codec.Message
 		err := stream.RecvMsg(&raw)
 		if errors.Is(err, io.EOF) {
 			break
@@ -129,10 +129,10 @@ func checkCall(t *testing.T, name string, m *router.Method, got call) {
 	if got.md.Get("authorization") != nil || len(got.md.Get("a2a-version")) != 1 {
 		t.Errorf("came with %v", got.md)
 	}
-	if len(got.got) != sends(m) {
-		t.Errorf("%d requests came", len(got.got))
+	if len(got.requests) != sends(m) {
+		t.Errorf("%d requests came", len(got.requests))
 	}
-	for _, req := range got.got {
+	for _, req := range got.requests {
 		if string(req.ProtoReflect().GetUnknown()) != "\xc2\x3e\x07request" {
 			t.Errorf("the request is %q", req.ProtoReflect().GetUnknown())
 		}

@@ -26,7 +26,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-func within(t testing.TB) context.Context {
+func testContext(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	t.Cleanup(cancel)
@@ -46,84 +46,84 @@ func refused(reason string) error {
 	return &machine.Error{Code: machine.CodeUnavailable, Reason: reason, Message: "for the test"}
 }
 
-// TestNoCallHearsOfAHandOver: while the store goes from node to node and back, callers of all
-// three nodes have every call made once.
+// TestNoCallHearsOfAHandOver: while the store moves between three nodes, each call of a client of any node
+// succeeds and is executed once.
 func TestNoCallHearsOfAHandOver(t *testing.T) {
 	t.Parallel()
 	c := newTown()
 	nodes := []*member{c.node(t, "a"), c.node(t, "b"), c.node(t, "c")}
-	var made atomic.Int64
-	home := func() *house {
+	var executed atomic.Int64
+	home := func() *fakeBackend {
 		h := newHouse()
 		h.unary = func(context.Context, string, any) (any, error) {
-			made.Add(1)
+			executed.Add(1)
 			return &pawlv1.EmitEventResponse{}, nil
 		}
 		return h
 	}
-	nodes[0].reign(home())
-	ctx, stop := context.WithCancel(within(t))
-	var asked atomic.Int64
+	nodes[0].ownPartitions(home())
+	ctx, stop := context.WithCancel(testContext(t))
+	var requests atomic.Int64
 	var callers sync.WaitGroup
 	for _, n := range nodes {
 		for range 4 {
 			callers.Go(func() {
 				for ctx.Err() == nil {
-					// Without an id: a call that is made twice would not be the same.
+					// The call has no id, so a second execution would count as another one.
 					if _, err := pawlv1.NewRunServiceClient(n.conn).EmitEvent(context.WithoutCancel(ctx), &pawlv1.EmitEventRequest{RunId: "r"}); err != nil {
 						t.Error(err)
 						return
 					}
-					asked.Add(1)
+					requests.Add(1)
 				}
 			})
 		}
 	}
 	for i := range 30 {
-		before := asked.Load()
-		eventually(t, "calls", func() bool { return asked.Load() >= before+50 || t.Failed() })
+		before := requests.Load()
+		eventually(t, "calls", func() bool { return requests.Load() >= before+50 || t.Failed() })
 		nodes[i%3].leave()
-		nodes[(i+1)%3].reign(home())
+		nodes[(i+1)%3].ownPartitions(home())
 	}
 	stop()
 	callers.Wait()
-	if made.Load() != asked.Load() {
-		t.Errorf("%d calls were made %d times", asked.Load(), made.Load())
+	if executed.Load() != requests.Load() {
+		t.Errorf("%d calls were made %d times", requests.Load(), executed.Load())
 	}
 }
 
-// TestNobodyHasTheStore: a call waits for a node that has it, no longer than its patience or its
-// own time, and says so.
+// TestNobodyHasTheStore: a call waits for a node that has the store until the timeout of the node or its
+// own deadline. Its error says that there was no owner.
 func TestNobodyHasTheStore(t *testing.T) {
 	t.Parallel()
 	c := newTown()
-	n := c.patient(t, "a", 300*time.Millisecond)
+	n := c.addMember(t, "a", 300*time.Millisecond)
 	client := pawlv1.NewRunServiceClient(n.conn)
-	_, err := client.EmitEvent(within(t), &pawlv1.EmitEventRequest{})
+	_, err := client.EmitEvent(testContext(t), &pawlv1.EmitEventRequest{})
 	if status.Code(err) != codes.Unavailable || reasonOf(err) != "NO_OWNER" {
 		t.Errorf("got %v", err)
 	}
-	if !n.counts.has("no owner pawl.v1.RunService/EmitEvent") || !n.counts.has("retried pawl.v1.RunService/EmitEvent") || c.asked == 0 {
-		t.Errorf("told %v, asked %d times", n.counts.told[:3], c.asked)
+	if !n.counts.hasLine("no owner pawl.v1.RunService/EmitEvent") || !n.counts.hasLine("retried pawl.v1.RunService/EmitEvent") || c.trustReads == 0 {
+		t.Errorf("told %v, asked %d times", n.counts.lines[:3], c.trustReads)
 	}
-	ctx, cancel := context.WithTimeout(within(t), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(testContext(t), 50*time.Millisecond)
 	defer cancel()
 	if _, err := client.GetRun(ctx, &pawlv1.GetRunRequest{}); status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("got %v", err)
 	}
-	stream := must(client.StreamTransitions(within(t), &pawlv1.StreamTransitionsRequest{}))(t)
+	stream := must(client.StreamTransitions(testContext(t), &pawlv1.StreamTransitionsRequest{}))(t)
 	if _, err := stream.Recv(); reasonOf(err) != "NO_OWNER" {
 		t.Errorf("the stream got %v", err)
 	}
-	work := must(pawlv1.NewWorkerServiceClient(n.conn).Work(within(t)))(t)
+	work := must(pawlv1.NewWorkerServiceClient(n.conn).Work(testContext(t)))(t)
 	_ = work.Send(&pawlv1.WorkRequest{})
 	if _, err := work.Recv(); reasonOf(err) != "NO_OWNER" {
 		t.Errorf("the worker got %v", err)
 	}
 }
 
-// TestTheDirectoryIsLate: the node that a call is sent to has the store no more, which nobody
-// hears; the next one has.
+// TestTheDirectoryIsLate: the node in the directory has the store no longer. The call goes to the next
+// owner, and its caller receives no error.
 func TestTheDirectoryIsLate(t *testing.T) {
 	t.Parallel()
 	for _, op := range policy.Operations {
@@ -138,24 +138,24 @@ func TestTheDirectoryIsLate(t *testing.T) {
 			c.elect(gone.self)
 			home := newHouse()
 			go func() {
-				eventually(t, "a first try", func() bool { return other.counts.has("forwarded " + op.Name[1:] + " NOT_STARTED") })
-				next.reign(home)
+				eventually(t, "a first try", func() bool { return other.counts.hasLine("forwarded " + op.Name[1:] + " NOT_STARTED") })
+				next.ownPartitions(home)
 			}()
 			if m.Streams() {
-				header, trailer := exchange(within(t), t, other, op.Name, m)
+				header, trailer := exchange(testContext(t), t, other, op.Name, m)
 				checkBeside(t, next, header, trailer)
-			} else if err := other.conn.Invoke(within(t), op.Name, m.NewRequest(), m.NewResponse()); err != nil {
+			} else if err := other.conn.Invoke(testContext(t), op.Name, m.NewRequest(), m.NewResponse()); err != nil {
 				t.Fatal(err)
 			}
-			if got := home.seen(); len(got) != 1 || len(got[0].got) != sends(m) {
+			if got := home.receivedCalls(); len(got) != 1 || len(got[0].requests) != sends(m) {
 				t.Errorf("came: %+v", got)
 			}
 		})
 	}
 }
 
-// TestWhatIsMadeAgain: a node dies under a call. By its rule it is made again at the next owner,
-// or its caller hears that nobody knows.
+// TestWhatIsMadeAgain: a node dies during a call. Depending on the rule of the method, the call is made
+// again at the next owner, or its caller receives COMMIT_UNKNOWN.
 func TestWhatIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	for _, op := range policy.Operations {
@@ -179,7 +179,7 @@ func TestWhatIsMadeAgain(t *testing.T) {
 					req.ProtoReflect().Set(id, protoreflect.ValueOfString("x"))
 				}
 				again := !op.Changes || m.Rule == router.Idempotent || m.Rule == router.IdempotentByKey && named
-				calls, err := dies(t, op.Name, req, newHouse())
+				calls, err := checkOwnerDeath(t, op.Name, req, newHouse())
 				switch {
 				case again && (err != nil || calls != 1):
 					t.Errorf("made again %d times: %v", calls, err)
@@ -200,26 +200,27 @@ func idOf(m *router.Method) protoreflect.FieldDescriptor {
 	return nil
 }
 
-// dies makes a call at a node that another one asks and that goes away under it, and counts how
-// often it is made at its successor, which has that home.
-func dies(t *testing.T, method string, req proto.Message, home *house) (again int, err error) {
+// checkOwnerDeath makes a call through a node to an owner that stops during the call. It returns how often
+// the call is made at the next owner, which has the backend home.
+func checkOwnerDeath(t *testing.T, method string, req proto.Message, home *fakeBackend) (again int, err error) {
 	t.Helper()
 	c := newTown()
 	dead, next, other := c.node(t, "a"), c.node(t, "b"), c.node(t, "c")
 	under := newHouse()
 	under.unary = func(ctx context.Context, _ string, _ any) (any, error) {
 		dead.port.Stop()
-		next.reign(home)
+		next.ownPartitions(home)
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	dead.reign(under)
-	err = other.conn.Invoke(within(t), method, req, router.MethodOf(method).NewResponse())
-	return len(home.seen()), err
+	dead.ownPartitions(under)
+	err = other.conn.Invoke(testContext(t), method, req, router.MethodOf(method).NewResponse())
+	return len(home.receivedCalls()), err
 }
 
-// TestARepeatThatCameLate: an acknowledgement of a consumer whose node died may be done, and another
-// one have come since. It is none that came too late, which is what its repeat hears.
+// TestARepeatThatCameLate: a node dies during the acknowledgement of a consumer. The acknowledgement may be
+// done, and a later one may have followed. Then the owner refuses the repeat as too late, but the caller
+// receives success.
 func TestARepeatThatCameLate(t *testing.T) {
 	t.Parallel()
 	home := newHouse()
@@ -227,48 +228,53 @@ func TestARepeatThatCameLate(t *testing.T) {
 		return nil, &machine.Error{Code: machine.CodeOutOfRange, Reason: "CURSOR_BEHIND", Message: "for the test"}
 	}
 	method := pawlv1.DeliveryService_AckConsumer_FullMethodName
-	if calls, err := dies(t, method, &pawlv1.AckConsumerRequest{}, home); calls != 1 || err != nil {
+	if calls, err := checkOwnerDeath(t, method, &pawlv1.AckConsumerRequest{}, home); calls != 1 || err != nil {
 		t.Errorf("made again %d times: %v", calls, err)
 	}
 	n := newTown().node(t, "a")
-	n.reign(home)
-	if _, err := pawlv1.NewDeliveryServiceClient(n.conn).AckConsumer(within(t), &pawlv1.AckConsumerRequest{}); reasonOf(err) != "CURSOR_BEHIND" {
+	n.ownPartitions(home)
+	if _, err := pawlv1.NewDeliveryServiceClient(n.conn).AckConsumer(testContext(t), &pawlv1.AckConsumerRequest{}); reasonOf(err) != "CURSOR_BEHIND" {
 		t.Errorf("one that is made once: %v", err)
 	}
 }
 
-// TestTheStoreFailsUnderACall: a house whose store another node has taken knows no better than one
-// that died.
+// TestTheStoreFailsUnderACall: a backend that has lost its store to another node does not know whether a
+// call happened, just like a node that died.
 func TestTheStoreFailsUnderACall(t *testing.T) {
 	t.Parallel()
 	for name, far := range map[string]bool{"here": false, "elsewhere": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newTown()
-			lost, next := c.node(t, "a"), c.node(t, "b")
-			asked := lost
+			failing, next := c.node(t, "a"), c.node(t, "b")
+			asked := failing
 			if far {
 				asked = c.node(t, "c")
 			}
 			home, under := newHouse(), newHouse()
-			under.unary = func(context.Context, string, any) (any, error) {
+			// The router may repeat the call here before the node has given the partition back.
+			fails := sync.OnceFunc(func() {
 				close(under.broken)
 				go func() {
-					lost.leave()
-					next.reign(home)
+					failing.leave()
+					next.ownPartitions(home)
 				}()
+			})
+			under.unary = func(context.Context, string, any) (any, error) {
+				fails()
 				return nil, machine.ErrIndeterminate
 			}
-			lost.reign(under)
-			_, err := pawlv1.NewRunServiceClient(asked.conn).EmitEvent(within(t), &pawlv1.EmitEventRequest{EventId: "once"})
-			if err != nil || len(home.seen()) != 1 {
-				t.Errorf("made %d times: %v", len(home.seen()), err)
+			failing.ownPartitions(under)
+			_, err := pawlv1.NewRunServiceClient(asked.conn).EmitEvent(testContext(t), &pawlv1.EmitEventRequest{EventId: "once"})
+			if err != nil || len(home.receivedCalls()) != 1 {
+				t.Errorf("made %d times: %v", len(home.receivedCalls()), err)
 			}
 		})
 	}
 }
 
-// TestAStreamIsOpenedAgain until it has told something; then its reader hears that it ended.
+// TestAStreamIsOpenedAgain: if the rule of the method allows it, a stream that has not sent a message is
+// opened again. Otherwise its reader receives an error.
 func TestAStreamIsOpenedAgain(t *testing.T) {
 	t.Parallel()
 	for _, op := range policy.Operations {
@@ -276,8 +282,8 @@ func TestAStreamIsOpenedAgain(t *testing.T) {
 		if m == nil || !m.Streams() || m.Rule == router.ResumeStream {
 			continue
 		}
-		for told := range 2 {
-			t.Run(op.Name+[]string{" before it told anything", " in the middle"}[told], func(t *testing.T) {
+		for sent := range 2 {
+			t.Run(op.Name+[]string{" before it told anything", " in the middle"}[sent], func(t *testing.T) {
 				t.Parallel()
 				c := newTown()
 				dead, next, other := c.node(t, "a"), c.node(t, "b"), c.node(t, "c")
@@ -286,7 +292,7 @@ func TestAStreamIsOpenedAgain(t *testing.T) {
 					if err := stream.RecvMsg(m.NewRequest()); err != nil {
 						return err
 					}
-					for range told {
+					for range sent {
 						if err := stream.SendMsg(m.NewResponse()); err != nil {
 							return err
 						}
@@ -294,48 +300,48 @@ func TestAStreamIsOpenedAgain(t *testing.T) {
 					<-stream.Context().Done()
 					return stream.Context().Err()
 				}
-				dead.reign(under)
-				stream := must(other.conn.NewStream(within(t), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, op.Name))(t)
+				dead.ownPartitions(under)
+				stream := must(other.conn.NewStream(testContext(t), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, op.Name))(t)
 				if err := stream.SendMsg(m.NewRequest()); err != nil {
 					t.Fatal(err)
 				}
 				if m.Rule != router.Bidi {
 					_ = stream.CloseSend()
 				}
-				for range told {
+				for range sent {
 					if err := stream.RecvMsg(m.NewResponse()); err != nil {
 						t.Fatal(err)
 					}
 				}
 				dead.visited()
 				dead.port.Stop()
-				next.reign(home)
+				next.ownPartitions(home)
 				err := stream.RecvMsg(m.NewResponse())
-				if (m.Rule == router.RetryUntilFirst || m.Rule == router.FanOut) && told == 0 {
-					if err != nil || len(home.seen()) != 1 {
-						t.Errorf("opened again %d times: %v", len(home.seen()), err)
+				if (m.Rule == router.RetryUntilFirst || m.Rule == router.FanOut) && sent == 0 {
+					if err != nil || len(home.receivedCalls()) != 1 {
+						t.Errorf("opened again %d times: %v", len(home.receivedCalls()), err)
 					}
 					return
 				}
 				want := "OWNER_LOST"
-				if op.Changes && m.Rule == router.NoRetry && told == 0 || op.Name == pawlv1.RunService_PutBlob_FullMethodName || op.Name == pawlv1.RunService_ImportRun_FullMethodName {
+				if op.Changes && m.Rule == router.NoRetry && sent == 0 || op.Name == pawlv1.RunService_PutBlob_FullMethodName || op.Name == pawlv1.RunService_ImportRun_FullMethodName {
 					want = "COMMIT_UNKNOWN"
 				}
-				if reasonOf(err) != want || len(home.seen()) != 0 {
-					t.Errorf("opened again %d times: %v", len(home.seen()), err)
+				if reasonOf(err) != want || len(home.receivedCalls()) != 0 {
+					t.Errorf("opened again %d times: %v", len(home.receivedCalls()), err)
 				}
 			})
 		}
 	}
 }
 
-// visited waits until a call is inside of the house of a node.
+// visited waits until a call is inside the backend of a node.
 func (m *member) visited() {
 	m.t.Helper()
 	eventually(m.t, "a call", func() bool { return m.seat().InFlight() > 0 })
 }
 
-// TestWaitRunGoesOn at the next owner for the rest of its time.
+// TestWaitRunGoesOn: a wait continues at the next owner for the rest of its timeout.
 func TestWaitRunGoesOn(t *testing.T) {
 	t.Parallel()
 	for name, i := range map[string]int{"at the owner": 0, "at the next": 1, "at another": 2} {
@@ -353,13 +359,13 @@ func TestWaitRunGoesOn(t *testing.T) {
 				rest = req.(*pawlv1.WaitRunRequest).GetTimeout().AsDuration()
 				return &pawlv1.WaitRunResponse{Run: &pawlv1.Run{RunId: "r"}}, nil
 			}
-			nodes[0].reign(first)
+			nodes[0].ownPartitions(first)
 			go func() {
 				nodes[0].visited()
 				nodes[0].leave()
-				nodes[1].reign(second)
+				nodes[1].ownPartitions(second)
 			}()
-			got, err := pawlv1.NewRunServiceClient(nodes[i].conn).WaitRun(within(t), &pawlv1.WaitRunRequest{RunId: "r", Timeout: durationpb.New(time.Minute)})
+			got, err := pawlv1.NewRunServiceClient(nodes[i].conn).WaitRun(testContext(t), &pawlv1.WaitRunRequest{RunId: "r", Timeout: durationpb.New(time.Minute)})
 			if err != nil || got.GetTimedOut() || got.GetRun().GetRunId() != "r" {
 				t.Errorf("got %v, %v", got, err)
 			}
@@ -370,7 +376,7 @@ func TestWaitRunGoesOn(t *testing.T) {
 	}
 }
 
-// TestDrainEndsWhatLasts: a node that goes ends streams and waits that another one answers.
+// TestDrainEndsWhatLasts: a node that drains ends its streams and waits, although another node serves them.
 func TestDrainEndsWhatLasts(t *testing.T) {
 	t.Parallel()
 	c := newTown()
@@ -388,16 +394,16 @@ func TestDrainEndsWhatLasts(t *testing.T) {
 		}
 		return &pawlv1.WaitRunResponse{TimedOut: true, Run: &pawlv1.Run{RunId: "now"}}, nil
 	}
-	owner.reign(home)
+	owner.ownPartitions(home)
 	client := pawlv1.NewRunServiceClient(other.conn)
-	stream := must(client.StreamTransitions(within(t), &pawlv1.StreamTransitionsRequest{Follow: true}))(t)
+	stream := must(client.StreamTransitions(testContext(t), &pawlv1.StreamTransitionsRequest{Follow: true}))(t)
 	_, _ = stream.Header()
-	work := must(pawlv1.NewWorkerServiceClient(other.conn).Work(within(t)))(t)
+	work := must(pawlv1.NewWorkerServiceClient(other.conn).Work(testContext(t)))(t)
 	_ = work.Send(&pawlv1.WorkRequest{})
 	_, _ = work.Header()
 	waited := make(chan *pawlv1.WaitRunResponse, 1)
 	go func() {
-		got, err := client.WaitRun(within(t), &pawlv1.WaitRunRequest{Timeout: durationpb.New(time.Minute)})
+		got, err := client.WaitRun(testContext(t), &pawlv1.WaitRunRequest{Timeout: durationpb.New(time.Minute)})
 		if err != nil {
 			t.Error(err)
 		}
@@ -414,12 +420,12 @@ func TestDrainEndsWhatLasts(t *testing.T) {
 	if got := <-waited; got.GetRun().GetRunId() != "now" {
 		t.Errorf("the wait got %v", got)
 	}
-	if _, err := must(client.ExportRun(within(t), &pawlv1.ExportRunRequest{}))(t).Recv(); reasonOf(err) != "DRAINING" {
+	if _, err := must(client.ExportRun(testContext(t), &pawlv1.ExportRunRequest{}))(t).Recv(); reasonOf(err) != "DRAINING" {
 		t.Errorf("a new stream got %v", err)
 	}
 }
 
-// TestALeaseEnds: behind it nobody enters and streams end, until it is renewed.
+// TestALeaseEnds: after a lease has ended, no call enters and streams end, until the lease is renewed.
 func TestALeaseEnds(t *testing.T) {
 	t.Parallel()
 	c := newTown()
@@ -433,23 +439,23 @@ func TestALeaseEnds(t *testing.T) {
 		return stream.Context().Err()
 	}
 	n.seat().ExtendLease(time.Now().Add(time.Minute))
-	n.reign(home)
+	n.ownPartitions(home)
 	client := pawlv1.NewRunServiceClient(n.conn)
-	stream := must(client.StreamTransitions(within(t), &pawlv1.StreamTransitionsRequest{Follow: true}))(t)
+	stream := must(client.StreamTransitions(testContext(t), &pawlv1.StreamTransitionsRequest{Follow: true}))(t)
 	_, _ = stream.Header()
-	blob := must(client.GetBlob(within(t), &pawlv1.GetBlobRequest{}))(t)
+	blob := must(client.GetBlob(testContext(t), &pawlv1.GetBlobRequest{}))(t)
 	_, _ = blob.Header()
-	if !n.seat().Has() {
+	if !n.seat().Accepts() {
 		t.Error("the seat is empty")
 	}
 	n.seat().ExtendLease(time.Now().Add(-time.Millisecond))
 	eventually(t, "an empty house", func() bool { return n.seat().InFlight() == 0 })
-	if n.seat().Has() {
+	if n.seat().Accepts() {
 		t.Error("calls are made behind the lease")
 	}
 	called := make(chan error, 1)
 	go func() {
-		_, err := client.GetRun(within(t), &pawlv1.GetRunRequest{})
+		_, err := client.GetRun(testContext(t), &pawlv1.GetRunRequest{})
 		called <- err
 	}()
 	n.seat().ExtendLease(time.Now().Add(time.Minute))
@@ -459,18 +465,19 @@ func TestALeaseEnds(t *testing.T) {
 	eventually(t, "streams that are open again", func() bool { return opened.Load() == 4 })
 }
 
-// TestATalkIsHandedOn in both directions, half a side at a time, and ends when either wants.
+// TestATalkIsHandedOn: a stream is forwarded in both directions. Each side can be closed separately, and
+// the stream ends when either side ends it.
 func TestATalkIsHandedOn(t *testing.T) {
 	t.Parallel()
 	c := newTown()
 	owner, other := c.node(t, "a"), c.node(t, "b")
 	home := newHouse()
-	heard := make(chan error, 1)
+	received := make(chan error, 1)
 	home.stream = func(_ string, stream grpc.ServerStream) error {
 		for {
 			m := &pawlv1.WorkRequest{}
 			if err := stream.RecvMsg(m); err != nil {
-				heard <- err
+				received <- err
 				if errors.Is(err, io.EOF) {
 					return stream.SendMsg(answerTo(99))
 				}
@@ -484,7 +491,7 @@ func TestATalkIsHandedOn(t *testing.T) {
 			}
 		}
 	}
-	owner.reign(home)
+	owner.ownPartitions(home)
 	for name, n := range map[string]*member{"here": owner, "elsewhere": other} {
 		t.Run(name, func(t *testing.T) {
 			client := pawlv1.NewWorkerServiceClient(n.conn)
@@ -500,36 +507,36 @@ func TestATalkIsHandedOn(t *testing.T) {
 				}
 				return stream
 			}
-			stream := open(within(t))
+			stream := open(testContext(t))
 			_ = stream.CloseSend()
-			if got, err := stream.Recv(); err != nil || got.GetDrain().GetDeadline().GetSeconds() != 99 || !errors.Is(<-heard, io.EOF) {
+			if got, err := stream.Recv(); err != nil || got.GetDrain().GetDeadline().GetSeconds() != 99 || !errors.Is(<-received, io.EOF) {
 				t.Errorf("behind its half: %v, %v", got, err)
 			}
 			if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
 				t.Errorf("at the end: %v", err)
 			}
-			stream = open(within(t))
+			stream = open(testContext(t))
 			_ = stream.Send(&pawlv1.WorkRequest{Id: 7})
 			if _, err := stream.Recv(); reasonOf(err) != "SEVEN" {
 				t.Errorf("refused: %v", err)
 			}
-			ctx, cancel := context.WithCancel(within(t))
+			ctx, cancel := context.WithCancel(testContext(t))
 			open(ctx)
 			cancel()
-			if err := <-heard; status.Code(err) != codes.Canceled && !errors.Is(err, context.Canceled) {
+			if err := <-received; status.Code(err) != codes.Canceled && !errors.Is(err, context.Canceled) {
 				t.Errorf("given up: %v", err)
 			}
 		})
 	}
 }
 
-// answerTo is a response that says a number.
+// answerTo returns a response that carries a number.
 func answerTo(id uint64) *pawlv1.WorkResponse {
 	return &pawlv1.WorkResponse{Item: &pawlv1.WorkResponse_Drain{Drain: &pawlv1.ServerDrain{Deadline: &timestamppb.Timestamp{Seconds: int64(id)}}}}
 }
 
-// TestATalkerThatWaits: a stream was not begun where it was sent, and what its caller says only
-// then comes to the next owner behind what it has said before.
+// TestATalkerThatWaits: the first node refuses a stream that it has not begun. The next owner receives what
+// the caller sent before, and then what it sends later.
 func TestATalkerThatWaits(t *testing.T) {
 	t.Parallel()
 	for name, next := range map[string]string{"at another node": "b", "here": "c"} {
@@ -538,14 +545,14 @@ func TestATalkerThatWaits(t *testing.T) {
 			c := newTown()
 			nodes := map[string]*member{"a": c.node(t, "a"), "b": c.node(t, "b"), "c": c.node(t, "c")}
 			asked := nodes["c"]
-			// It opens, is asked for more, and says that it had not begun.
+			// This backend opens the stream, reads nothing, and then refuses it.
 			waits := newHouse()
 			waits.stream = func(_ string, stream grpc.ServerStream) error {
 				<-waits.ended
 				return refused("NOT_OWNER")
 			}
-			nodes["a"].reign(waits)
-			stream := must(pawlv1.NewWorkerServiceClient(asked.conn).Work(within(t)))(t)
+			nodes["a"].ownPartitions(waits)
+			stream := must(pawlv1.NewWorkerServiceClient(asked.conn).Work(testContext(t)))(t)
 			for i := range uint64(3) {
 				if err := stream.Send(&pawlv1.WorkRequest{Id: i}); err != nil {
 					t.Fatal(err)
@@ -565,7 +572,7 @@ func TestATalkerThatWaits(t *testing.T) {
 					}
 				}
 			}
-			nodes[next].reign(home)
+			nodes[next].ownPartitions(home)
 			for i := range uint64(6) {
 				if i >= 3 {
 					if err := stream.Send(&pawlv1.WorkRequest{Id: i}); err != nil {
@@ -580,7 +587,8 @@ func TestATalkerThatWaits(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeftBehind of streams that ended in whatever way, but what the connections need.
+// TestNothingIsLeftBehind: a stream that is cancelled, closed or refused leaves no goroutine behind, apart
+// from those of the connections.
 func TestNothingIsLeftBehind(t *testing.T) {
 	c := newTown()
 	owner, other := c.node(t, "a"), c.node(t, "b")
@@ -599,9 +607,9 @@ func TestNothingIsLeftBehind(t *testing.T) {
 			}
 		}
 	}
-	owner.reign(home)
+	owner.ownPartitions(home)
 	talk := func(how int) {
-		ctx, cancel := context.WithCancel(within(t))
+		ctx, cancel := context.WithCancel(testContext(t))
 		defer cancel()
 		stream := must(pawlv1.NewWorkerServiceClient(other.conn).Work(ctx))(t)
 		_ = stream.Send(&pawlv1.WorkRequest{})

@@ -45,10 +45,10 @@ func TestARequestToAnAgentIsForwarded(t *testing.T) {
 		w.WriteHeader(http.StatusTeapot)
 		_, _ = w.Write([]byte("answer"))
 	}
-	owner.reign(home)
+	owner.ownPartitions(home)
 	for name, n := range map[string]*member{"here": owner, "elsewhere": other} {
 		t.Run(name, func(t *testing.T) {
-			resp, err := n.ask(within(t), http.MethodPost, "/a2a/p/a%2Fb?x=1%2F2", "question", "A2A-Version", "1.0", "Pawl-Caller", "eyJOYW1lIjoibWFsbG9yeSJ9",
+			resp, err := n.ask(testContext(t), http.MethodPost, "/a2a/p/a%2Fb?x=1%2F2", "question", "A2A-Version", "1.0", "Pawl-Caller", "eyJOYW1lIjoibWFsbG9yeSJ9",
 				"Pawl-Peer", "9.9.9.9", "Pawl-Part", "9", "Pawl-Space", "red", "Connection", "Pawl-Caller", "Authorization", "Bearer secret")
 			if err != nil {
 				t.Fatal(err)
@@ -78,7 +78,7 @@ func TestEventsComeAsTheyAreSent(t *testing.T) {
 	c := newTown()
 	owner, other := c.node(t, "a"), c.node(t, "b")
 	home := newHouse()
-	more, over := make(chan string), make(chan struct{}, 1)
+	more, ended := make(chan string), make(chan struct{}, 1)
 	home.serve = func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		for {
@@ -87,15 +87,15 @@ func TestEventsComeAsTheyAreSent(t *testing.T) {
 			case text := <-more:
 				_, _ = io.WriteString(w, "data: "+text+"\n\n")
 			case <-r.Context().Done():
-				over <- struct{}{}
+				ended <- struct{}{}
 				return
 			}
 		}
 	}
-	owner.reign(home)
+	owner.ownPartitions(home)
 	for name, n := range map[string]*member{"here": owner, "elsewhere": other} {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithCancel(within(t))
+			ctx, cancel := context.WithCancel(testContext(t))
 			defer cancel()
 			resp := must(n.ask(ctx, http.MethodPost, "/a2a/p/a", "{}"))(t)
 			lines := bufio.NewReader(resp.Body)
@@ -108,18 +108,18 @@ func TestEventsComeAsTheyAreSent(t *testing.T) {
 			}
 			cancel()
 			_ = resp.Body.Close()
-			<-over
+			<-ended
 		})
 	}
 	t.Run("with its node", func(t *testing.T) {
-		resp := must(other.ask(within(t), http.MethodPost, "/a2a/p/a", "{}"))(t)
+		resp := must(other.ask(testContext(t), http.MethodPost, "/a2a/p/a", "{}"))(t)
 		defer func() { _ = resp.Body.Close() }()
 		more <- "one"
 		owner.port.Stop()
 		if _, err := io.ReadAll(resp.Body); err == nil {
 			t.Error("a stream that was cut off ended well")
 		}
-		<-over
+		<-ended
 	})
 }
 
@@ -139,7 +139,7 @@ func TestARequestIsMadeAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newTown()
-			gone, next, other := c.node(t, "a"), c.node(t, "b"), c.node(t, "c")
+			lostNode, next, other := c.node(t, "a"), c.node(t, "b"), c.node(t, "c")
 			home := newHouse()
 			home.serve = func(w http.ResponseWriter, r *http.Request) {
 				body, _ := io.ReadAll(r.Body)
@@ -149,20 +149,20 @@ func TestARequestIsMadeAgain(t *testing.T) {
 				dying := newHouse()
 				dying.serve = func(_ http.ResponseWriter, r *http.Request) {
 					go func() {
-						gone.port.Stop()
-						next.reign(home)
+						lostNode.port.Stop()
+						next.ownPartitions(home)
 					}()
 					<-r.Context().Done()
 				}
-				gone.reign(dying)
+				lostNode.ownPartitions(dying)
 			} else {
-				c.elect(gone.self)
+				c.elect(lostNode.self)
 				go func() {
-					eventually(t, "a first try", func() bool { return other.counts.has("forwarded http NOT_STARTED") })
-					next.reign(home)
+					eventually(t, "a first try", func() bool { return other.counts.hasLine("forwarded http NOT_STARTED") })
+					next.ownPartitions(home)
 				}()
 			}
-			resp := must(other.ask(within(t), one.method, "/a2a/p/a", "body", one.header...))(t)
+			resp := must(other.ask(testContext(t), one.method, "/a2a/p/a", "body", one.header...))(t)
 			body := string(must(io.ReadAll(resp.Body))(t))
 			_ = resp.Body.Close()
 			if one.again && (resp.StatusCode != http.StatusOK || body != "again body") {
@@ -187,16 +187,16 @@ func TestALargeBodyIsSentOnce(t *testing.T) {
 	}
 	large := strings.Repeat("x", 5<<20)
 	go func() {
-		eventually(t, "a call that waits", func() bool { return other.counts.has("retried http") })
-		owner.reign(home)
+		eventually(t, "a call that waits", func() bool { return other.counts.hasLine("retried http") })
+		owner.ownPartitions(home)
 	}()
-	resp := must(other.ask(within(t), http.MethodPost, "/a2a/p/a", large))(t)
+	resp := must(other.ask(testContext(t), http.MethodPost, "/a2a/p/a", large))(t)
 	body := string(must(io.ReadAll(resp.Body))(t))
 	if _ = resp.Body.Close(); resp.StatusCode != http.StatusOK || body != strconv.Itoa(len(large)) {
 		t.Errorf("got %d %s", resp.StatusCode, body)
 	}
 	owner.leave()
-	resp = must(other.ask(within(t), http.MethodPost, "/a2a/p/a", large))(t)
+	resp = must(other.ask(testContext(t), http.MethodPost, "/a2a/p/a", large))(t)
 	body = string(must(io.ReadAll(resp.Body))(t))
 	if _ = resp.Body.Close(); resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "OWNER_LOST") {
 		t.Errorf("got %d %s", resp.StatusCode, body)
@@ -206,15 +206,15 @@ func TestALargeBodyIsSentOnce(t *testing.T) {
 // TestNobodyAnswersAnAgent: the same over HTTP as for calls.
 func TestNobodyAnswersAnAgent(t *testing.T) {
 	t.Parallel()
-	n := newTown().patient(t, "a", 100*time.Millisecond)
-	resp := must(n.ask(within(t), http.MethodPost, "/a2a/p/a", "{}"))(t)
+	n := newTown().addMember(t, "a", 100*time.Millisecond)
+	resp := must(n.ask(testContext(t), http.MethodPost, "/a2a/p/a", "{}"))(t)
 	body := string(must(io.ReadAll(resp.Body))(t))
 	_ = resp.Body.Close()
 	if resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, `"NO_OWNER"`) || resp.Header.Get("Content-Type") != "application/json" {
 		t.Errorf("got %d %s", resp.StatusCode, body)
 	}
 	n.router.Drain()
-	resp = must(n.ask(within(t), http.MethodGet, "/a2a/p/a", ""))(t)
+	resp = must(n.ask(testContext(t), http.MethodGet, "/a2a/p/a", ""))(t)
 	body = string(must(io.ReadAll(resp.Body))(t))
 	_ = resp.Body.Close()
 	if resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, `"DRAINING"`) {

@@ -22,14 +22,14 @@ type Identity struct {
 	cert tls.Certificate
 }
 
-// NewIdentity creates a new key with a self-signed certificate.
+// NewIdentity creates a new private key and a certificate that is signed with it.
 func NewIdentity() (Identity, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return Identity{}, fmt.Errorf("peer: key: %w", err)
 	}
-	// Other nodes do not check the dates and the name. The certificate is valid while the row of the
-	// node contains its digest.
+	// Other nodes do not check the dates and the name of the certificate. They accept it while the
+	// node's row in the database contains its digest.
 	like := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "pawl node"},
 		NotBefore: time.Unix(0, 0), NotAfter: time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC),
@@ -44,15 +44,16 @@ func NewIdentity() (Identity, error) {
 
 // TrustStore contains the keys of the nodes of the cluster.
 type TrustStore interface {
-	// Known reports whether a key belongs to a live node. If the key is unknown, it may read the
+	// KnowsKey reports whether a key belongs to a live node. If the key is unknown, it may read the
 	// database.
-	Known(key [32]byte) bool
+	KnowsKey(key [32]byte) bool
 }
 
 // errUnknownPeer is the error of a handshake with an unknown node. It reveals no details.
 var errUnknownPeer = errors.New("peer: no node of this cluster")
 
-// These are the protocols on the port. The TLS handshake negotiates one of them (ALPN).
+// These are the application protocols on the port for other nodes. The TLS handshake negotiates one of
+// them (ALPN).
 const (
 	protoGRPC = "h2"
 	protoHTTP = "http/1.1"

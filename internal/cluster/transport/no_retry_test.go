@@ -18,8 +18,8 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// waiting is a house that has taken what came, and waits: until it is ended, or its lease is.
-func waiting() *house {
+// waiting returns a backend that takes a request and then waits until the backend or its lease ends.
+func waiting() *fakeBackend {
 	home := newHouse()
 	wait := func(ctx context.Context) error {
 		select {
@@ -43,14 +43,15 @@ func waiting() *house {
 	return home
 }
 
-// ways are those in which a house is lost to the calls in it.
-var ways = map[string]func(m *member){
+// ownerLosses are the ways in which a node loses a backend during its calls.
+var ownerLosses = map[string]func(m *member){
 	"hand-over": func(m *member) { m.leave() },
 	"lease":     func(m *member) { m.seat().ExtendLease(time.Now().Add(-time.Millisecond)) },
 }
 
-// TestWhatWasTakenIsSentOnce: what waits in a house that its node loses is made again at the next owner where
-// a repeat is known, and never else; whoever must not repeat it hears that it may have been done.
+// TestWhatWasTakenIsSentOnce: a node loses a backend in which calls wait. A call is made again at the next
+// owner only if a repeat of it is recognised. The caller of any other call receives an error that the call
+// may have happened.
 func TestWhatWasTakenIsSentOnce(t *testing.T) {
 	t.Parallel()
 	stream := func(ctx context.Context, conn *grpc.ClientConn) error {
@@ -73,31 +74,31 @@ func TestWhatWasTakenIsSentOnce(t *testing.T) {
 	}
 	for name, one := range map[string]struct {
 		call func(context.Context, *grpc.ClientConn) error
-		// lost is what is told, "" that it is made again, by the way.
+		// lost is the error for each way of losing the backend. "" means that the call is made again.
 		lost map[string]string
 	}{
 		"a message that streams": {stream, map[string]string{"hand-over": "COMMIT_UNKNOWN", "lease": "COMMIT_UNKNOWN"}},
-		// A house that ends has not taken it, where it says so.
+		// A backend that ends and says so has not taken the message.
 		"a message":        {send, map[string]string{"lease": "COMMIT_UNKNOWN"}},
 		"one with an id":   {named, nil},
 		"a wait for a run": {wait, nil},
 	} {
-		for way, lose := range ways {
+		for way, lose := range ownerLosses {
 			for where, i := range map[string]int{"at the owner": 0, "elsewhere": 2} {
 				t.Run(strings.Join([]string{name, way, where}, "/"), func(t *testing.T) {
 					t.Parallel()
 					c := newTown()
 					nodes := []*member{c.node(t, "a"), c.node(t, "b"), c.node(t, "c")}
 					first, second := waiting(), newHouse()
-					nodes[0].reign(first)
+					nodes[0].ownPartitions(first)
 					told := make(chan error, 1)
-					go func() { told <- one.call(within(t), nodes[i].conn) }()
+					go func() { told <- one.call(testContext(t), nodes[i].conn) }()
 					nodes[0].visited()
 					lose(nodes[0])
-					nodes[1].reign(second)
+					nodes[1].ownPartitions(second)
 					err, want := <-told, one.lost[way]
-					if again := want == ""; reasonOf(err) != want || again != (err == nil) || len(second.seen()) > 0 != again {
-						t.Errorf("made again %d times: %v", len(second.seen()), err)
+					if again := want == ""; reasonOf(err) != want || again != (err == nil) || len(second.receivedCalls()) > 0 != again {
+						t.Errorf("made again %d times: %v", len(second.receivedCalls()), err)
 					}
 				})
 			}
@@ -105,8 +106,8 @@ func TestWhatWasTakenIsSentOnce(t *testing.T) {
 	}
 }
 
-// TestAnEdgeThatEnds lets go of messages that wait at another node: who has no id hears that it may have been
-// taken, unless he has heard of his task.
+// TestAnEdgeThatEnds: a node that drains ends the messages that wait at another node. A sender without an
+// id receives an error that the message may have been taken, unless it has received an event of its task.
 func TestAnEdgeThatEnds(t *testing.T) {
 	t.Parallel()
 	for name, one := range map[string]struct {
@@ -131,8 +132,8 @@ func TestAnEdgeThatEnds(t *testing.T) {
 					return stream.Context().Err()
 				}
 			}
-			owner.reign(home)
-			ctx, client := within(t), a2apb.NewA2AServiceClient(edge.conn)
+			owner.ownPartitions(home)
+			ctx, client := testContext(t), a2apb.NewA2AServiceClient(edge.conn)
 			if one.id != "" {
 				ctx = metadata.AppendToOutgoingContext(ctx, "idempotency-key", one.id)
 			}
@@ -164,7 +165,8 @@ func TestAnEdgeThatEnds(t *testing.T) {
 	}
 }
 
-// TestAnAgentIsNotToldOfOwners: a request over HTTP in a house whose lease ends hears nothing of NOT_OWNER.
+// TestAnAgentIsNotToldOfOwners: the answer to a request over HTTP in a backend whose lease ends is not
+// NOT_OWNER.
 func TestAnAgentIsNotToldOfOwners(t *testing.T) {
 	t.Parallel()
 	for where, i := range map[string]int{"at the owner": 0, "elsewhere": 1} {
@@ -172,18 +174,18 @@ func TestAnAgentIsNotToldOfOwners(t *testing.T) {
 			t.Parallel()
 			c := newTown()
 			nodes := []*member{c.node(t, "a"), c.node(t, "b")}
-			nodes[0].reign(waiting())
-			said := make(chan string, 1)
+			nodes[0].ownPartitions(waiting())
+			answers := make(chan string, 1)
 			go func() {
-				defer close(said)
-				req := must(http.NewRequestWithContext(within(t), http.MethodPost, nodes[i].webAddr+"/a2a/crew/writer/message:send", strings.NewReader("{}")))(t)
+				defer close(answers)
+				req := must(http.NewRequestWithContext(testContext(t), http.MethodPost, nodes[i].webAddr+"/a2a/crew/writer/message:send", strings.NewReader("{}")))(t)
 				resp := must(http.DefaultClient.Do(req))(t)
 				defer resp.Body.Close()
-				said <- string(must(io.ReadAll(resp.Body))(t))
+				answers <- string(must(io.ReadAll(resp.Body))(t))
 			}()
 			nodes[0].visited()
-			ways["lease"](nodes[0])
-			if got := <-said; got != "OWNER_LOST" {
+			ownerLosses["lease"](nodes[0])
+			if got := <-answers; got != "OWNER_LOST" {
 				t.Errorf("it hears %q", got)
 			}
 		})

@@ -18,42 +18,42 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/cluster/router"
 	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
-	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
+	"github.com/pawl-dev/pawl/internal/grpcapi/codec"
 	"github.com/pawl-dev/pawl/internal/policy"
 )
 
-// divided is a cluster of two partitions: "default" is in 0, at node a, and "red", which is the home
-// of alice, in 1, at node b. Node c has none.
-type divided struct {
-	*town
-	a, b, c *member
-	homes   []*house
+// splitCluster is a cluster of two partitions. Namespace "default" is in partition 0, at node a. Namespace
+// "red", the home of alice, is in partition 1, at node b. Node c has no partition.
+type splitCluster struct {
+	*testCluster
+	a, b, c  *member
+	backends []*fakeBackend
 }
 
-func newDivided(t *testing.T) *divided {
+func newDivided(t *testing.T) *splitCluster {
 	t.Helper()
-	d := &divided{town: newTown(), homes: []*house{newHouse(), newHouse()}}
+	d := &splitCluster{testCluster: newTown(), backends: []*fakeBackend{newHouse(), newHouse()}}
 	d.parts = map[string]int32{"default": 0, "red": 1}
 	d.a, d.b, d.c = d.node(t, "a"), d.node(t, "b"), d.node(t, "c")
-	d.a.reign(d.homes[0], 0)
-	d.b.reign(d.homes[1], 1)
+	d.a.ownPartitions(d.backends[0], 0)
+	d.b.ownPartitions(d.backends[1], 1)
 	return d
 }
 
-func (d *divided) everywhere(t *testing.T, test func(t *testing.T, asked *member)) {
+func (d *splitCluster) fromEachNode(t *testing.T, test func(t *testing.T, asked *member)) {
 	t.Helper()
 	for _, asked := range []*member{d.a, d.b, d.c} {
 		t.Run("at "+asked.self.ID, func(t *testing.T) { test(t, asked) })
 	}
 }
 
-// come checks that a call comes to the house of one partition, and returns it.
-func (d *divided) come(t *testing.T, what string, part int32, ask func()) (came call) {
+// checkArrival checks that a call reaches the backend of one partition, and returns it.
+func (d *splitCluster) checkArrival(t *testing.T, what string, part int32, ask func()) (came call) {
 	t.Helper()
-	before := []int{len(d.homes[0].seen()), len(d.homes[1].seen())}
+	before := []int{len(d.backends[0].receivedCalls()), len(d.backends[1].receivedCalls())}
 	ask()
-	for i, home := range d.homes {
-		got := home.seen()[before[i]:]
+	for i, home := range d.backends {
+		got := home.receivedCalls()[before[i]:]
 		if want := map[bool]int{true: 1}[int32(i) == part]; len(got) != want {
 			t.Errorf("%s: %d calls came to partition %d, want %d", what, len(got), i, want)
 		} else if want > 0 {
@@ -63,8 +63,8 @@ func (d *divided) come(t *testing.T, what string, part int32, ask func()) (came 
 	return came
 }
 
-// says sends requests, one after the other, and reads all that is answered.
-func (m *member) says(ctx context.Context, method string, requests ...proto.Message) error {
+// exchange sends requests one after the other, and reads all answers.
+func (m *member) exchange(ctx context.Context, method string, requests ...proto.Message) error {
 	stream, err := m.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, method)
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func (m *member) says(ctx context.Context, method string, requests ...proto.Mess
 	}
 	err = stream.CloseSend()
 	for err == nil {
-		err = stream.RecvMsg(new(encoded.Message))
+		err = stream.RecvMsg(new(codec.Message))
 	}
 	if errors.Is(err, io.EOF) {
 		return nil
@@ -84,8 +84,8 @@ func (m *member) says(ctx context.Context, method string, requests ...proto.Mess
 	return err
 }
 
-// of is a request of a namespace; "" = it names none.
-func of(m *router.Method, namespace string) proto.Message {
+// namespaceRequest returns a request that names a namespace, or none if namespace is "".
+func namespaceRequest(m *router.Method, namespace string) proto.Message {
 	req := m.NewRequest()
 	for name, value := range map[protoreflect.Name]string{"namespace": namespace, "tenant": namespace + ":crew/writer"} {
 		if field := req.ProtoReflect().Descriptor().Fields().ByName(name); field != nil && namespace != "" {
@@ -95,55 +95,56 @@ func of(m *router.Method, namespace string) proto.Message {
 	return req
 }
 
-// TestEveryCallGoesToItsPartition: that of the namespace that its request names, the first one where
-// there are several, else of its caller's home.
+// TestEveryCallGoesToItsPartition: a call goes to the partition of the namespace in its first request.
+// Without a namespace, it goes to the home of its caller.
 func TestEveryCallGoesToItsPartition(t *testing.T) {
 	t.Parallel()
 	d := newDivided(t)
-	d.everywhere(t, func(t *testing.T, asked *member) {
+	d.fromEachNode(t, func(t *testing.T, asked *member) {
 		for _, op := range policy.Operations {
 			m := router.MethodOf(op.Name)
 			if m == nil || m.Rule == router.NodeInfo || op.Space == policy.SpaceAll {
 				continue
 			}
 			for namespace, part := range map[string]int32{"default": 0, "red": 1, "": 1, "nobody-s": 0} {
-				requests := []proto.Message{of(m, namespace)}
+				requests := []proto.Message{namespaceRequest(m, namespace)}
 				if m.Rule == router.Bidi {
-					requests = append(requests, of(m, map[int32]string{0: "red", 1: "default"}[part]), m.NewRequest())
+					requests = append(requests, namespaceRequest(m, map[int32]string{0: "red", 1: "default"}[part]), m.NewRequest())
 				}
-				came := d.come(t, op.Name+" of "+namespace, part, func() {
-					if err := asked.says(within(t), op.Name, requests...); err != nil {
+				came := d.checkArrival(t, op.Name+" of "+namespace, part, func() {
+					if err := asked.exchange(testContext(t), op.Name, requests...); err != nil {
 						t.Errorf("%s of %q: %v", op.Name, namespace, err)
 					}
 				})
-				if len(came.got) != len(requests) {
-					t.Errorf("%s of %q: %d requests came", op.Name, namespace, len(came.got))
+				if len(came.requests) != len(requests) {
+					t.Errorf("%s of %q: %d requests came", op.Name, namespace, len(came.requests))
 				}
 			}
 		}
 	})
 }
 
-// TestATalkThatSaysNothing goes where its caller is at home.
+// TestATalkThatSaysNothing: a stream without a message goes to the home of its caller.
 func TestATalkThatSaysNothing(t *testing.T) {
 	t.Parallel()
 	d := newDivided(t)
-	d.everywhere(t, func(t *testing.T, asked *member) {
-		d.come(t, "nothing", 1, func() {
-			if err := asked.says(within(t), pawlv1.WorkerService_Work_FullMethodName); err != nil {
+	d.fromEachNode(t, func(t *testing.T, asked *member) {
+		d.checkArrival(t, "nothing", 1, func() {
+			if err := asked.exchange(testContext(t), pawlv1.WorkerService_Work_FullMethodName); err != nil {
 				t.Error(err)
 			}
 		})
 	})
 }
 
-// TestARequestToAnAgentGoesToItsPartition by each binding, whichever way it names its tenant.
+// TestARequestToAnAgentGoesToItsPartition: a request goes to the partition of its tenant, for each binding
+// and each way to name the tenant.
 func TestARequestToAnAgentGoesToItsPartition(t *testing.T) {
 	t.Parallel()
 	d := newDivided(t)
 	rpc := `{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{%s"id":"x"}}`
-	d.everywhere(t, func(t *testing.T, asked *member) {
-		// What is none of its caller's is refused where that one is at home.
+	d.fromEachNode(t, func(t *testing.T, asked *member) {
+		// A namespace that the caller does not have is refused in the caller's home partition.
 		for namespace, part := range map[string]int32{"default": 0, "red": 1, "": 1, "green": 1} {
 			path, field, query := "/a2a/crew/writer", "", ""
 			if namespace != "" {
@@ -156,8 +157,8 @@ func TestARequestToAnAgentGoesToItsPartition(t *testing.T) {
 				"a query": {http.MethodGet, "/tasks/x" + query, ""}, "a deletion": {http.MethodDelete, "/tasks/x/pushNotificationConfigs/y" + query, ""},
 				"a card": {http.MethodGet, path + "/.well-known/agent-card.json", ""},
 			} {
-				came := d.come(t, name+" of "+namespace, part, func() {
-					resp := must(asked.ask(within(t), one[0], one[1], one[2], "Pawl-Part", "0"))(t)
+				came := d.checkArrival(t, name+" of "+namespace, part, func() {
+					resp := must(asked.ask(testContext(t), one[0], one[1], one[2], "Pawl-Part", "0"))(t)
 					_ = resp.Body.Close()
 				})
 				if came.method != one[0]+" "+one[1] {
@@ -168,19 +169,19 @@ func TestARequestToAnAgentGoesToItsPartition(t *testing.T) {
 	})
 }
 
-// TestAMoveDisturbsNoOther: while one partition goes from node to node, streams of it go on, and those of
-// the other one hear nothing of it, also at a node that has both for a while.
+// TestAMoveDisturbsNoOther: while one partition moves between nodes, its streams continue. The streams of
+// the other partition are not affected, also at a node that has both partitions for a while.
 func TestAMoveDisturbsNoOther(t *testing.T) {
 	t.Parallel()
 	c, moves, stays := newTown(), newJournal(), newJournal()
 	c.parts = map[string]int32{"default": 0, "red": 1}
 	nodes := []*member{c.node(t, "a"), c.node(t, "b"), c.node(t, "c")}
-	nodes[0].reign(moves.home(), 0)
-	nodes[1].reign(stays.home(), 1)
+	nodes[0].ownPartitions(moves.backend(), 0)
+	nodes[1].ownPartitions(stays.backend(), 1)
 	open := func(namespace string) (streams []grpc.ServerStreamingClient[pawlv1.StreamTransitionsResponse]) {
 		for _, n := range nodes {
 			in := &pawlv1.StreamTransitionsRequest{Namespace: namespace, Follow: true}
-			streams = append(streams, must(pawlv1.NewRunServiceClient(n.conn).StreamTransitions(within(t), in))(t))
+			streams = append(streams, must(pawlv1.NewRunServiceClient(n.conn).StreamTransitions(testContext(t), in))(t))
 		}
 		return streams
 	}
@@ -191,20 +192,20 @@ func TestAMoveDisturbsNoOther(t *testing.T) {
 			reads(t, i, stream, at+1, at+1)
 		}
 		nodes[at%2].leave(0)
-		// Nobody has it.
+		// No node has the moving partition now.
 		stays.write(1)
 		for i, stream := range staying {
 			reads(t, i, stream, at+1, at+1)
 		}
-		nodes[(at+1)%2].reign(moves.home(), 0)
+		nodes[(at+1)%2].ownPartitions(moves.backend(), 0)
 	}
 	if n := len(stays.requests()); n != len(staying) {
 		t.Errorf("%d streams were opened for %d readers", n, len(staying))
 	}
 }
 
-// TestALinkIsKept: a node that gives one partition away keeps what is open to it for the other, while what
-// is open to one that has none any more is cut off.
+// TestALinkIsKept: if a node gives up one of its partitions, the streams to the other one stay open. The
+// connections to a node that has no partition any more are closed.
 func TestALinkIsKept(t *testing.T) {
 	t.Parallel()
 	c, j := newTown(), newJournal()
@@ -217,21 +218,21 @@ func TestALinkIsKept(t *testing.T) {
 		<-over
 		return nil, nil
 	}
-	keeps.reign(newHouse(), 0)
-	keeps.reign(j.home(), 1)
-	stopped.reign(hangs, 2)
+	keeps.ownPartitions(newHouse(), 0)
+	keeps.ownPartitions(j.backend(), 1)
+	stopped.ownPartitions(hangs, 2)
 	j.write(1)
 	client := pawlv1.NewRunServiceClient(asked.conn)
-	stream := must(client.StreamTransitions(within(t), &pawlv1.StreamTransitionsRequest{Namespace: "red", Follow: true}))(t)
+	stream := must(client.StreamTransitions(testContext(t), &pawlv1.StreamTransitionsRequest{Namespace: "red", Follow: true}))(t)
 	reads(t, 0, stream, 1, 1)
 	read := make(chan error, 1)
 	go func() {
-		_, err := client.GetRun(within(t), &pawlv1.GetRunRequest{Namespace: "blue"})
+		_, err := client.GetRun(testContext(t), &pawlv1.GetRunRequest{Namespace: "blue"})
 		read <- err
 	}()
 	eventually(t, "a call", func() bool { return stopped.seats.At(2).InFlight() == 1 })
 	keeps.leave(0)
-	next.reign(newHouse(), 0, 2)
+	next.ownPartitions(newHouse(), 0, 2)
 	if err := <-read; err != nil {
 		t.Errorf("what reads, at a node that has nothing any more: %v", err)
 	}
@@ -242,16 +243,16 @@ func TestALinkIsKept(t *testing.T) {
 	}
 }
 
-// TestANodeThatHasNotThePartition refuses a call as one that has none, and one without the number of any
-// as what no node sends.
+// TestANodeThatHasNotThePartition: a node refuses a call for a partition that it does not have with
+// NOT_OWNER. It refuses a number that is no partition as a call that no node sends.
 func TestANodeThatHasNotThePartition(t *testing.T) {
 	t.Parallel()
 	d := newDivided(t)
-	ctx := auth.WithCaller(within(t), alice)
+	ctx := auth.WithCaller(testContext(t), alice)
 	stream := func(part int32) error {
 		stream, err := d.c.clients.Stream(ctx, d.a.self, part, pawlv1.RunService_ExportRun_FullMethodName)
 		if err == nil {
-			err = stream.RecvMsg(new(encoded.Message))
+			err = stream.RecvMsg(new(codec.Message))
 		}
 		return err
 	}
@@ -276,7 +277,7 @@ func TestANodeThatHasNotThePartition(t *testing.T) {
 			t.Errorf("over HTTP %d: %d %s", part, resp.StatusCode, body)
 		}
 	}
-	if got := len(d.homes[0].seen()) + len(d.homes[1].seen()); got != 0 {
+	if got := len(d.backends[0].receivedCalls()) + len(d.backends[1].receivedCalls()); got != 0 {
 		t.Errorf("%d calls came", got)
 	}
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/cluster/router"
 )
 
-// silent is a directory that does not tell when the owners change.
-type silent struct{ *council }
+// silent is a directory that does not report changes of owners.
+type silent struct{ *fakeDirectory }
 
 func (silent) Changed() <-chan struct{} { return nil }
 
-// linked are connections to nodes, of which none is used yet.
+// linked returns clients with connections to nodes. None of the connections has been used.
 func linked(t *testing.T, to router.Directory, nodes ...router.Peer) *Clients {
 	t.Helper()
 	identity, err := NewIdentity()
@@ -30,7 +30,7 @@ func linked(t *testing.T, to router.Directory, nodes ...router.Peer) *Clients {
 	return c
 }
 
-// opened: links to these nodes are open, and no others.
+// opened checks that the connections to these nodes are open, and no others.
 func (c *Clients) opened(t *testing.T, want ...string) {
 	t.Helper()
 	c.mu.Lock()
@@ -46,8 +46,8 @@ func (c *Clients) opened(t *testing.T, want ...string) {
 
 func nodeAt(id string) router.Peer { return router.Peer{ID: id, Address: "127.0.0.1:1"} }
 
-// TestTheNewOwnerIsNotCutOff: connections to nodes that own nothing are closed a while after others
-// own it; who has become an owner right then keeps his, whatever was heard of it.
+// TestTheNewOwnerIsNotCutOff: connections to nodes that own nothing are closed. If the owners have changed
+// since the list was read, no connection is closed, so a new owner keeps its connection.
 func TestTheNewOwnerIsNotCutOff(t *testing.T) {
 	t.Parallel()
 	old, next := nodeAt("old"), nodeAt("next")
@@ -65,14 +65,15 @@ func TestTheNewOwnerIsNotCutOff(t *testing.T) {
 	}
 }
 
-// TestALinkStays to a node that gives one partition away and keeps another; one to a node that has
-// none goes soon after all have owners, and later while one waits for its.
+// TestALinkStays: the connection to a node that gives up one partition and keeps another one stays open.
+// The connection to a node without partitions is closed soon after all partitions have owners, or later if
+// a partition has none.
 func TestALinkStays(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		keeps, goes, comes := nodeAt("keeps"), nodeAt("goes"), nodeAt("comes")
-		directory := newCouncil(keeps, goes)
-		c := linked(t, directory, keeps, goes, comes)
+		keeps, leaving, comes := nodeAt("keeps"), nodeAt("goes"), nodeAt("comes")
+		directory := newCouncil(keeps, leaving)
+		c := linked(t, directory, keeps, leaving, comes)
 		passes := func(while time.Duration) {
 			time.Sleep(while)
 			synctest.Wait()
@@ -82,11 +83,11 @@ func TestALinkStays(t *testing.T) {
 		directory.elect(false, keeps)
 		passes(pruneDelayUnowned - 1)
 		c.opened(t, "goes", "keeps")
-		// What is told again is no reason to wait longer.
+		// A repeated report does not prolong the wait.
 		directory.elect(false, keeps)
 		passes(1)
 		c.opened(t, "keeps")
-		_, _ = c.to(goes)
+		_, _ = c.to(leaving)
 		directory.elect(true, comes, keeps)
 		passes(pruneDelay - 1)
 		c.opened(t, "goes", "keeps")

@@ -16,43 +16,43 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
-	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
+	"github.com/pawl-dev/pawl/internal/grpcapi/codec"
 )
 
-// journal is what houses of one store stream: records with cursors from 1, some of them as bytes
-// that readers share.
+// journal is the sequence of records that the backends of one store stream. Cursors begin at 1, and some
+// records are bytes that readers share.
 type journal struct {
-	mu   sync.Mutex
-	news chan struct{}
-	last int
-	// asked are the requests of streams, as they came.
-	asked []*pawlv1.StreamTransitionsRequest
+	mu      sync.Mutex
+	changed chan struct{}
+	last    int
+	// received are the requests for streams, in the order of their arrival.
+	received []*pawlv1.StreamTransitionsRequest
 }
 
-func newJournal() *journal { return &journal{news: make(chan struct{})} }
+func newJournal() *journal { return &journal{changed: make(chan struct{})} }
 
 func (j *journal) write(n int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.last += n
-	close(j.news)
-	j.news = make(chan struct{})
+	close(j.changed)
+	j.changed = make(chan struct{})
 }
 
 func (j *journal) tail() (int, <-chan struct{}) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.last, j.news
+	return j.last, j.changed
 }
 
 func (j *journal) requests() []*pawlv1.StreamTransitionsRequest {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.asked
+	return j.received
 }
 
-// home streams the journal until it ends.
-func (j *journal) home() *house {
+// backend returns a backend that streams the journal until the backend ends.
+func (j *journal) backend() *fakeBackend {
 	h := newHouse()
 	h.stream = func(_ string, stream grpc.ServerStream) error {
 		in := &pawlv1.StreamTransitionsRequest{}
@@ -60,7 +60,7 @@ func (j *journal) home() *house {
 			return err
 		}
 		j.mu.Lock()
-		j.asked = append(j.asked, in)
+		j.received = append(j.received, in)
 		j.mu.Unlock()
 		if err := stream.SendHeader(metadata.MD{}); err != nil {
 			return err
@@ -70,9 +70,9 @@ func (j *journal) home() *house {
 	return h
 }
 
-// cutBehind is a house whose first stream breaks off behind what it tells, by a reason, and the next
-// ones at once: a router may come again before the store has moved.
-func cutBehind(reason string, told ...any) *house {
+// cutBehind returns a backend whose first stream sends some items and then fails with a reason. Its later
+// streams fail at once, because a router may come again before the store has moved.
+func cutBehind(reason string, told ...any) *fakeBackend {
 	h := newHouse()
 	var before atomic.Bool
 	h.stream = func(_ string, stream grpc.ServerStream) error {
@@ -87,7 +87,7 @@ func cutBehind(reason string, told ...any) *house {
 	return h
 }
 
-func (j *journal) stream(in *pawlv1.StreamTransitionsRequest, h *house, to grpc.ServerStream) error {
+func (j *journal) stream(in *pawlv1.StreamTransitionsRequest, h *fakeBackend, to grpc.ServerStream) error {
 	at := int(in.GetAfterSeq())
 	if in.GetAfterCursor() != "" {
 		at, _ = strconv.Atoi(in.GetAfterCursor())
@@ -118,7 +118,7 @@ func (j *journal) stream(in *pawlv1.StreamTransitionsRequest, h *house, to grpc.
 	}
 }
 
-// record is one as a message or as bytes.
+// record returns a record as a message or as bytes.
 func record(n int) any {
 	m := &pawlv1.StreamTransitionsResponse{Item: &pawlv1.StreamTransitionsResponse_Record{
 		Record: &pawlv1.Record{RunId: "r", Seq: uint64(n), PrevSeq: uint64(n - 1), Cursor: strconv.Itoa(n)},
@@ -127,15 +127,15 @@ func record(n int) any {
 		return m
 	}
 	raw, _ := proto.Marshal(m)
-	return encoded.Message(raw)
+	return codec.Message(raw)
 }
 
 func beat(n int) proto.Message {
 	return &pawlv1.StreamTransitionsResponse{Item: &pawlv1.StreamTransitionsResponse_Heartbeat{Heartbeat: &pawlv1.Heartbeat{Cursor: strconv.Itoa(n)}}}
 }
 
-// TestAStreamGoesOn behind what it has told, over every move of the store, at whichever node its
-// reader is, without a gap or a repeat.
+// TestAStreamGoesOn: after every move of the store, a stream continues after its last record, without a
+// gap or a repeat, at each node.
 func TestAStreamGoesOn(t *testing.T) {
 	t.Parallel()
 	for name, in := range map[string]*pawlv1.StreamTransitionsRequest{
@@ -148,10 +148,10 @@ func TestAStreamGoesOn(t *testing.T) {
 			c, j := newTown(), newJournal()
 			nodes := []*member{c.node(t, "a"), c.node(t, "b"), c.node(t, "c")}
 			j.write(10)
-			nodes[0].reign(j.home())
+			nodes[0].ownPartitions(j.backend())
 			var streams []grpc.ServerStreamingClient[pawlv1.StreamTransitionsResponse]
 			for _, n := range nodes {
-				stream := must(pawlv1.NewRunServiceClient(n.conn).StreamTransitions(within(t), in))(t)
+				stream := must(pawlv1.NewRunServiceClient(n.conn).StreamTransitions(testContext(t), in))(t)
 				_ = must(stream.Header())(t)
 				streams = append(streams, stream)
 			}
@@ -170,22 +170,22 @@ func TestAStreamGoesOn(t *testing.T) {
 			}
 			nodes[0].leave()
 			j.write(3)
-			nodes[1].reign(j.home())
+			nodes[1].ownPartitions(j.backend())
 			all(13)
-			// As one that was cut off: its streams break.
+			// The node is cut off, so its streams break.
 			nodes[1].port.Stop()
 			nodes[1].leave()
 			j.write(3)
-			nodes[2].reign(j.home())
+			nodes[2].ownPartitions(j.backend())
 			all(16)
 			for _, got := range j.requests() {
-				same(t, in, got)
+				checkSameStream(t, in, got)
 			}
 		})
 	}
 }
 
-// reads reads records up to one.
+// reads reads the records from next to last.
 func reads(t *testing.T, reader int, stream grpc.ServerStreamingClient[pawlv1.StreamTransitionsResponse], next, last uint64) {
 	t.Helper()
 	for next <= last {
@@ -203,8 +203,8 @@ func reads(t *testing.T, reader int, stream grpc.ServerStreamingClient[pawlv1.St
 	}
 }
 
-// same: a request that goes on asks for the same.
-func same(t *testing.T, want, got *pawlv1.StreamTransitionsRequest) {
+// checkSameStream checks that a request that continues a stream asks for the same records.
+func checkSameStream(t *testing.T, want, got *pawlv1.StreamTransitionsRequest) {
 	t.Helper()
 	if got.GetAfterCursor() != want.GetAfterCursor() && (got.GetAfterSeq() != 0 || got.GetFromNow()) {
 		t.Errorf("asked %v", got)
@@ -219,40 +219,42 @@ func same(t *testing.T, want, got *pawlv1.StreamTransitionsRequest) {
 	}
 }
 
-// TestAStreamThatDoesNotFollowEnds also where its node went in the middle.
+// TestAStreamThatDoesNotFollowEnds: a stream that does not follow ends after the last record, also if its
+// node left in the middle.
 func TestAStreamThatDoesNotFollowEnds(t *testing.T) {
 	t.Parallel()
 	c, j := newTown(), newJournal()
 	first, second, other := c.node(t, "a"), c.node(t, "b"), c.node(t, "c")
 	j.write(4)
-	first.reign(cutBehind("DRAINING", record(1), record(2)))
-	stream := must(pawlv1.NewRunServiceClient(other.conn).StreamTransitions(within(t), &pawlv1.StreamTransitionsRequest{}))(t)
+	first.ownPartitions(cutBehind("DRAINING", record(1), record(2)))
+	stream := must(pawlv1.NewRunServiceClient(other.conn).StreamTransitions(testContext(t), &pawlv1.StreamTransitionsRequest{}))(t)
 	reads(t, 0, stream, 1, 2)
 	first.leave()
-	second.reign(j.home())
+	second.ownPartitions(j.backend())
 	reads(t, 0, stream, 3, 4)
 	if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
 		t.Errorf("at the end: %v", err)
 	}
 }
 
-// TestASlowReaderGoesOn where the node of its stream did not wait for it.
+// TestASlowReaderGoesOn: if a node does not wait for a slow reader, the reader's stream continues at the
+// next owner.
 func TestASlowReaderGoesOn(t *testing.T) {
 	t.Parallel()
 	c, j := newTown(), newJournal()
 	first, second, other := c.node(t, "a"), c.node(t, "b"), c.node(t, "c")
 	j.write(4)
-	first.reign(cutBehind(apierror.OwnerLost, record(1)))
-	stream := must(pawlv1.NewRunServiceClient(other.conn).StreamTransitions(within(t), &pawlv1.StreamTransitionsRequest{}))(t)
+	first.ownPartitions(cutBehind(apierror.OwnerLost, record(1)))
+	stream := must(pawlv1.NewRunServiceClient(other.conn).StreamTransitions(testContext(t), &pawlv1.StreamTransitionsRequest{}))(t)
 	reads(t, 0, stream, 1, 1)
 	first.leave()
-	second.reign(j.home())
+	second.ownPartitions(j.backend())
 	reads(t, 0, stream, 2, 4)
-	here := must(pawlv1.NewRunServiceClient(second.conn).StreamTransitions(within(t), &pawlv1.StreamTransitionsRequest{}))(t)
+	here := must(pawlv1.NewRunServiceClient(second.conn).StreamTransitions(testContext(t), &pawlv1.StreamTransitionsRequest{}))(t)
 	reads(t, 0, here, 1, 4)
 }
 
-// TestAStreamHeldUpIsLetGo: a house that ends while a reader takes nothing is empty all the same.
+// TestAStreamHeldUpIsLetGo: a backend that ends has no calls left, although a reader takes no messages.
 func TestAStreamHeldUpIsLetGo(t *testing.T) {
 	t.Parallel()
 	c := newTown()
@@ -272,8 +274,8 @@ func TestAStreamHeldUpIsLetGo(t *testing.T) {
 		close(full)
 		return refused(apierror.OwnerLost)
 	}
-	n.reign(home)
-	ctx, cancel := context.WithCancel(within(t))
+	n.ownPartitions(home)
+	ctx, cancel := context.WithCancel(testContext(t))
 	defer cancel()
 	stream := must(pawlv1.NewRunServiceClient(n.conn).StreamTransitions(ctx, &pawlv1.StreamTransitionsRequest{Follow: true}))(t)
 	_ = must(stream.Recv())(t)
@@ -293,20 +295,20 @@ func TestAStreamHeldUpIsLetGo(t *testing.T) {
 	}
 }
 
-// TestOutputGoesOn behind the piece that was told last.
+// TestOutputGoesOn: a stream continues after the last piece of output that it sent.
 func TestOutputGoesOn(t *testing.T) {
 	t.Parallel()
 	c, j := newTown(), newJournal()
 	first, second, other := c.node(t, "a"), c.node(t, "b"), c.node(t, "c")
 	j.write(3)
 	piece := &pawlv1.StreamTransitionsResponse{Item: &pawlv1.StreamTransitionsResponse_Output{Output: &pawlv1.OutputChunk{TurnSeq: 3, Delivery: 2, Offset: 10, Text: "abc"}}}
-	first.reign(cutBehind("DRAINING", record(3), piece))
-	stream := must(pawlv1.NewRunServiceClient(other.conn).StreamTransitions(within(t), &pawlv1.StreamTransitionsRequest{Follow: true, Output: true, RunId: "r"}))(t)
+	first.ownPartitions(cutBehind("DRAINING", record(3), piece))
+	stream := must(pawlv1.NewRunServiceClient(other.conn).StreamTransitions(testContext(t), &pawlv1.StreamTransitionsRequest{Follow: true, Output: true, RunId: "r"}))(t)
 	for range 2 {
 		_ = must(stream.Recv())(t)
 	}
 	first.leave()
-	second.reign(j.home())
+	second.ownPartitions(j.backend())
 	eventually(t, "the stream at the next owner", func() bool { return len(j.requests()) == 1 })
 	want := &pawlv1.StreamTransitionsRequest{Follow: true, Output: true, RunId: "r", AfterCursor: "3", OutputAfter: &pawlv1.OutputPosition{TurnSeq: 3, Delivery: 2, Offset: 13}}
 	if got := j.requests()[0]; !proto.Equal(got, want) {
@@ -314,14 +316,14 @@ func TestOutputGoesOn(t *testing.T) {
 	}
 }
 
-// TestAReaderThatGoesIsNotFollowed: nothing of its stream is left anywhere.
+// TestAReaderThatGoesIsNotFollowed: after a reader disconnects, no node has anything left of its stream.
 func TestAReaderThatGoesIsNotFollowed(t *testing.T) {
 	t.Parallel()
 	c, j := newTown(), newJournal()
 	owner, other := c.node(t, "a"), c.node(t, "b")
-	owner.reign(j.home())
+	owner.ownPartitions(j.backend())
 	for _, n := range []*member{owner, other} {
-		ctx, cancel := context.WithCancel(within(t))
+		ctx, cancel := context.WithCancel(testContext(t))
 		stream := must(pawlv1.NewRunServiceClient(n.conn).StreamTransitions(ctx, &pawlv1.StreamTransitionsRequest{Follow: true}))(t)
 		_ = must(stream.Header())(t)
 		cancel()

@@ -26,38 +26,38 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
-// town is a cluster in one process: who its nodes are and which of them has which partition. There
-// is one, unless parts says of namespaces where they are.
-type town struct {
-	parts   map[string]int32
-	mu      sync.Mutex
-	keys    map[[32]byte]bool
-	owners  map[int32]router.Peer
-	changed chan struct{}
-	asked   int
+// testCluster is a cluster in one process: its nodes, and the owner of each partition. There is one
+// partition unless parts has the partitions of namespaces.
+type testCluster struct {
+	parts      map[string]int32
+	mu         sync.Mutex
+	keys       map[[32]byte]bool
+	owners     map[int32]router.Peer
+	changed    chan struct{}
+	trustReads int
 }
 
-func newTown() *town {
-	return &town{keys: map[[32]byte]bool{}, owners: map[int32]router.Peer{}, changed: make(chan struct{})}
+func newTown() *testCluster {
+	return &testCluster{keys: map[[32]byte]bool{}, owners: map[int32]router.Peer{}, changed: make(chan struct{})}
 }
 
-// partOf is the partition of a namespace.
-func (c *town) partOf(namespace string) int32 { return c.parts[namespace] }
+// partOf returns the partition of a namespace.
+func (c *testCluster) partOf(namespace string) int32 { return c.parts[namespace] }
 
-func (c *town) Known(key [32]byte) bool {
+func (c *testCluster) KnowsKey(key [32]byte) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.keys[key]
 }
 
-func (c *town) enroll(key [32]byte, in bool) {
+func (c *testCluster) enroll(key [32]byte, in bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.keys[key] = in
 }
 
-// elect has a node be the owner of partitions; default: of the first one.
-func (c *town) elect(owner router.Peer, parts ...int32) {
+// elect makes a node the owner of partitions. The default is the first partition.
+func (c *testCluster) elect(owner router.Peer, parts ...int32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, part := range orFirst(parts) {
@@ -76,7 +76,7 @@ func orFirst(parts []int32) []int32 {
 
 // view is the directory of one node.
 type view struct {
-	*town
+	*testCluster
 	id string
 }
 
@@ -105,6 +105,7 @@ func (v view) Owners() (owners []router.Peer, all bool) {
 	return slices.Collect(maps.Keys(others)), len(v.owners) == len(open)
 }
 
+func (view) Stale() bool       { return false }
 func (view) NonEmpty() []int32 { return nil }
 
 func (v view) Changed() <-chan struct{} {
@@ -116,13 +117,13 @@ func (v view) Changed() <-chan struct{} {
 func (v view) Refresh() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.asked++
+	v.trustReads++
 }
 
-// member is a node: its public ports, its port of peers, and houses if it has any.
+// member is a node: its public ports, its port for other nodes, and its slots.
 type member struct {
 	t       testing.TB
-	in      *town
+	in      *testCluster
 	self    router.Peer
 	key     transport.Identity
 	seats   *router.Slots
@@ -134,27 +135,27 @@ type member struct {
 	web     *http.Server
 	webAddr string
 	counts  *counts
-	nudged  chan struct{}
+	polled  chan struct{}
 }
 
-// who calls, at the public port of every node.
+// alice is the caller at the public port of every node.
 var alice = &auth.Caller{Principal: runtime.Principal{Subject: "alice", Scopes: runtime.ScopeRunsRead | runtime.ScopeRunsWrite, Namespaces: []string{"red", "blue", "default"}}}
 
-func (c *town) node(t testing.TB, id string) *member {
+func (c *testCluster) node(t testing.TB, id string) *member {
 	t.Helper()
-	return c.patient(t, id, 10*time.Second)
+	return c.addMember(t, id, 10*time.Second)
 }
 
-func (c *town) patient(t testing.TB, id string, patience time.Duration) *member {
+func (c *testCluster) addMember(t testing.TB, id string, patience time.Duration) *member {
 	t.Helper()
-	m := &member{t: t, in: c, seats: router.NewSlots(), counts: &counts{}, nudged: make(chan struct{}, 16)}
+	m := &member{t: t, in: c, seats: router.NewSlots(), counts: &counts{}, polled: make(chan struct{}, 16)}
 	m.key = must(transport.NewIdentity())(t)
 	directory := view{c, id}
 	m.clients = transport.NewClients(m.key, directory)
 	m.router = router.New(router.Config{
 		Slots: m.seats, Directory: directory, Peers: m.clients, Parts: c.partOf, Tenant: a2a.TenantOf, Counts: m.counts, OwnerTimeout: patience,
 	})
-	m.port = must(transport.NewServer(transport.Config{Listen: "127.0.0.1:0", Identity: m.key, TrustStore: c, Router: m.router, OnNotify: func() { m.nudged <- struct{}{} }}))(t)
+	m.port = must(transport.NewServer(transport.Config{Listen: "127.0.0.1:0", Identity: m.key, TrustStore: c, Router: m.router, OnNotify: func() { m.polled <- struct{}{} }}))(t)
 	m.self = router.Peer{ID: id, Address: m.port.Addr(), Key: m.key.Key}
 	c.enroll(m.key.Key, true)
 	served := make(chan error, 1)
@@ -186,7 +187,7 @@ func (m *member) open() {
 			return resp, formed(err)
 		}),
 		grpc.ChainStreamInterceptor(func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-			return formed(m.router.Stream(srv, codec.NewStream(&inside{stream, auth.WithCaller(stream.Context(), alice)}), info, next))
+			return formed(m.router.Stream(srv, codec.NewStream(&serverStream{stream, auth.WithCaller(stream.Context(), alice)}), info, next))
 		}))
 	for _, desc := range router.Services {
 		codec.Register(m.public, desc, nil)
@@ -210,18 +211,18 @@ func formed(err error) error {
 	return st.Err()
 }
 
-// seat is that of the first partition.
+// seat returns the slot of the first partition.
 func (m *member) seat() *router.Slot { return m.seats.At(0) }
 
-// reign has a node have partitions with one house; default: the first one.
-func (m *member) reign(home router.Backend, parts ...int32) {
+// ownPartitions makes a node the owner of partitions, with one backend. The default is the first partition.
+func (m *member) ownPartitions(home router.Backend, parts ...int32) {
 	for _, part := range orFirst(parts) {
 		m.seats.At(part).Attach(home)
 	}
 	m.in.elect(m.self, parts...)
 }
 
-// leave has a node give partitions back; default: the first one.
+// leave makes a node give partitions back. The default is the first partition.
 func (m *member) leave(parts ...int32) {
 	m.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -233,77 +234,79 @@ func (m *member) leave(parts ...int32) {
 	}
 }
 
-type inside struct {
+type serverStream struct {
 	grpc.ServerStream
 	ctx context.Context
 }
 
-func (i *inside) Context() context.Context { return i.ctx }
+func (i *serverStream) Context() context.Context { return i.ctx }
 
-// counts remembers what it is told.
+// counts records the events that the router counts.
 type counts struct {
-	mu   sync.Mutex
-	told []string
+	mu    sync.Mutex
+	lines []string
 }
 
 func (c *counts) add(line string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.told = append(c.told, line)
+	c.lines = append(c.lines, line)
 }
 func (c *counts) Forwarded(method, outcome string) { c.add("forwarded " + method + " " + outcome) }
 func (c *counts) Retried(method string)            { c.add("retried " + method) }
 func (c *counts) NoOwner(method string)            { c.add("no owner " + method) }
 
-func (c *counts) has(line string) bool {
+func (c *counts) hasLine(line string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Contains(c.told, line)
+	return slices.Contains(c.lines, line)
 }
 
-// house is a home of a test. What is not set answers with what it got: so many messages as came.
-type house struct {
+// fakeBackend is a backend for tests. Without a function, it answers with as many messages as it received.
+type fakeBackend struct {
 	mu     sync.Mutex
 	calls  []call
 	unary  func(ctx context.Context, method string, req any) (any, error)
 	stream func(method string, stream grpc.ServerStream) error
 	serve  http.HandlerFunc
-	// brief: it remembers nothing.
+	// brief: the backend does not record calls.
 	brief  bool
 	ended  chan struct{}
 	once   sync.Once
 	broken chan struct{}
 }
 
-// call is one as a house saw it.
+// call is a call as a backend received it.
 type call struct {
 	method, caller, trace, peer string
 	namespaces                  []string
 	scopes                      runtime.Scopes
-	got                         []proto.Message
+	requests                    []proto.Message
 	md                          metadata.MD
 }
 
-func newHouse() *house { return &house{ended: make(chan struct{}), broken: make(chan struct{})} }
+func newHouse() *fakeBackend {
+	return &fakeBackend{ended: make(chan struct{}), broken: make(chan struct{})}
+}
 
-func (h *house) note(ctx context.Context, method string, got ...proto.Message) {
-	who := auth.CallerOf(ctx)
+func (h *fakeBackend) note(ctx context.Context, method string, got ...proto.Message) {
+	caller := auth.CallerOf(ctx)
 	md, _ := metadata.FromIncomingContext(ctx)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.calls = append(h.calls, call{
-		method: method, caller: who.Name(), trace: auth.TraceOf(ctx), peer: auth.PeerOf(ctx),
-		namespaces: who.Namespaces, scopes: who.Scopes, got: got, md: md,
+		method: method, caller: caller.Name(), trace: auth.TraceOf(ctx), peer: auth.PeerOf(ctx),
+		namespaces: caller.Namespaces, scopes: caller.Scopes, requests: got, md: md,
 	})
 }
 
-func (h *house) seen() []call {
+func (h *fakeBackend) receivedCalls() []call {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.calls)
 }
 
-func (h *house) Call(ctx context.Context, method string, req any) (any, error) {
+func (h *fakeBackend) Call(ctx context.Context, method string, req any) (any, error) {
 	if h.brief {
 		return h.unary(ctx, method, req)
 	}
@@ -316,7 +319,7 @@ func (h *house) Call(ctx context.Context, method string, req any) (any, error) {
 	return router.MethodOf(method).NewResponse(), nil
 }
 
-func (h *house) Stream(method string, stream grpc.ServerStream) error {
+func (h *fakeBackend) Stream(method string, stream grpc.ServerStream) error {
 	if h.stream != nil {
 		return h.stream(method, stream)
 	}
@@ -345,15 +348,15 @@ func (h *house) Stream(method string, stream grpc.ServerStream) error {
 	return nil
 }
 
-func (h *house) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (h *fakeBackend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.note(r.Context(), r.Method+" "+r.URL.RequestURI())
 	if h.serve != nil {
 		h.serve(w, r)
 	}
 }
 
-func (h *house) End()                    { h.once.Do(func() { close(h.ended) }) }
-func (h *house) Failed() <-chan struct{} { return h.broken }
+func (h *fakeBackend) End()                    { h.once.Do(func() { close(h.ended) }) }
+func (h *fakeBackend) Failed() <-chan struct{} { return h.broken }
 
 func must[T any](got T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {

@@ -27,11 +27,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/cluster/router"
 	"github.com/pawl-dev/pawl/internal/cluster/transport"
 	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
-	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
+	"github.com/pawl-dev/pawl/internal/grpcapi/codec"
 )
 
-// outsider makes a certificate that says of itself what a node's says.
-func outsider(t *testing.T) tls.Certificate {
+// forgedCertificate returns a certificate with the name that the certificate of a node has.
+func forgedCertificate(t *testing.T) tls.Certificate {
 	t.Helper()
 	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	like := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "pawl node"}, NotAfter: time.Now().Add(time.Hour)}
@@ -39,23 +39,23 @@ func outsider(t *testing.T) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// TestAStrangerGetsNothing: without a certificate, with another one, without TLS, with an older
-// TLS, by gRPC or by HTTP, the port fails the handshake and says no word.
+// TestAStrangerGetsNothing: the port fails the handshake of an unknown peer and sends it no data: without a
+// certificate, with another certificate, without TLS or with an older TLS, over gRPC and over HTTP.
 func TestAStrangerGetsNothing(t *testing.T) {
 	t.Parallel()
 	c := newTown()
 	n := c.node(t, "a")
 	home := newHouse()
-	n.reign(home)
+	n.ownPartitions(home)
 	for name, conf := range map[string]*tls.Config{
-		"no certificate": {}, "another certificate": {Certificates: []tls.Certificate{outsider(t)}},
-		"an older TLS": {MaxVersion: tls.VersionTLS12, Certificates: []tls.Certificate{outsider(t)}},
+		"no certificate": {}, "another certificate": {Certificates: []tls.Certificate{forgedCertificate(t)}},
+		"an older TLS": {MaxVersion: tls.VersionTLS12, Certificates: []tls.Certificate{forgedCertificate(t)}},
 	} {
 		conf.InsecureSkipVerify = true
 		t.Run(name+" over gRPC", func(t *testing.T) {
 			conn := must(grpc.NewClient(n.self.Address, grpc.WithTransportCredentials(credentials.NewTLS(conf))))(t)
 			defer func() { _ = conn.Close() }()
-			forged := metadata.AppendToOutgoingContext(within(t), "pawl-caller-bin", `{"Name":"admin"}`)
+			forged := metadata.AppendToOutgoingContext(testContext(t), "pawl-caller-bin", `{"Name":"admin"}`)
 			if _, err := pawlv1.NewRunServiceClient(conn).GetRun(forged, &pawlv1.GetRunRequest{}); status.Code(err) != codes.Unavailable || reasonOf(err) != "" {
 				t.Errorf("got %v", err)
 			}
@@ -65,7 +65,7 @@ func TestAStrangerGetsNothing(t *testing.T) {
 		})
 		t.Run(name+" over HTTP", func(t *testing.T) {
 			client := &http.Client{Transport: &http.Transport{TLSClientConfig: conf, DisableKeepAlives: true}}
-			req := must(http.NewRequestWithContext(within(t), http.MethodGet, "https://"+n.self.Address+"/a2a/p/a", http.NoBody))(t)
+			req := must(http.NewRequestWithContext(testContext(t), http.MethodGet, "https://"+n.self.Address+"/a2a/p/a", http.NoBody))(t)
 			req.Header.Set("Pawl-Caller", "e30=")
 			if resp, err := client.Do(req); err == nil {
 				_ = resp.Body.Close()
@@ -76,88 +76,89 @@ func TestAStrangerGetsNothing(t *testing.T) {
 	t.Run("no TLS", func(t *testing.T) {
 		conn := must(grpc.NewClient(n.self.Address, grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 		defer func() { _ = conn.Close() }()
-		if _, err := pawlv1.NewRunServiceClient(conn).GetRun(within(t), &pawlv1.GetRunRequest{}); status.Code(err) != codes.Unavailable {
+		if _, err := pawlv1.NewRunServiceClient(conn).GetRun(testContext(t), &pawlv1.GetRunRequest{}); status.Code(err) != codes.Unavailable {
 			t.Errorf("got %v", err)
 		}
 	})
-	if len(home.seen()) != 0 || len(n.nudged) != 0 {
-		t.Errorf("came: %+v", home.seen())
+	if len(home.receivedCalls()) != 0 || len(n.polled) != 0 {
+		t.Errorf("came: %+v", home.receivedCalls())
 	}
 }
 
-// TestANodeWhoseRowIsGone is a stranger: what it has open is refused, and it gets nothing new.
+// TestANodeWhoseRowIsGone: a node without a row counts as an unknown peer. Calls on its open connections
+// are refused, and its new connections fail.
 func TestANodeWhoseRowIsGone(t *testing.T) {
 	t.Parallel()
 	c := newTown()
-	owner, other := c.node(t, "a"), c.patient(t, "b", 200*time.Millisecond)
+	owner, other := c.node(t, "a"), c.addMember(t, "b", 200*time.Millisecond)
 	home := newHouse()
-	owner.reign(home)
+	owner.ownPartitions(home)
 	client := pawlv1.NewRunServiceClient(other.conn)
-	_ = must(client.GetRun(within(t), &pawlv1.GetRunRequest{}))(t)
-	resp := must(other.ask(within(t), http.MethodGet, "/a2a/p/a", ""))(t)
+	_ = must(client.GetRun(testContext(t), &pawlv1.GetRunRequest{}))(t)
+	resp := must(other.ask(testContext(t), http.MethodGet, "/a2a/p/a", ""))(t)
 	_ = resp.Body.Close()
-	before := len(home.seen())
+	before := len(home.receivedCalls())
 	c.enroll(other.key.Key, false)
-	if _, err := client.GetRun(within(t), &pawlv1.GetRunRequest{}); reasonOf(err) != "NO_OWNER" {
+	if _, err := client.GetRun(testContext(t), &pawlv1.GetRunRequest{}); reasonOf(err) != "NO_OWNER" {
 		t.Errorf("a call got %v", err)
 	}
-	if _, err := must(client.ExportRun(within(t), &pawlv1.ExportRunRequest{}))(t).Recv(); reasonOf(err) != "NO_OWNER" {
+	if _, err := must(client.ExportRun(testContext(t), &pawlv1.ExportRunRequest{}))(t).Recv(); reasonOf(err) != "NO_OWNER" {
 		t.Errorf("a stream got %v", err)
 	}
-	resp = must(other.ask(within(t), http.MethodGet, "/a2a/p/a", ""))(t)
+	resp = must(other.ask(testContext(t), http.MethodGet, "/a2a/p/a", ""))(t)
 	if _ = resp.Body.Close(); resp.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("a request got %d", resp.StatusCode)
 	}
 	anew := transport.NewClients(other.key, view{c, "b"})
 	defer func() { _ = anew.Close() }()
-	_, err := anew.Call(within(t), owner.self, 0, pawlv1.RunService_GetRun_FullMethodName, &pawlv1.GetRunRequest{})
+	_, err := anew.Call(testContext(t), owner.self, 0, pawlv1.RunService_GetRun_FullMethodName, &pawlv1.GetRunRequest{})
 	if _, unsent := errors.AsType[*router.Unsent](err); !unsent {
 		t.Errorf("a new connection got %v", err)
 	}
-	if got := len(home.seen()); got != before {
+	if got := len(home.receivedCalls()); got != before {
 		t.Errorf("%d calls came", got-before)
 	}
 	c.enroll(other.key.Key, true)
-	_ = must(client.GetRun(within(t), &pawlv1.GetRunRequest{}))(t)
+	_ = must(client.GetRun(testContext(t), &pawlv1.GetRunRequest{}))(t)
 }
 
-// TestAnAddressIsNoProof: who answers at the address of the owner with another certificate, which
-// is even a node's, is sent nothing.
+// TestAnAddressIsNoProof: a peer at the address of the owner that has another certificate receives no call,
+// even if the certificate is that of a node.
 func TestAnAddressIsNoProof(t *testing.T) {
 	t.Parallel()
 	c := newTown()
-	imposter, other := c.node(t, "a"), c.patient(t, "b", 200*time.Millisecond)
+	imposter, other := c.node(t, "a"), c.addMember(t, "b", 200*time.Millisecond)
 	home := newHouse()
 	imposter.seat().Attach(home)
 	claimed := imposter.self
 	claimed.ID, claimed.Key = "c", must(transport.NewIdentity())(t).Key
 	c.elect(claimed)
-	if _, err := pawlv1.NewRunServiceClient(other.conn).GetRun(within(t), &pawlv1.GetRunRequest{}); reasonOf(err) != "NO_OWNER" {
+	if _, err := pawlv1.NewRunServiceClient(other.conn).GetRun(testContext(t), &pawlv1.GetRunRequest{}); reasonOf(err) != "NO_OWNER" {
 		t.Errorf("got %v", err)
 	}
-	resp := must(other.ask(within(t), http.MethodPost, "/a2a/p/a", "{}"))(t)
+	resp := must(other.ask(testContext(t), http.MethodPost, "/a2a/p/a", "{}"))(t)
 	if _ = resp.Body.Close(); resp.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("a request got %d", resp.StatusCode)
 	}
-	if len(home.seen()) != 0 {
-		t.Errorf("came: %+v", home.seen())
+	if len(home.receivedCalls()) != 0 {
+		t.Errorf("came: %+v", home.receivedCalls())
 	}
 }
 
-// TestTheSlowKeepNobodyOut: who connects and proves nothing has a bounded time, and of too many
-// the oldest goes.
+// TestTheSlowKeepNobodyOut: a peer that connects and does not authenticate is disconnected after some time.
+// If there are too many, the oldest connection is closed.
 func TestTheSlowKeepNobodyOut(t *testing.T) {
 	t.Parallel()
 	c := newTown()
 	owner, other := c.node(t, "a"), c.node(t, "b")
-	owner.reign(newHouse())
+	owner.ownPartitions(newHouse())
 	var conns []net.Conn
 	for range 200 {
 		conn := must(net.Dial("tcp", owner.self.Address))(t)
 		defer func() { _ = conn.Close() }()
 		conns = append(conns, conn)
 	}
-	ctx, cancel := context.WithTimeout(within(t), 2*time.Second)
+	ctx, cancel := context.WithTimeout(testContext(t), 2*time.Second)
 	defer cancel()
 	if _, err := pawlv1.NewRunServiceClient(other.conn).GetRun(ctx, &pawlv1.GetRunRequest{}); err != nil {
 		t.Error(err)
@@ -172,55 +173,55 @@ func TestTheSlowKeepNobodyOut(t *testing.T) {
 	}
 }
 
-// TestNudge reaches a node at once.
+// TestNudge: a notification reaches a node at once.
 func TestNudge(t *testing.T) {
 	t.Parallel()
 	c := newTown()
 	a, b := c.node(t, "a"), c.node(t, "b")
-	if err := a.clients.NotifyPeer(within(t), b.self); err != nil {
+	if err := a.clients.NotifyPeer(testContext(t), b.self); err != nil {
 		t.Fatal(err)
 	}
-	<-b.nudged
+	<-b.polled
 	c.enroll(a.key.Key, false)
-	if err := a.clients.NotifyPeer(within(t), b.self); err == nil || len(b.nudged) > 0 {
+	if err := a.clients.NotifyPeer(testContext(t), b.self); err == nil || len(b.polled) > 0 {
 		t.Errorf("a stranger's nudge got %v", err)
 	}
 }
 
-// TestANodeThatHangsIsLeft: its calls that may be made again are, soon after another node has the
-// store, though it never answers.
+// TestANodeThatHangsIsLeft: soon after another node has the store, calls to a node that never answers are
+// repeated there if they may be.
 func TestANodeThatHangsIsLeft(t *testing.T) {
 	t.Parallel()
 	c := newTown()
 	stopped, next, other := c.node(t, "a"), c.node(t, "b"), c.node(t, "c")
 	hangs := newHouse()
-	over := make(chan struct{})
-	defer close(over)
+	ended := make(chan struct{})
+	defer close(ended)
 	hangs.unary = func(context.Context, string, any) (any, error) {
-		<-over
+		<-ended
 		return nil, nil
 	}
-	hangs.serve = func(http.ResponseWriter, *http.Request) { <-over }
-	stopped.reign(hangs)
+	hangs.serve = func(http.ResponseWriter, *http.Request) { <-ended }
+	stopped.ownPartitions(hangs)
 	client := pawlv1.NewRunServiceClient(other.conn)
 	read, sent, asked := make(chan error, 1), make(chan error, 1), make(chan error, 1)
 	go func() {
-		_, err := client.GetRun(within(t), &pawlv1.GetRunRequest{})
+		_, err := client.GetRun(testContext(t), &pawlv1.GetRunRequest{})
 		read <- err
 	}()
 	go func() {
-		_, err := client.EmitEvent(within(t), &pawlv1.EmitEventRequest{})
+		_, err := client.EmitEvent(testContext(t), &pawlv1.EmitEventRequest{})
 		sent <- err
 	}()
 	go func() {
-		resp, err := other.ask(within(t), http.MethodGet, "/a2a/p/a", "")
+		resp, err := other.ask(testContext(t), http.MethodGet, "/a2a/p/a", "")
 		if err == nil {
 			_ = resp.Body.Close()
 		}
 		asked <- err
 	}()
 	eventually(t, "three calls", func() bool { return stopped.seat().InFlight() == 3 })
-	next.reign(newHouse())
+	next.ownPartitions(newHouse())
 	if err := <-read; err != nil {
 		t.Errorf("what reads: %v", err)
 	}
@@ -232,14 +233,14 @@ func TestANodeThatHangsIsLeft(t *testing.T) {
 	}
 }
 
-// TestAnOperationOfANewerVersion is refused by its name, and not with the end of a stream: nothing
-// of it was begun.
+// TestAnOperationOfANewerVersion: a node refuses an unknown operation with an error that names it. The
+// error does not look like the end of a stream, because nothing of the operation has started.
 func TestAnOperationOfANewerVersion(t *testing.T) {
 	t.Parallel()
 	c := newTown()
 	owner, newer := c.node(t, "a"), c.node(t, "b")
 	home := newHouse()
-	owner.reign(home)
+	owner.ownPartitions(home)
 	refused := func(err error) {
 		t.Helper()
 		if st := status.Convert(err); st.Code() != codes.Unimplemented || reasonOf(err) != "OPERATION_UNKNOWN" || !strings.Contains(st.Message(), "/Later") {
@@ -247,15 +248,15 @@ func TestAnOperationOfANewerVersion(t *testing.T) {
 		}
 	}
 	for _, method := range []string{"/pawl.v1.RunService/Later", "/pawl.v2.RunService/Later"} {
-		_, err := newer.clients.Call(auth.WithCaller(within(t), alice), owner.self, 0, method, &pawlv1.GetRunRequest{RunId: "x"})
+		_, err := newer.clients.Call(auth.WithCaller(testContext(t), alice), owner.self, 0, method, &pawlv1.GetRunRequest{RunId: "x"})
 		refused(err)
-		stream, err := newer.clients.Stream(auth.WithCaller(within(t), alice), owner.self, 0, method)
+		stream, err := newer.clients.Stream(auth.WithCaller(testContext(t), alice), owner.self, 0, method)
 		if err == nil {
-			err = stream.RecvMsg(new(encoded.Message))
+			err = stream.RecvMsg(new(codec.Message))
 		}
 		refused(err)
 	}
-	if got := home.seen(); len(got) > 0 {
+	if got := home.receivedCalls(); len(got) > 0 {
 		t.Errorf("%v came", got)
 	}
 }

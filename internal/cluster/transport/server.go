@@ -27,13 +27,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// These are the limits of the port. Messages may be as large as the messages that clients may send and
-// receive.
+// These are the limits of the port for other nodes. Messages between nodes may be as large as those
+// that clients may send and receive.
 const (
 	messageBytes = 64 << 20
 	headerBytes  = 64 << 10
-	// The windows are small, so that data that a slow reader has not read stays in the store and not in
-	// memory.
+	// The flow control windows are small. So data that a slow reader has not read stays in the store
+	// and not in memory.
 	streamWindow     = 64 << 10
 	connectionWindow = 4 << 20
 	headerTime       = 10 * time.Second
@@ -50,7 +50,8 @@ type Config struct {
 	// TrustStore knows the certificates of the nodes.
 	TrustStore TrustStore
 	Router     *router.Router
-	// OnNotify is called when another node requests that this node polls the cluster. It may be nil.
+	// OnNotify is called when another node requests that this node reads the rows of the cluster now.
+	// It may be nil.
 	OnNotify func()
 	// Log receives errors that callers must not see. Default: the log is discarded.
 	Log *slog.Logger
@@ -76,7 +77,7 @@ func NewServer(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("peer: %w", err)
 	}
-	s := &Server{cfg: cfg, acceptor: newAcceptor(ln, cfg.Identity.config(cfg.TrustStore.Known, protoGRPC, protoHTTP))}
+	s := &Server{cfg: cfg, acceptor: newAcceptor(ln, cfg.Identity.config(cfg.TrustStore.KnowsKey, protoGRPC, protoHTTP))}
 	s.grpc = s.newGRPC()
 	s.http = &http.Server{
 		Handler: http.HandlerFunc(s.serveHTTP), ReadHeaderTimeout: headerTime, MaxHeaderBytes: headerBytes,
@@ -92,7 +93,7 @@ func (s *Server) newGRPC() *grpc.Server {
 		grpc.ForceServerCodecV2(codec.NewCodec(0)), grpc.NumStreamWorkers(streamWorkers),
 		grpc.StaticStreamWindowSize(streamWindow), grpc.StaticConnWindowSize(connectionWindow),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingEvery, Timeout: silence}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingEvery, Timeout: pingTimeout}),
 		grpc.UnknownServiceHandler(s.unknown),
 		grpc.ChainUnaryInterceptor(recovery.UnaryServerInterceptor(safe), s.unary), grpc.ChainStreamInterceptor(recovery.StreamServerInterceptor(safe), s.stream),
 	)
@@ -107,7 +108,8 @@ func (s *Server) newGRPC() *grpc.Server {
 // Addr returns the bound address.
 func (s *Server) Addr() string { return s.acceptor.Addr().String() }
 
-// Serve accepts calls until [Server.Shutdown].
+// Serve accepts calls until [Server.Shutdown] or [Server.Stop]. If one part of the server fails, Serve stops all
+// parts and returns the error.
 func (s *Server) Serve() error {
 	served := make(chan error, 3)
 	go func() { served <- s.acceptor.serve() }()
@@ -117,6 +119,7 @@ func (s *Server) Serve() error {
 	for range cap(served) {
 		switch err := <-served; {
 		case err == nil, errors.Is(err, http.ErrServerClosed), errors.Is(err, grpc.ErrServerStopped), errors.Is(err, net.ErrClosed):
+			// The part was stopped.
 		default:
 			errs = append(errs, err)
 			s.Stop()
@@ -177,7 +180,7 @@ func (s *Server) stream(_ any, stream grpc.ServerStream, info *grpc.StreamServer
 		var ctx context.Context
 		var part int32
 		if ctx, part, err = incoming(stream.Context()); err == nil {
-			err = s.cfg.Router.LocalStream(part, info.FullMethod, codec.NewStream(&within{stream, ctx}))
+			err = s.cfg.Router.LocalStream(part, info.FullMethod, codec.NewStream(&contextStream{stream, ctx}))
 		}
 	}
 	if err != nil {
@@ -186,34 +189,34 @@ func (s *Server) stream(_ any, stream grpc.ServerStream, info *grpc.StreamServer
 	return nil
 }
 
-// unknown is the handler for methods that this version does not have. gRPC treats calls of such methods
-// as streams. The interceptor answers the call before this handler runs.
+// unknown is the gRPC handler for methods that this version does not have. It is never reached, because
+// the stream interceptor answers these calls.
 func (s *Server) unknown(_ any, stream grpc.ServerStream) error {
 	method, _ := grpc.MethodFromServerStream(stream)
 	return unknown(method)
 }
 
 // unknown returns the error for a method that only a newer version has. The call was not begun. Another
-// node cannot help while this node owns the partition.
+// node cannot execute it either while this node owns the partition.
 func unknown(method string) error {
 	return apierror.With(status.New(codes.Unimplemented, "the node that has the store is of an older version, which does not know "+method+"; call again when all nodes are upgraded"),
 		&errdetails.ErrorInfo{Domain: apierror.Domain, Reason: "OPERATION_UNKNOWN", Metadata: map[string]string{"operation": method}}).Err()
 }
 
-// within is a stream with another context.
-type within struct {
+// contextStream is a stream with another context.
+type contextStream struct {
 	grpc.ServerStream
 	ctx context.Context //nolint:containedctx // it is the stream's
 }
 
-func (w *within) Context() context.Context { return w.ctx }
+func (w *contextStream) Context() context.Context { return w.ctx }
 
-// admit checks in each call that the calling node is still in the cluster, because its row may have
-// been removed after the connection was opened.
+// admit checks for each call that the calling node is still in the cluster. The node's row may have
+// been removed after its connection was opened.
 func (s *Server) admit(ctx context.Context) error {
 	from, ok := peerinfo.FromContext(ctx)
 	if ok {
-		if node, ok := from.AuthInfo.(nodeInfo); ok && s.cfg.TrustStore.Known(node.key) {
+		if node, ok := from.AuthInfo.(nodeInfo); ok && s.cfg.TrustStore.KnowsKey(node.key) {
 			return nil
 		}
 	}
@@ -238,7 +241,7 @@ func withNode(ctx context.Context, conn net.Conn) context.Context {
 
 func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	key, ok := r.Context().Value(nodeKey{}).([32]byte)
-	if !ok || !s.cfg.TrustStore.Known(key) {
+	if !ok || !s.cfg.TrustStore.KnowsKey(key) {
 		w.Header().Set(router.RefusedHeader, router.PeerUnknown)
 		w.WriteHeader(http.StatusMisdirectedRequest)
 		return
@@ -251,7 +254,8 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	s.cfg.Router.LocalHTTP(part, w, in)
 }
 
-// status converts an error for the calling node. The calling node returns it to its own caller.
+// status converts an error for the calling node, which returns it to its own caller. It logs errors
+// with internal details and hides them from callers.
 func (s *Server) status(ctx context.Context, method string, err error) error {
 	st, withheld := apierror.Status(err)
 	if withheld != nil {
@@ -268,8 +272,8 @@ func (s *Server) recovered(ctx context.Context, cause any) error {
 	return st.Err()
 }
 
-// notifyService is the only service that is implemented by the port itself. Its method makes this node
-// poll.
+// notifyService is the only service that the port itself implements. Its method makes this node read
+// the rows of the cluster now.
 var notifyService = grpc.ServiceDesc{
 	ServiceName: "pawl.cluster.Nudges", HandlerType: (*any)(nil),
 	Methods: []grpc.MethodDesc{{MethodName: "Nudge", Handler: handleNotify}},

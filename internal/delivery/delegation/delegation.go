@@ -13,7 +13,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/trace"
 )
 
-// Outbox lists the rows of a kind. The earliest row comes first.
+// Outbox lists the stored outbox rows (outgoing work) of one kind: delegations to send, or tasks to
+// cancel. The row that is due first comes first.
 func (r *Service) Outbox(ctx context.Context, kind machine.OutboxKind, limit int) ([]machine.OutboxRow, error) {
 	rows, err := r.cfg.Store.Outbox(ctx, kind, math.MaxInt64, limit)
 	if err != nil {
@@ -30,9 +31,9 @@ func (r *Service) DropOutbox(ctx context.Context, row machine.OutboxRow) error {
 	return nil
 }
 
-// Delegation reads a pending delegation. [machine.ErrNoStep] means that the delegation is over. If the
-// message is about to be sent but differs from the approved one, the delegation is held again or
-// answered. In this case it is also over.
+// Delegation reads a delegation that is not answered yet. [machine.ErrNoStep] means that the delegation
+// is over. The message may be forbidden to be sent, for example because its approval has expired. Then
+// Delegation holds the step for a new approval or answers it with an error, and also returns ErrNoStep.
 func (r *Service) Delegation(ctx context.Context, row machine.OutboxRow) (machine.Delegation, error) {
 	key := runtime.RunKey{Namespace: row.Namespace, ID: row.RunID}
 	s, err := r.cfg.Engine.Head(ctx, key)
@@ -43,7 +44,7 @@ func (r *Service) Delegation(ctx context.Context, row machine.OutboxRow) (machin
 	if step == nil {
 		return machine.Delegation{}, machine.ErrNoStep
 	}
-	del, wrong, err := r.decided(ctx, key, s, row, step)
+	del, wrong, err := r.readApproved(ctx, key, s, row, step)
 	if err != nil {
 		return del, err
 	}
@@ -60,12 +61,11 @@ func (r *Service) Delegation(ctx context.Context, row machine.OutboxRow) (machin
 	return del, err
 }
 
-// decided reads a delegation in its approved form, so that it can be sent or cancelled. wrong is the
-// reason why its message may not be sent. There are two cases. Either no message was sent before, and
-// the operator's allowlist no longer admits the agent or the approval has expired; or the message is
-// not the approved one. If a message may already have reached the agent, only this same message may be
-// sent, but at any time.
-func (r *Service) decided(ctx context.Context, key runtime.RunKey, s *machine.State, row machine.OutboxRow, step *machine.ToolStep) (
+// readApproved reads a delegation with its approved payload. wrong is the reason why its message may not be
+// sent, or nil. A message may not be sent if it is not the approved one. Before the first send, the
+// operator's allowlist must also admit the agent, and the approval must not have expired. A message
+// that may already have reached the agent may be sent again at any time.
+func (r *Service) readApproved(ctx context.Context, key runtime.RunKey, s *machine.State, row machine.OutboxRow, step *machine.ToolStep) (
 	del machine.Delegation, wrong, err error,
 ) {
 	if del, err = r.delegationOf(ctx, key, s, row, step.RequestSeq); err != nil {
@@ -75,11 +75,11 @@ func (r *Service) decided(ctx context.Context, key runtime.RunKey, s *machine.St
 		del.Remote = *step.Remote
 	}
 	if step.Remote.Unsent() {
-		prog, err := r.cfg.Programs.Of(ctx, key.Namespace, s)
+		prog, err := r.cfg.Programs.ProgramOf(ctx, key.Namespace, s)
 		if err != nil {
 			return del, nil, err
 		}
-		if wrong := approval.Allowed(r.cfg.Allow, prog.Graph, step); wrong != nil {
+		if wrong := approval.CheckAllowed(r.cfg.Allow, prog.Graph, step); wrong != nil {
 			return del, wrong, nil
 		}
 	}
@@ -101,7 +101,8 @@ func (r *Service) decided(ctx context.Context, key runtime.RunKey, s *machine.St
 	return del, approval.Verify(s, step, del.Payload, now), nil
 }
 
-// refuse holds a delegation again or answers it, because its message may not be sent.
+// refuse is called for a delegation whose message may not be sent. It holds the step for a new approval
+// or answers the step with an error.
 func (r *Service) refuse(ctx context.Context, key runtime.RunKey, step *machine.ToolStep, wrong error) error {
 	command := approval.Refusal(step, wrong)
 	if answer, ok := command.(machine.ResolveStep); ok {
@@ -124,9 +125,9 @@ func pendingDelegation(s *machine.State, row machine.OutboxRow) *machine.ToolSte
 	return nil
 }
 
-// CalledOff reads the last known state of a delegation that is over. It reads the journal, because the
-// run may be in another visit. [machine.ErrNoStep] means that no message was sent or may be sent, so
-// that there is no task to cancel.
+// CalledOff reads the last known state of a delegation that is over. It reads the journal, because the run's state does
+// not contain the step after the run has left the visit. [machine.ErrNoStep] means that there is no task to cancel,
+// because no message was sent, or that the stored message is not the approved one.
 func (r *Service) CalledOff(ctx context.Context, row machine.OutboxRow) (machine.Delegation, error) {
 	key := runtime.RunKey{Namespace: row.Namespace, ID: row.RunID}
 	s, err := r.cfg.Engine.Head(ctx, key)
@@ -140,15 +141,15 @@ func (r *Service) CalledOff(ctx context.Context, row machine.OutboxRow) (machine
 	if step.RequestSeq == 0 || step.Remote.Unsent() {
 		return machine.Delegation{}, machine.ErrNoStep
 	}
-	del, wrong, err := r.decided(ctx, key, s, row, step)
+	del, wrong, err := r.readApproved(ctx, key, s, row, step)
 	if err == nil && wrong != nil {
 		err = machine.ErrNoStep
 	}
 	return del, err
 }
 
-// findDelegation rebuilds the step of a row from the journal. The step consists of its request, the
-// decision about it, and the last known state of the row's attempt.
+// findDelegation computes the step of an outbox row from the journal of the run. The result contains
+// the step's request, the decision of its approval, and the last known state of the row's attempt.
 func (r *Service) findDelegation(ctx context.Context, key runtime.RunKey, row machine.OutboxRow) (*machine.ToolStep, error) {
 	step := &machine.ToolStep{Step: row.Step, Attempt: row.Attempt, Delegation: true}
 	for from := uint64(1); ; {
@@ -165,15 +166,16 @@ func (r *Service) findDelegation(ctx context.Context, key runtime.RunKey, row ma
 			}
 			for j := range entries[i].Records {
 				rec := &entries[i].Records[j]
-				follow(step, rec)
+				applyRecord(step, rec)
 				from = rec.Seq + 1
 			}
 		}
 	}
 }
 
-// follow applies one record about a delegation to its step.
-func follow(step *machine.ToolStep, rec *machine.Record) {
+// applyRecord applies one record of the journal to the step of a delegation. It ignores records about other
+// steps.
+func applyRecord(step *machine.ToolStep, rec *machine.Record) {
 	switch b := rec.Body.(type) {
 	case *machine.StepRequested:
 		if b.Step != step.Step {
@@ -200,42 +202,42 @@ func follow(step *machine.ToolStep, rec *machine.Record) {
 	}
 }
 
-// delegationOf reads the contents of a delegation. The remaining wall time is the time that was left
-// when the step was requested. So the result is always the same, even after the end of the run.
+// delegationOf reads the contents of a delegation. Except for Paused, they never change, even after the end of the run.
+// For example, the wall time is the time that the run had left when the step was requested.
 func (r *Service) delegationOf(ctx context.Context, key runtime.RunKey, s *machine.State, row machine.OutboxRow, request uint64) (machine.Delegation, error) {
 	entry, err := r.cfg.Store.Entry(ctx, key.Namespace, key.ID, request)
 	if err != nil {
 		return machine.Delegation{}, fmt.Errorf("delegation: read record %d of run %s: %w", request, key.ID, err)
 	}
-	prog, err := r.cfg.Programs.Of(ctx, key.Namespace, s)
+	prog, err := r.cfg.Programs.ProgramOf(ctx, key.Namespace, s)
 	if err != nil {
 		return machine.Delegation{}, err
 	}
 	rec := entry.Records[request-entry.First]
-	asked, ok := rec.Body.(*machine.StepRequested)
+	requested, ok := rec.Body.(*machine.StepRequested)
 	if !ok {
 		return machine.Delegation{}, machine.ErrNoStep
 	}
 	del := machine.Delegation{
-		Row: row, Digest: s.Digest, PackID: s.PackID, Agent: asked.Tool, Payload: asked.Payload, Depth: s.Depth, Execution: s.Execution,
+		Row: row, Digest: s.Digest, PackID: s.PackID, Agent: requested.Tool, Payload: requested.Payload, Depth: s.Depth, Execution: s.Execution,
 		Traceparent: trace.Delegation(s, row.Step, row.Attempt), Paused: s.Paused,
 	}
-	del.OnUnknown, del.Keyed = prog.Graph.Tools[asked.Tool].OnUnknown, len(prog.Graph.Tools[asked.Tool].Dedupe) > 0
+	del.OnUnknown, del.Keyed = prog.Graph.Tools[requested.Tool].OnUnknown, len(prog.Graph.Tools[requested.Tool].Dedupe) > 0
 	del.Lease = machine.Amount{
-		Tokens: asked.Bound.InputTokens + asked.Bound.OutputTokens, CostMicro: asked.Bound.CostMicro, ToolCalls: int64(asked.Bound.ToolCalls),
+		Tokens: requested.Bound.InputTokens + requested.Bound.OutputTokens, CostMicro: requested.Bound.CostMicro, ToolCalls: int64(requested.Bound.ToolCalls),
 	}
-	del.Policy = asked.Policy
-	if asked.Local {
-		labels, _ := s.Accountable()
+	del.Policy = requested.Policy
+	if requested.Local {
+		labels, _ := s.AccountLabels()
 		del.Payer = &machine.Payer{Labels: labels}
 	}
 	del.WallTime, err = r.wallLeft(ctx, key, prog.Graph, s, rec)
 	return del, err
 }
 
-// wallLeft returns the remaining wall time of a run at a record. 0 means that there is no limit. If the
-// run has ended, or if its clock was stopped in between, the current state does not contain this time,
-// and wallLeft replays the earlier state.
+// wallLeft returns the wall time that a run had left when rec was written. 0 means that there is no
+// limit. The current state does not have this time if the run has ended, or if its clock stops while it
+// waits. Then wallLeft replays the earlier state.
 func (r *Service) wallLeft(ctx context.Context, key runtime.RunKey, g *machine.Graph, s *machine.State, rec machine.Record) (time.Duration, error) {
 	if s.Status.Terminal() || g.WallExcludesWaiting {
 		past, err := r.cfg.Past.Replay(ctx, key, g, rec.Seq)
@@ -263,7 +265,7 @@ func (r *Service) Announce(ctx context.Context, row machine.OutboxRow, remote ma
 	return err == nil && answer.Disposition == machine.Accepted, err
 }
 
-// NoteDelegation commits news about a pending delegation.
+// NoteDelegation commits a changed state of a pending delegation: its task id or the agent's question.
 func (r *Service) NoteDelegation(ctx context.Context, row machine.OutboxRow, remote machine.Remote, question []machine.Part) error {
 	return r.deliver(ctx, row, machine.NoteDelegation{Step: row.Step, Attempt: row.Attempt, Remote: remote, Question: question})
 }
@@ -285,8 +287,8 @@ func (r *Service) ResolveDelegation(ctx context.Context, row machine.OutboxRow, 
 	})
 }
 
-// deliver applies an input that the sidecar itself makes. If the run has already ended, it returns no
-// error.
+// deliver applies an input of the sidecar itself to a run. If the run has already ended, deliver
+// returns no error.
 func (r *Service) deliver(ctx context.Context, row machine.OutboxRow, command machine.Command) error {
 	_, err := r.cfg.Engine.ApplyInternal(ctx, runtime.RunKey{Namespace: row.Namespace, ID: row.RunID}, command)
 	if refusal, ok := errors.AsType[*machine.Error](err); ok && refusal.Reason == "RUN_TERMINAL" {

@@ -15,15 +15,17 @@ import (
 type Engine interface {
 	// Head returns the newest state of a run. Error: RUN_NOT_FOUND.
 	Head(ctx context.Context, key runtime.RunKey) (*machine.State, error)
-	// ApplyInternal applies an input that the sidecar itself makes. It needs no scope.
+	// ApplyInternal applies an input that the sidecar itself makes. The input needs no scope.
 	ApplyInternal(ctx context.Context, key runtime.RunKey, command machine.Command) (runtime.Answer, error)
 }
 
 // Store is the part of the store that a Service uses.
 type Store interface {
-	// Outbox lists the rows of a kind with Due <= now. The earliest row comes first.
+	// Outbox lists the stored outbox rows (outgoing work) of a kind whose time Due has come (Due <=
+	// now, in Unix nanoseconds). The row that is due first comes first.
 	Outbox(ctx context.Context, kind machine.OutboxKind, now int64, limit int) ([]machine.OutboxRow, error)
-	// DropOutbox removes a row of the kind OutboxCancel. If the row is missing, this is no error.
+	// DropOutbox removes an outbox row of the kind OutboxCancel. If the row is missing, this is no
+	// error.
 	DropOutbox(ctx context.Context, row machine.OutboxRow) error
 	// Entries returns a run's entries with records >= from, in order.
 	Entries(ctx context.Context, ns uint32, run string, from uint64, page machine.Page) ([]machine.Entry, error)

@@ -23,7 +23,7 @@ type Consumer struct {
 	At runtime.Cursor
 	// CreatedAt is Unix nanoseconds.
 	CreatedAt int64
-	// Connected reports whether the consumer has an open watch.
+	// Connected reports whether the consumer has an open stream of records (watch).
 	Connected bool
 }
 
@@ -33,84 +33,89 @@ type ConsumerRef struct {
 	Name string
 }
 
-// Reading is the open watch of one consumer. It implements [streams.Reading].
-type Reading struct {
-	all   *consumers
-	key   machine.SubscriptionKey
-	ended chan struct{}
-	why   error
+// ConsumerWatch is the open stream of records (watch) of one consumer. It implements [streams.ConsumerWatch].
+type ConsumerWatch struct {
+	consumers *consumers
+	key       machine.SubscriptionKey
+	ended     chan struct{}
+	reason    error
 }
 
-// Ended returns a channel that is closed when the watch must end.
-func (r *Reading) Ended() <-chan struct{} { return r.ended }
+// Ended returns a channel that is closed when the consumer's stream of records must end.
+func (r *ConsumerWatch) Ended() <-chan struct{} { return r.ended }
 
-// Why returns the reason why the watch must end, after Ended is closed.
-func (r *Reading) Why() error { return r.why }
+// EndReason returns the reason why the consumer's stream of records must end. It may be called after Ended is
+// closed.
+func (r *ConsumerWatch) EndReason() error { return r.reason }
 
 // Close reports that the watch has ended.
-func (r *Reading) Close() { r.all.disconnect(r.key, r) }
+func (r *ConsumerWatch) Close() { r.consumers.disconnect(r.key, r) }
 
-// consumers contains the open watches of all consumers. Each consumer has at most one.
+// consumers contains the open watches of all consumers, which are their streams of records. Each
+// consumer has at most one.
 type consumers struct {
 	clock runtime.Clock
 
 	mu   sync.Mutex
-	open map[machine.SubscriptionKey]*Reading
-	// left contains, for each other consumer, the time when its last watch ended.
-	left map[machine.SubscriptionKey]time.Time
+	open map[machine.SubscriptionKey]*ConsumerWatch
+	// lastWatchEnds contains, for each consumer without an open watch, the time when its last watch in this process
+	// ended.
+	lastWatchEnds map[machine.SubscriptionKey]time.Time
 }
 
 func newConsumers(clock runtime.Clock) *consumers {
-	return &consumers{clock: clock, open: make(map[machine.SubscriptionKey]*Reading), left: make(map[machine.SubscriptionKey]time.Time)}
+	return &consumers{clock: clock, open: make(map[machine.SubscriptionKey]*ConsumerWatch), lastWatchEnds: make(map[machine.SubscriptionKey]time.Time)}
 }
 
-// seen returns the time when a consumer last read, as far as this process knows. If the watch of the
-// consumer is open, it returns now.
-func (c *consumers) seen(key machine.SubscriptionKey, now time.Time) time.Time {
+// lastRead returns the time when a consumer last read records, as far as this process knows. While the
+// consumer has an open stream of records (watch), this is now.
+func (c *consumers) lastRead(key machine.SubscriptionKey, now time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.open[key] != nil {
 		return now
 	}
-	return c.left[key]
+	return c.lastWatchEnds[key]
 }
 
-// enter makes a watch the only watch of its consumer. It ends the earlier watch.
-func (c *consumers) enter(key machine.SubscriptionKey) *Reading {
-	now := &Reading{all: c, key: key, ended: make(chan struct{})}
+// openWatch registers a new stream of records (watch) of a consumer. If the consumer already has an open
+// stream, openWatch ends it.
+func (c *consumers) openWatch(key machine.SubscriptionKey) *ConsumerWatch {
+	now := &ConsumerWatch{consumers: c, key: key, ended: make(chan struct{})}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.close(key, &machine.Error{
 		Code: machine.CodeAborted, Reason: "CONSUMER_REPLACED", Field: "consumer", Message: "a newer stream of the consumer was opened",
 	})
 	c.open[key] = now
-	delete(c.left, key)
+	delete(c.lastWatchEnds, key)
 	return now
 }
 
-// end ends the open watch of a consumer, if there is one.
+// end ends the open stream of records (watch) of a consumer, if there is one.
 func (c *consumers) end(key machine.SubscriptionKey, why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.close(key, why)
-	delete(c.left, key)
+	delete(c.lastWatchEnds, key)
 }
 
-// close does the same as end. The caller holds the mutex.
+// close ends the open stream of records (watch) of a consumer with the error why. The caller holds the
+// mutex c.mu.
 func (c *consumers) close(key machine.SubscriptionKey, why error) {
 	if now := c.open[key]; now != nil {
-		now.why = why
+		now.reason = why
 		close(now.ended)
 		delete(c.open, key)
 	}
 }
 
-func (c *consumers) disconnect(key machine.SubscriptionKey, w *Reading) {
+func (c *consumers) disconnect(key machine.SubscriptionKey, w *ConsumerWatch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.open[key] == w {
 		delete(c.open, key)
-		c.left[key] = c.clock.Now()
+		c.lastWatchEnds[key] = c.clock.Now()
 	}
 }
 
@@ -124,42 +129,42 @@ func consumerKey(ns uint32, name string) machine.SubscriptionKey {
 	return machine.SubscriptionKey{Namespace: ns, Kind: machine.SubscriptionConsumer, ID: name}
 }
 
-// Resume returns the position of a consumer. known reports whether the consumer exists. Errors:
-// CONSUMER_TAKEN if the consumer belongs to another owner, CONSUMER_EXPIRED if it did not read for too
-// long.
+// Resume returns the position at which a consumer continues to read. known reports whether the consumer exists and
+// belongs to owner. Errors: CONSUMER_TAKEN if the consumer belongs to another owner, CONSUMER_EXPIRED if the consumer did
+// not read for too long.
 func (r *Service) Resume(ctx context.Context, ns uint32, name, owner string) (at runtime.Cursor, known bool, err error) {
 	sub, err := r.Subscription(ctx, consumerKey(ns, name))
 	if err != nil || sub == nil {
 		return at, false, err
 	}
 	if sub.Owner != owner {
-		return at, false, taken("CONSUMER_TAKEN", "consumer", name)
+		return at, false, nameTakenError("CONSUMER_TAKEN", "consumer", name)
 	}
 	if sub.Done {
-		return at, true, expired(sub)
+		return at, true, expiredError(sub)
 	}
 	return r.SubscriptionCursor(sub), true, nil
 }
 
-// Enter makes a watch the only watch of its consumer, and ends the earlier watch. If the consumer is
-// new, Enter stores it.
-func (r *Service) Enter(ctx context.Context, ns uint32, name, owner string, at runtime.Cursor, known bool) (streams.Reading, error) {
+// Enter registers a new stream of records (watch) of a consumer, and ends the consumer's earlier one.
+// If the consumer does not exist (known is false), Enter stores it.
+func (r *Service) Enter(ctx context.Context, ns uint32, name, owner string, at runtime.Cursor, known bool) (streams.ConsumerWatch, error) {
 	key := consumerKey(ns, name)
 	if !known {
 		if err := r.addConsumer(ctx, key, owner, at); err != nil {
 			return nil, err
 		}
 	}
-	return r.consumers.enter(key), nil
+	return r.consumers.openWatch(key), nil
 }
 
-// addConsumer stores a new consumer. If the same owner has stored it in the meantime, addConsumer does
-// nothing.
+// addConsumer stores a new consumer. If another call with the same owner has stored it in the meantime,
+// addConsumer does nothing.
 func (r *Service) addConsumer(ctx context.Context, key machine.SubscriptionKey, owner string, at runtime.Cursor) error {
 	full := func(have int) error { return tooMany("MAX_CONSUMERS", "consumer", maxConsumers, have+1) }
 	_, _, err := r.establish(ctx, key, maxConsumers, full, func(before *machine.Subscription) (*machine.Subscription, error) {
 		if before != nil && before.Owner != owner {
-			return nil, taken("CONSUMER_TAKEN", "consumer", key.ID)
+			return nil, nameTakenError("CONSUMER_TAKEN", "consumer", key.ID)
 		}
 		if before != nil {
 			return nil, nil //nolint:nilnil // it stays unchanged
@@ -171,7 +176,7 @@ func (r *Service) addConsumer(ctx context.Context, key machine.SubscriptionKey, 
 	return err
 }
 
-// AckConsumer stores the position up to which a consumer has processed records, and syncs it. If the
+// AckConsumer stores and syncs the position up to which a consumer has processed records. If the
 // consumer already has this position, this is no error.
 //
 // Errors: CONSUMER_NOT_FOUND, CONSUMER_EXPIRED, BAD_CURSOR, CURSOR_FOREIGN, CURSOR_AHEAD,
@@ -181,24 +186,25 @@ func (r *Service) AckConsumer(ctx context.Context, ref ConsumerRef, cursor strin
 	if err != nil {
 		return inField("cursor", err)
 	}
-	ns, err := r.readable(ref.Call)
+	ns, err := r.readableNamespace(ref.Call)
 	if err != nil {
 		return err
 	}
 	key := consumerKey(ns, ref.Name)
 	_, err = r.change(ctx, key, func(before *machine.Subscription) (*machine.Subscription, error) {
-		if before == nil || !owns(ref.Call, before) {
-			return nil, absent(key.Kind, key.ID)
+		if before == nil || !isOwner(ref.Call, before) {
+			return nil, notFoundError(key.Kind, key.ID)
 		}
 		if before.Done {
-			return nil, expired(before)
+			return nil, expiredError(before)
 		}
 		return r.acknowledged(ctx, before, at)
 	})
 	return err
 }
 
-// acknowledged returns the consumer with a new position. It returns nil if the consumer already has that position.
+// acknowledged returns the consumer with at as its new position. If the consumer already has this
+// position, it returns nil. If the position is invalid or before the current one, it returns an error.
 func (r *Service) acknowledged(ctx context.Context, before *machine.Subscription, at runtime.Cursor) (*machine.Subscription, error) {
 	tail, err := r.cfg.Journal.Tail(ctx, before.Namespace)
 	if err != nil {
@@ -222,7 +228,7 @@ func (r *Service) acknowledged(ctx context.Context, before *machine.Subscription
 func behind(sub *machine.Subscription, at runtime.Cursor) error {
 	return &machine.Error{
 		Code: machine.CodeOutOfRange, Reason: "CURSOR_BEHIND", Field: "cursor",
-		Message: "the consumer has acknowledged more than this already", Limit: figure(sub.After), Got: figure(at.Position),
+		Message: "the consumer has acknowledged more than this already", Limit: toInt64(sub.After), Got: toInt64(at.Position),
 	}
 }
 
@@ -247,12 +253,12 @@ func (r *Service) ListConsumers(ctx context.Context, call runtime.Call) ([]Consu
 	return out, nil
 }
 
-// DeleteConsumer deletes a consumer and ends its watch. Error: CONSUMER_NOT_FOUND.
+// DeleteConsumer deletes a consumer and ends its open stream of records. Error: CONSUMER_NOT_FOUND.
 func (r *Service) DeleteConsumer(ctx context.Context, ref ConsumerRef) error {
 	key, err := r.removeOwn(ctx, ref.Call, machine.SubscriptionConsumer, ref.Name)
 	if err != nil {
 		return err
 	}
-	r.consumers.end(key, absent(machine.SubscriptionConsumer, ref.Name))
+	r.consumers.end(key, notFoundError(machine.SubscriptionConsumer, ref.Name))
 	return nil
 }

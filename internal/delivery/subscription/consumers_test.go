@@ -18,10 +18,10 @@ func TestOneStreamOfAConsumer(t *testing.T) {
 	t.Parallel()
 	for range 200 {
 		c, key := newConsumers(standing{}), consumerKey(0, "c")
-		open := make([]*Reading, 8)
+		open := make([]*ConsumerWatch, 8)
 		var all sync.WaitGroup
 		for i := range open {
-			all.Go(func() { open[i] = c.enter(key) })
+			all.Go(func() { open[i] = c.openWatch(key) })
 		}
 		all.Wait()
 		left := 0

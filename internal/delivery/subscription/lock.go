@@ -7,17 +7,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// subscriptionLocks serializes the changes of each subscription. So a change always reads the result of
-// the previous change, and there are no conflicts.
+// subscriptionLocks has a lock for each subscription that is being changed. Only one change of a
+// subscription runs at a time, so each reads the result of the one before it.
 type subscriptionLocks struct {
 	mu    sync.Mutex
 	locks map[machine.SubscriptionKey]*subscriptionLock
 }
 
-// subscriptionLock is held by the goroutine whose token is in taken.
+// subscriptionLock is a lock for one subscription. A goroutine holds the lock while its value is in the
+// channel taken.
 type subscriptionLock struct {
 	taken chan struct{}
-	// wanted is the number of holders and waiters. When it is 0, the lock is removed.
+	// wanted is the number of goroutines that hold the lock or wait for it. When it is 0, the lock is
+	// removed.
 	wanted int
 }
 
@@ -52,9 +54,9 @@ func (s *subscriptionLocks) release(key machine.SubscriptionKey, t *subscription
 	}
 }
 
-// siblings returns the key of a lock for new subscriptions of the same kind and run. It is needed
-// because the number of these subscriptions is limited. It must be acquired before the lock of the
-// subscription.
+// siblings returns the key of a lock that is held while a subscription is created. All subscriptions of
+// the same kind and run share this lock, because their number is limited. It must be acquired before
+// the lock of the subscription itself.
 func siblings(key machine.SubscriptionKey) machine.SubscriptionKey {
 	key.ID = ""
 	return key

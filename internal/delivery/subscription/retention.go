@@ -12,12 +12,13 @@ import (
 // RetentionConfig contains the retention times of unused subscriptions. The zero value keeps all of
 // them.
 type RetentionConfig struct {
-	// ConsumerRetention is how long the position of an inactive consumer is kept. For the same time
-	// after that, a returning consumer gets an error which says that it has expired. Later it is
-	// treated as a new consumer. 0 means permanently.
+	// ConsumerRetention is how long the position of a consumer is kept after its last read. For the
+	// same time after that, the consumer gets the error CONSUMER_EXPIRED when it returns. Then its name
+	// is free for a new consumer. 0 means that positions are kept permanently.
 	ConsumerRetention time.Duration
 	// DeadLetterRetention is how long dead letters are kept. 0 means permanently. MaxDeadLetters limits
-	// the dead letters of a namespace. 0 means that only the limit of each subscription applies.
+	// the number of dead letters of a namespace. 0 means that only the limit of each subscription
+	// applies.
 	DeadLetterRetention time.Duration
 	MaxDeadLetters      int
 	// DeadLetters removes dead letters. It is required if DeadLetterRetention or MaxDeadLetters is set.
@@ -29,24 +30,26 @@ type RetentionConfig struct {
 
 // DeadLetterTrimmer removes dead letters.
 type DeadLetterTrimmer interface {
-	// TrimDeadLetters removes the dead letters of one namespace that are older than before, in Unix
-	// nanoseconds. If more than most letters remain, it removes the oldest letters of the receivers
-	// that have the most letters, until most remain. 0 means that their number is not limited.
+	// TrimDeadLetters removes the dead letters of one namespace that became dead before the time
+	// before, in Unix nanoseconds. If more than most letters remain, it removes the oldest letters of
+	// the receivers that have the most letters, until most remain. If most is 0, their number is not
+	// limited.
 	TrimDeadLetters(ctx context.Context, ns uint32, before int64, most int) (removed int, err error)
 }
 
-// seenPart is the fraction of ConsumerRetention by which the stored time of a consumer's last read may
-// be out of date. A commit for each read would cost too much.
+// seenPart limits how old the stored time of a consumer's last read may be. The stored time is updated
+// when it is ConsumerRetention / seenPart out of date, because a commit for each read would cost too
+// much.
 const seenPart = 8
 
 // reasonExpired is the reason of the error for an expired consumer.
 const reasonExpired = "CONSUMER_EXPIRED"
 
-// expired returns the error for a consumer that did not read for too long.
-func expired(sub *machine.Subscription) error {
+// expiredError returns the error for a consumer that did not read for too long.
+func expiredError(sub *machine.Subscription) error {
 	return &machine.Error{
 		Code: machine.CodeFailedPrecondition, Reason: reasonExpired, Field: "consumer",
-		Message: fmt.Sprintf("the consumer %q has not read since %s, and its place was given up: delete it, and begin anew from where you know",
+		Message: fmt.Sprintf("the consumer %q has not read since %s, and its position was discarded: delete it, and start again from a position that you know",
 			sub.ID, time.Unix(0, sub.SeenAt).UTC().Format(time.RFC3339)),
 	}
 }
@@ -97,23 +100,23 @@ func (r *Service) expireConsumers(ctx context.Context, ns uint32) error {
 	return errors.Join(errs...)
 }
 
-// expireConsumer stores when a consumer was last seen, drops its position, or removes it. Which of
-// these it does depends on how long the consumer has been inactive.
+// expireConsumer expires one consumer. Depending on how long ago the consumer has read, it stores the
+// time of the last read, drops the consumer's position, or removes the consumer.
 func (r *Service) expireConsumer(ctx context.Context, key machine.SubscriptionKey) error {
 	now, gone, after := r.cfg.Clock.Now(), false, r.cfg.Retention.ConsumerRetention
 	sub, err := r.change(ctx, key, func(before *machine.Subscription) (*machine.Subscription, error) {
 		if before == nil {
-			return nil, absent(key.Kind, key.ID)
+			return nil, notFoundError(key.Kind, key.ID)
 		}
 		next := *before
-		switch seen := r.consumers.seen(key, now); {
+		switch seen := r.consumers.lastRead(key, now); {
 		case before.Done:
 			return nil, nil //nolint:nilnil // it stays unchanged
 		case before.SeenAt == 0:
 			next.SeenAt = now.UnixNano()
 		case seen.Sub(time.Unix(0, before.SeenAt)) > after/seenPart:
 			next.SeenAt = seen.UnixNano()
-		case now.Sub(later(seen, before.SeenAt)) >= after:
+		case now.Sub(lastReadTime(seen, before.SeenAt)) >= after:
 			next.Done, gone = true, true
 		default:
 			return nil, nil //nolint:nilnil // as above
@@ -127,8 +130,9 @@ func (r *Service) expireConsumer(ctx context.Context, key machine.SubscriptionKe
 		return err
 	}
 	if gone {
-		// A stream may have been opened in the meantime, so it is ended.
-		r.consumers.end(key, expired(&sub))
+		// The consumer may have opened a stream of records in the meantime. It is ended, because the
+		// position was dropped.
+		r.consumers.end(key, expiredError(&sub))
 		r.reportExpired(key.Namespace, "consumer", 1)
 	}
 	if sub.Done && now.Sub(time.Unix(0, sub.SeenAt)) >= 2*after {
@@ -145,13 +149,13 @@ func (r *Service) expireConsumer(ctx context.Context, key machine.SubscriptionKe
 	return err
 }
 
-// errAnother means that the consumer was deleted in the meantime. Another consumer with the same name
-// may have been created.
+// errAnother means that the expired consumer was deleted in the meantime. A new consumer may have the
+// same name.
 var errAnother = errors.New("another consumer")
 
-// later returns the time when a consumer was last seen. This is the stored time, or the time that this
-// process knows if that is later.
-func later(seen time.Time, stored int64) time.Time {
+// lastReadTime returns the time of a consumer's last read. seen is the time that this process knows, and
+// stored is the stored time. lastReadTime returns the later time.
+func lastReadTime(seen time.Time, stored int64) time.Time {
 	if at := time.Unix(0, stored); at.After(seen) {
 		return at
 	}

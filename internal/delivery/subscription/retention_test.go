@@ -21,7 +21,8 @@ func reasonOf(err error) string {
 	return ""
 }
 
-// ending is a room that forgets, its clock, and what it told.
+// ending is a service that removes expired consumers, with its clock, its store, and what the service passed
+// to OnExpired.
 type ending struct {
 	*subscription.Service
 	t     *testing.T
@@ -37,7 +38,7 @@ func newEnding(t *testing.T, ends subscription.RetentionConfig) *ending {
 	return e
 }
 
-// build makes the room over what is stored, as after a start.
+// build makes the service over what is stored, as after a start.
 func (e *ending) build(ends subscription.RetentionConfig) {
 	e.t.Helper()
 	ends.OnExpired = func(ns uint32, what string, n int) { e.told += fmt.Sprint(ns, what, n) }
@@ -48,7 +49,7 @@ func (e *ending) build(ends subscription.RetentionConfig) {
 	e.Service = rooms.Subscriptions
 }
 
-// read opens and ends the watch of a consumer; why it may not.
+// read opens and ends the watch of a consumer. It returns the error if the consumer may not read.
 func (e *ending) read(name string) error {
 	e.t.Helper()
 	at, known, err := e.Resume(e.t.Context(), 0, name, "anonymous")
@@ -82,8 +83,9 @@ func (e *ending) names() (names string) {
 	return names
 }
 
-// TestConsumersAreForgotten: the place of a consumer that does not read is given up after
-// its time and not before, whatever else it does; who comes back is told so, then forgotten.
+// TestConsumersAreForgotten: a consumer that does not read expires after the retention time and not earlier. A
+// consumer that reads or is connected does not expire. An expired consumer gets CONSUMER_EXPIRED when it reads
+// or acknowledges. After another retention time its name is free again.
 func TestConsumersAreForgotten(t *testing.T) {
 	t.Parallel()
 	const after = 24 * time.Hour
@@ -113,7 +115,8 @@ func TestConsumersAreForgotten(t *testing.T) {
 	if e.names() != "bc" || e.told != "0consumer1" {
 		t.Fatalf("left %q, told %q", e.names(), e.told)
 	}
-	// A start forgets what it had not stored, at most the part of a time.
+	// A start loses the read times that were not stored. The stored ones are out of date by at most a fraction
+	// of the retention time.
 	connected.Close()
 	e.build(subscription.RetentionConfig{ConsumerRetention: after})
 	e.pass(after / 2)
@@ -132,7 +135,7 @@ func TestConsumersAreForgotten(t *testing.T) {
 	}
 }
 
-// TestExpiredConsumerIsDeleted: who was told so deletes it, and begins anew at once.
+// TestExpiredConsumerIsDeleted: the owner of an expired consumer can delete it and begin again at once.
 func TestExpiredConsumerIsDeleted(t *testing.T) {
 	t.Parallel()
 	e := newEnding(t, subscription.RetentionConfig{ConsumerRetention: time.Hour})
@@ -152,8 +155,8 @@ func TestExpiredConsumerIsDeleted(t *testing.T) {
 	}
 }
 
-// TestConsumersOfBeforeAreSeenFirst: of a consumer that nobody has looked at yet the time
-// begins with the first look; without an end nothing is forgotten.
+// TestConsumersOfBeforeAreSeenFirst: a consumer of an older program has no stored time. Its retention time
+// begins when the service first looks at it. Without a retention time no consumer expires.
 func TestConsumersOfBeforeAreSeenFirst(t *testing.T) {
 	t.Parallel()
 	e := newEnding(t, subscription.RetentionConfig{})

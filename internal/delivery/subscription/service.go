@@ -12,7 +12,8 @@ import (
 
 // Engine is the part of the runtime that a Service uses.
 type Engine interface {
-	// Admit returns the number of a namespace if the caller has one of the scopes in it.
+	// Admit returns the number of a namespace. If the caller has none of the scopes in the namespace,
+	// it returns an error.
 	Admit(call runtime.Call, scopes runtime.Scopes) (uint32, error)
 	// NamespaceNumbers returns the served namespaces.
 	NamespaceNumbers() []uint32
@@ -20,8 +21,8 @@ type Engine interface {
 
 // Journal provides the end of the records of a namespace.
 type Journal interface {
-	// Tail returns the newest position of a namespace. Epoch returns the id of the store that cursors
-	// contain.
+	// Tail returns the newest position of a namespace. Epoch returns the id of the store. Cursors
+	// contain this id.
 	Tail(ctx context.Context, ns uint32) (uint64, error)
 	Epoch() [16]byte
 }
@@ -32,8 +33,8 @@ type Config struct {
 	Store   Store
 	Journal Journal
 	Clock   runtime.Clock
-	// Quotas additionally limits the webhooks and consumers of namespaces. If it is nil, there are no
-	// quotas.
+	// Quotas limits the number of webhooks and consumers of each namespace, in addition to the fixed
+	// limits. If Quotas is nil, there are no quotas.
 	Quotas    *quota.Limits
 	Retention RetentionConfig
 }
@@ -53,15 +54,16 @@ func New(cfg Config) (*Service, error) {
 		return nil, errors.New("subscription: configuration: Engine, Store, Journal and Clock are required")
 	}
 	if cfg.Retention.DeadLetters == nil && (cfg.Retention.DeadLetterRetention != 0 || cfg.Retention.MaxDeadLetters != 0) {
-		return nil, errors.New("subscription: configuration: Ends of letters need Letters")
+		return nil, errors.New("subscription: configuration: Retention.DeadLetterRetention and Retention.MaxDeadLetters need Retention.DeadLetters")
 	}
 	return &Service{cfg: cfg, consumers: newConsumers(cfg.Clock), locks: newSubscriptionLocks()}, nil
 }
 
-// readable returns the number of a namespace if the caller may read the runs in it.
-func (r *Service) readable(call runtime.Call) (uint32, error) {
+// readableNamespace returns the number of a namespace. If the caller may neither read nor change the runs in the
+// namespace, it returns an error.
+func (r *Service) readableNamespace(call runtime.Call) (uint32, error) {
 	return r.cfg.Engine.Admit(call, policy.RunsRead|policy.RunsWrite)
 }
 
-// figure converts a position to the signed number that an error contains.
-func figure(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
+// toInt64 converts a position to the signed number that an error contains.
+func toInt64(n uint64) int64 { return int64(min(n, math.MaxInt64)) }

@@ -19,7 +19,7 @@ func (r *Service) SubscriptionCursor(sub *machine.Subscription) runtime.Cursor {
 // subscriptions. A *machine.Error NOT_FOUND means that the subscription does not exist or belongs to
 // another owner.
 func (r *Service) OwnSubscription(ctx context.Context, call runtime.Call, kind machine.SubscriptionKind, run, id string) (*machine.Subscription, error) {
-	ns, err := r.readable(call)
+	ns, err := r.readableNamespace(call)
 	if err != nil {
 		return nil, err
 	}
@@ -27,22 +27,23 @@ func (r *Service) OwnSubscription(ctx context.Context, call runtime.Call, kind m
 	if err != nil {
 		return nil, err
 	}
-	if sub == nil || !owns(call, sub) {
-		return nil, absent(kind, id)
+	if sub == nil || !isOwner(call, sub) {
+		return nil, notFoundError(kind, id)
 	}
 	return sub, nil
 }
 
-// removeOwn removes a subscription of the caller and returns its key. Errors: see [Service.OwnSubscription].
+// removeOwn removes a subscription that belongs to no run and that the caller owns, and returns its key. A caller with
+// the scope admin may remove those of other owners. Errors: see [Service.OwnSubscription].
 func (r *Service) removeOwn(ctx context.Context, call runtime.Call, kind machine.SubscriptionKind, id string) (machine.SubscriptionKey, error) {
-	ns, err := r.readable(call)
+	ns, err := r.readableNamespace(call)
 	if err != nil {
 		return machine.SubscriptionKey{}, err
 	}
 	key := machine.SubscriptionKey{Namespace: ns, Kind: kind, ID: id}
 	return key, r.remove(ctx, key, func(sub *machine.Subscription) error {
-		if sub == nil || !owns(call, sub) {
-			return absent(kind, id)
+		if sub == nil || !isOwner(call, sub) {
+			return notFoundError(kind, id)
 		}
 		return nil
 	})
@@ -51,7 +52,7 @@ func (r *Service) removeOwn(ctx context.Context, call runtime.Call, kind machine
 // OwnSubscriptions lists the caller's subscriptions of a kind, ordered by run and id. A caller with the
 // scope admin gets all subscriptions.
 func (r *Service) OwnSubscriptions(ctx context.Context, call runtime.Call, kind machine.SubscriptionKind) ([]machine.Subscription, error) {
-	ns, err := r.readable(call)
+	ns, err := r.readableNamespace(call)
 	if err != nil {
 		return nil, err
 	}
@@ -61,31 +62,31 @@ func (r *Service) OwnSubscriptions(ctx context.Context, call runtime.Call, kind 
 	}
 	own := all[:0]
 	for i := range all {
-		if owns(call, &all[i]) {
+		if isOwner(call, &all[i]) {
 			own = append(own, all[i])
 		}
 	}
 	return own, nil
 }
 
-func owns(call runtime.Call, sub *machine.Subscription) bool {
+func isOwner(call runtime.Call, sub *machine.Subscription) bool {
 	return call.Principal.Owns(sub.Owner) || policy.Require(call.Principal, policy.Admin) == nil
 }
 
-// absent returns the error for a subscription that does not exist or that the caller may not see.
-func absent(kind machine.SubscriptionKind, id string) error {
+// notFoundError returns the error for a subscription that does not exist or that the caller may not see.
+func notFoundError(kind machine.SubscriptionKind, id string) error {
 	r := machine.Error{Code: machine.CodeNotFound, Reason: "DELIVERY_NOT_FOUND", Field: "delivery_ref", Message: fmt.Sprintf("there is no receiver %q", id)}
 	switch kind {
 	case machine.SubscriptionConsumer:
 		r.Reason, r.Field, r.Message = "CONSUMER_NOT_FOUND", "consumer", fmt.Sprintf("there is no consumer %q", id)
 	case machine.SubscriptionWebhook:
 		r.Reason, r.Field, r.Message = "WEBHOOK_NOT_FOUND", "webhook_id", fmt.Sprintf("there is no webhook %q", id)
-	case machine.SubscriptionPush:
+	case machine.SubscriptionPush: // the error above
 	}
 	return &r
 }
 
-func taken(reason, field, name string) error {
+func nameTakenError(reason, field, name string) error {
 	return &machine.Error{
 		Code: machine.CodeAlreadyExists, Reason: reason, Field: field, Message: fmt.Sprintf("%q belongs to another principal", name),
 	}
@@ -98,7 +99,8 @@ func tooMany(reason, field string, limit, got int) error {
 	}
 }
 
-// inField adds the name of the request field to an error.
+// inField sets the name of the request field in a [machine.Error], without the errors that wrap it. It returns other
+// errors unchanged.
 func inField(field string, err error) error {
 	if refusal, ok := errors.AsType[*machine.Error](err); ok {
 		named := *refusal

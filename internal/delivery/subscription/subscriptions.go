@@ -12,10 +12,11 @@ import (
 
 // Store is the part of the store that a Service uses.
 type Store interface {
-	// PutSubscription stores a subscription. before is the subscription that the caller has read. nil
-	// means that there must be none. Error: [machine.ErrSubscriptionChanged].
+	// PutSubscription stores a subscription if the stored one is still equal to before, which the
+	// caller has read. If before is nil, there must be none. Error: [machine.ErrSubscriptionChanged].
 	PutSubscription(ctx context.Context, sub machine.Subscription, before *machine.Subscription) error
-	// RecordDeadLetter does the same as PutSubscription, and stores a dead letter in the same commit.
+	// RecordDeadLetter stores a subscription like PutSubscription, and a dead letter in the same
+	// commit.
 	RecordDeadLetter(ctx context.Context, sub machine.Subscription, before *machine.Subscription, letter machine.DeadLetter) error
 	// Subscription reads a subscription. It returns nil if there is none.
 	Subscription(ctx context.Context, key machine.SubscriptionKey) (*machine.Subscription, error)
@@ -31,13 +32,13 @@ type Store interface {
 	DiscardDeadLetter(ctx context.Context, key machine.SubscriptionKey, n uint64) error
 }
 
-// subscriptionTries limits how often a change is retried. Locks serialize the changes. Only a commit
-// whose caller did not wait for it can come between the read and the write of a change.
+// subscriptionTries limits how often a change of a subscription is attempted. Locks serialize the
+// changes, so a second attempt is needed only after a commit whose caller had stopped waiting.
 const subscriptionTries = 8
 
-// change calls edit with the current subscription and stores the result. The argument of edit is nil if
-// there is no subscription. If edit returns nil, the subscription stays unchanged. change returns the
-// stored subscription.
+// change calls edit with the current subscription, or nil if there is none, and stores the result. If edit returns nil,
+// the subscription stays unchanged. edit must not return nil without an error if there is none. change returns the stored
+// subscription.
 func (r *Service) change(ctx context.Context, key machine.SubscriptionKey, edit func(before *machine.Subscription) (*machine.Subscription, error)) (machine.Subscription, error) {
 	done, err := r.locks.acquire(ctx, key)
 	if err != nil {
@@ -63,9 +64,9 @@ func (r *Service) change(ctx context.Context, key machine.SubscriptionKey, edit 
 	return machine.Subscription{}, contended(key)
 }
 
-// establish does the same as change for a subscription that may be new. If there are already `most`
-// subscriptions of the kind (for a subscription of a run: of the kind and the run), it returns the
-// error of limit.
+// establish changes a subscription like change, and also creates it if it does not exist. If there are already `most`
+// subscriptions of the kind, it returns the error of limit instead of creating one. The quota of the namespace counts
+// too. If the subscription belongs to a run, only those of this run count.
 func (r *Service) establish(ctx context.Context, key machine.SubscriptionKey, most int, limit func(have int) error, edit func(before *machine.Subscription) (*machine.Subscription, error)) (sub machine.Subscription, created bool, err error) {
 	done, err := r.locks.acquire(ctx, siblings(key))
 	if err != nil {
@@ -78,12 +79,12 @@ func (r *Service) establish(ctx context.Context, key machine.SubscriptionKey, mo
 			if err != nil {
 				return nil, inSubscription(key, err)
 			}
-			have := kept(all)
+			have := countUnexpired(all)
 			if have >= most {
 				return nil, limit(have)
 			}
 			if of := quotaOf[key.Kind]; of != "" {
-				if err := r.cfg.Quotas.Within(key.Namespace, of, have+1); err != nil {
+				if err := r.cfg.Quotas.CheckCount(key.Namespace, of, have+1); err != nil {
 					return nil, err
 				}
 			}
@@ -93,8 +94,8 @@ func (r *Service) establish(ctx context.Context, key machine.SubscriptionKey, mo
 	return sub, created, err
 }
 
-// kept returns the number of subscriptions. It does not count expired consumers.
-func kept(all []machine.Subscription) (n int) {
+// countUnexpired returns the number of subscriptions in all, not counting expired consumers.
+func countUnexpired(all []machine.Subscription) (n int) {
 	for i := range all {
 		if all[i].Kind != machine.SubscriptionConsumer || !all[i].Done {
 			n++
@@ -103,8 +104,8 @@ func kept(all []machine.Subscription) (n int) {
 	return n
 }
 
-// remove removes a subscription and its dead letters. If may returns an error for the subscription,
-// remove returns this error.
+// remove removes a subscription and its dead letters. may decides whether the subscription may be
+// removed. If may returns an error, remove removes nothing and returns this error.
 func (r *Service) remove(ctx context.Context, key machine.SubscriptionKey, may func(*machine.Subscription) error) error {
 	done, err := r.locks.acquire(ctx, key)
 	if err != nil {
@@ -121,7 +122,7 @@ func (r *Service) remove(ctx context.Context, key machine.SubscriptionKey, may f
 	return inSubscription(key, r.cfg.Store.DropSubscription(ctx, key))
 }
 
-// quotaOf maps the kinds of subscriptions to their quotas. Subscriptions of tasks have no quota,
+// quotaOf maps the kinds of subscriptions to their quotas. Push configurations of tasks have no quota,
 // because the number of tasks is limited.
 var quotaOf = map[machine.SubscriptionKind]quota.Resource{
 	machine.SubscriptionWebhook: quota.Webhooks, machine.SubscriptionConsumer: quota.Consumers,
@@ -134,8 +135,9 @@ func contended(key machine.SubscriptionKey) error {
 	}
 }
 
-// Subscribe stores a subscription. It replaces a subscription with the same key. If the run already has
-// `most` other subscriptions, it returns the error of limit. The caller sets the position.
+// Subscribe stores a subscription, with the position that the caller has set. It replaces a
+// subscription with the same key. If the run already has `most` other subscriptions, it returns the
+// error of limit.
 func (r *Service) Subscribe(ctx context.Context, sub machine.Subscription, most int, limit func(have int) error) error {
 	_, _, err := r.establish(ctx, sub.SubscriptionKey, most, limit, func(*machine.Subscription) (*machine.Subscription, error) {
 		return &sub, nil
@@ -171,8 +173,8 @@ func (r *Service) Unsubscribe(ctx context.Context, key machine.SubscriptionKey) 
 
 // Advance stores that everything up to a position was delivered, and returns the subscription. It does
 // so even if other fields of the subscription have changed. The position never goes back.
-// [machine.ErrSubscriptionChanged] means that the subscription was removed, or that another
-// subscription has its key.
+// [machine.ErrSubscriptionChanged] means that the subscription was removed, or replaced by another with
+// the same key.
 func (r *Service) Advance(ctx context.Context, of *machine.Subscription, after uint64, index uint16) (machine.Subscription, error) {
 	return r.change(ctx, of.SubscriptionKey, func(now *machine.Subscription) (*machine.Subscription, error) {
 		if now == nil || now.CreatedAt != of.CreatedAt || now.Owner != of.Owner {
@@ -188,9 +190,9 @@ func (r *Service) Advance(ctx context.Context, of *machine.Subscription, after u
 	})
 }
 
-// NoteTry stores the outcome of a failed attempt, or the end of the subscription. If the subscription
-// has changed since it was read, it returns [machine.ErrSubscriptionChanged]. letter is the dead letter
-// of a delivery whose last attempt failed. Otherwise it is nil.
+// NoteTry stores the outcome of a failed attempt to send an event, a change of the owner's right to read, or the end of
+// the subscription. letter is the dead letter if the last attempt failed, otherwise nil. If the subscription has changed
+// since before was read, NoteTry returns [machine.ErrSubscriptionChanged].
 func (r *Service) NoteTry(ctx context.Context, sub machine.Subscription, before *machine.Subscription, letter *machine.DeadLetter) error {
 	done, err := r.locks.acquire(ctx, sub.SubscriptionKey)
 	if err != nil {

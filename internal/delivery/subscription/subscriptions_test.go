@@ -20,7 +20,7 @@ const hookSecret = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"
 
 func newRoom(t *testing.T, store runtime.Store) *subscription.Service {
 	t.Helper()
-	rooms, err := services.New(services.Config{Config: runtime.Config{Store: store, Clock: services.SystemClock{}, IDs: &testkit.IDs{}}})
+	rooms, err := services.New(services.Config{Config: runtime.Config{Store: store, Clock: runtime.SystemClock{}, IDs: &testkit.IDs{}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,9 +31,9 @@ func hookRequest(id, url string) subscription.WebhookRequest {
 	return subscription.WebhookRequest{Call: runtime.Call{Principal: runtime.Anonymous()}, ID: id, URL: url, Secret: hookSecret, FromBeginning: true}
 }
 
-// TestAdvanceKeepsChanges: where a webhook stands and what it is are changed by two
-// hands, and neither undoes the other; the place never goes back, and what is gone or
-// made anew is left alone.
+// TestAdvanceKeepsChanges: the outbox changes the position of a webhook while the owner changes its settings.
+// Neither change overwrites the other. The position never goes back. Advance does not change a webhook that
+// was deleted or that was made again.
 func TestAdvanceKeepsChanges(t *testing.T) {
 	t.Parallel()
 	ctx, e := t.Context(), newRoom(t, testkit.StoreFor(t))
@@ -69,7 +69,7 @@ func TestAdvanceKeepsChanges(t *testing.T) {
 	}
 }
 
-// TestWebhooksAreCountedExactly: as many as may be are made, by however many at once.
+// TestWebhooksAreCountedExactly: concurrent callers make exactly as many webhooks as the limit allows.
 func TestWebhooksAreCountedExactly(t *testing.T) {
 	t.Parallel()
 	e := newRoom(t, testkit.StoreFor(t))
@@ -95,19 +95,19 @@ func TestWebhooksAreCountedExactly(t *testing.T) {
 	}
 }
 
-// stubborn is a store in which every change of a subscription comes second.
+// stubborn is a store in which every change of a subscription conflicts with an earlier one.
 type stubborn struct {
 	*testkit.Store
-	asked atomic.Int64
+	attempts atomic.Int64
 }
 
 func (s *stubborn) PutSubscription(context.Context, machine.Subscription, *machine.Subscription) error {
-	s.asked.Add(1)
+	s.attempts.Add(1)
 	return machine.ErrSubscriptionChanged
 }
 
-// TestChangesAreNotTriedForEver: a change that comes second every time is refused by
-// name after a few tries.
+// TestChangesAreNotTriedForEver: the service tries a change that always conflicts a few times. Then it returns
+// the error SUBSCRIPTION_CONTENDED.
 func TestChangesAreNotTriedForEver(t *testing.T) {
 	t.Parallel()
 	s := &stubborn{Store: testkit.StoreFor(t)}
@@ -116,7 +116,7 @@ func TestChangesAreNotTriedForEver(t *testing.T) {
 	if !errors.As(err, &refusal) || refusal.Reason != "SUBSCRIPTION_CONTENDED" || refusal.Code != machine.CodeAborted || !strings.Contains(refusal.Message, "try again") {
 		t.Fatalf("%v", err)
 	}
-	if n := s.asked.Load(); n != 8 {
+	if n := s.attempts.Load(); n != 8 {
 		t.Errorf("tried %d times, want 8", n)
 	}
 }

@@ -30,25 +30,25 @@ type WebhookRequest struct {
 	runtime.Call
 	ID  string
 	URL string
-	// Secret is "whsec_" followed by the base64 of 24 to 64 bytes. "" keeps the current secret of a
-	// webhook.
+	// Secret is "whsec_" followed by the base64 of 24 to 64 bytes. The value "" keeps the current
+	// secret of an existing webhook.
 	Secret string
 	Filter machine.RunFilter
 	Kinds  []machine.RecordKind
-	// FromBeginning means that a new webhook begins with the first record. Otherwise it begins with the
-	// next record.
+	// FromBeginning means that a new webhook begins with the first record of the namespace. Otherwise
+	// it begins with the next new record.
 	FromBeginning bool
 	// LinkFor and Format are as in [machine.Subscription].
 	LinkFor string
 	Format  machine.MessageFormat
 }
 
-// PutWebhook creates a webhook or changes an existing one. A changed webhook keeps its position, and
-// its next attempt is made immediately.
+// PutWebhook creates or changes a webhook. A changed webhook keeps its position, and its next attempt
+// to send an event is made immediately.
 //
 // Errors: BAD_URL, BAD_SECRET, WEBHOOK_TAKEN, MAX_WEBHOOKS, SUBSCRIPTION_CONTENDED.
 func (r *Service) PutWebhook(ctx context.Context, req WebhookRequest) (sub machine.Subscription, created bool, err error) {
-	ns, err := r.readable(req.Call)
+	ns, err := r.readableNamespace(req.Call)
 	if err != nil {
 		return sub, false, err
 	}
@@ -79,12 +79,12 @@ func (r *Service) PutWebhook(ctx context.Context, req WebhookRequest) (sub machi
 	})
 }
 
-// webhook returns the webhook to store. It is a new webhook, or the current webhook with the changes of
-// the request.
+// webhook returns the webhook into which PutWebhook writes the values of the request: a new webhook, or before without
+// its failed attempts.
 func (r *Service) webhook(ctx context.Context, key machine.SubscriptionKey, req *WebhookRequest, before *machine.Subscription) (sub machine.Subscription, err error) {
 	if before != nil {
 		if !req.Principal.Owns(before.Owner) {
-			return sub, taken("WEBHOOK_TAKEN", "webhook_id", key.ID)
+			return sub, nameTakenError("WEBHOOK_TAKEN", "webhook_id", key.ID)
 		}
 		sub = *before
 		sub.Attempts, sub.NextAt, sub.LastError = 0, 0, ""
@@ -114,7 +114,8 @@ func checkURL(raw string) error {
 	return nil
 }
 
-// readSecret parses the text form of a key. It returns nil for "".
+// readSecret decodes a webhook's secret from its text form ("whsec_" and base64). For "" it returns
+// nil.
 func readSecret(text string) ([]byte, error) {
 	if text == "" {
 		return nil, nil

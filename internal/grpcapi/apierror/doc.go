@@ -4,6 +4,6 @@
 //
 // Owns: the table of codes and the limits of details.
 //
-// Guarantees: an error that is not a *machine.Error reveals no internals, and no detail exceeds the
+// Guarantees: an error that is neither a *machine.Error nor a gRPC status reveals no internals, and no detail exceeds the
 // size of a trailer.
 package apierror

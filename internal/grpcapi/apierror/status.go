@@ -22,9 +22,9 @@ import (
 // Domain is the domain of every google.rpc.ErrorInfo of this server.
 const Domain = "pawl.dev"
 
-// OwnerLost is the reason with which a stream ends when another node has taken over the store. Package
-// grpcapi uses it for a stream whose reader is stuck. The router handles this reason differently from
-// others.
+// OwnerLost is the reason of the error with which a stream ends when another node has taken over the store. Package
+// grpcapi also uses it for a stream whose reader is stuck. The router treats it as a failure of the store's owner, so
+// that the next owner can continue the stream.
 const OwnerLost = "OWNER_LOST"
 
 // CommitUnknown is the reason of a call with an unknown outcome. The call may have taken effect.
@@ -76,8 +76,8 @@ var sentinels = []struct {
 	{machine.ErrIndeterminate, machine.Error{Code: machine.CodeUnavailable, Reason: CommitUnknown, Message: "it is not known whether the commit happened; repeat the request with the same id once the server is back"}},
 }
 
-// Withheld is an error whose details the caller must not see. The caller gets only an id. The log
-// contains the details under this id.
+// Withheld is an error that the caller must not see. The caller gets only an id. The log contains the error under
+// this id.
 type Withheld struct {
 	ID    string
 	Cause error
@@ -216,7 +216,7 @@ func number(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// joinAllowed lists the first values and the number of the other values.
+// joinAllowed returns a text with the first allowed values, and with the number of the values that it leaves out.
 func joinAllowed(allowed []string) string {
 	if more := len(allowed) - maxAllowed; more > 0 {
 		return strings.Join(allowed[:maxAllowed], ", ") + fmt.Sprintf(", and %d more", more)
@@ -233,8 +233,8 @@ func Clip(s string, n int) string {
 	return strings.ToValidUTF8(s[:n-3], "") + "..."
 }
 
-// With adds details to a status. If the details cannot be encoded, it returns the status without them.
-// Messages of this process can always be encoded.
+// With adds details to a status. If the details cannot be encoded, which does not happen for messages of this
+// process, it returns the status without them.
 func With(st *status.Status, details ...protoadapt.MessageV1) *status.Status {
 	if full, err := st.WithDetails(details...); err == nil {
 		return full

@@ -48,8 +48,9 @@ func Constraint(st *status.Status, violations []*validatepb.Violation) *status.S
 	return With(status.New(st.Code(), text), info, bad)
 }
 
-// violationText returns the text of the validation library. It returns a text of its own in two cases:
-// for enums, because their numbers mean little to readers, and for names with a pattern.
+// violationText returns the message for one violated constraint. For an enum it lists the allowed names, because the
+// numbers mean little to readers. For a name with a pattern it has a text of its own. All other messages are those of
+// the validation library.
 func violationText(v *validatepb.Violation) string {
 	if allowed := enumNames(v); allowed != nil {
 		return "must be one of " + strings.Join(allowed, ", ")

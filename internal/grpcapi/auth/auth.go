@@ -1,41 +1,49 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
+	"crypto/subtle"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"sync/atomic"
 
 	mwauth "github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/auth"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 
 	"github.com/pawl-dev/pawl/internal/grpcapi/auth/oidc"
+	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
 // Caller is an authenticated caller together with the proof of its name.
 type Caller struct {
 	runtime.Principal
-	// token is the digest of the bearer token that proved the name. It is zero if the name was proved
+	// token is the digest of the bearer token that proved the caller's name. It is zero if the name was proved
 	// differently.
 	token [sha256.Size]byte
-	// certificate is the certificate that proved the name. It is nil if the name was proved
+	// certificate is the client certificate that proved the caller's name. It is nil if the name was proved
 	// differently.
 	certificate *Identity
-	// issued contains the claims of the issuer's token that proved the name. It is nil if the name was
+	// issued contains the claims of the JSON web token that proved the caller's name. It is nil if the name was
 	// proved differently.
 	issued *oidc.Identity
 }
 
-// Anonymous is every caller while authentication is off.
+// Anonymous is every caller while authentication is off, and every caller of a public method. If only certificates
+// identify callers, it is also the caller on the Unix socket.
 var Anonymous = &Caller{Principal: runtime.Anonymous()}
 
 type principalKey struct{}
 
-// CallerOf returns the caller that the interceptor put into the context.
+// CallerOf returns the caller that the interceptor put into the context, or a caller without name and rights.
 func CallerOf(ctx context.Context) *Caller {
 	if p, ok := ctx.Value(principalKey{}).(*Caller); ok {
 		return p
@@ -50,8 +58,8 @@ func WithCaller(ctx context.Context, p *Caller) context.Context {
 
 type rightsKey struct{}
 
-// WithRights does the same as [WithCaller] for a caller whose rights were read from by. If the rights
-// have changed since, [Authenticator.Unary] checks the caller again.
+// WithRights does the same as [WithCaller], and also stores the version of the rights that the caller
+// was admitted with. If the rights have changed since, [Authenticator.Unary] checks the caller again.
 func WithRights(ctx context.Context, p *Caller, by *AuthState) context.Context {
 	return context.WithValue(WithCaller(ctx, p), rightsKey{}, by)
 }
@@ -61,8 +69,8 @@ type Authenticator struct {
 	Current atomic.Pointer[AuthState]
 	// Operations has the known operations by method name.
 	Operations map[string]runtime.Operation
-	// own identifies the sidecar itself. It is nil if the sidecar does not call itself.
-	own  *own
+	// self recognizes calls that the sidecar makes to itself. It is nil if the sidecar makes none.
+	self *selfIdentity
 	lent lent
 }
 
@@ -88,7 +96,8 @@ func NewAuthenticator(operations map[string]runtime.Operation, by AuthState) *Au
 	return a
 }
 
-// Replace installs new rights. It ends the streams of principals that have lost a right.
+// Replace installs new rights. All open streams then check their principals again, and the streams of principals that
+// have lost a right end.
 func (a *Authenticator) Replace(by AuthState) {
 	by.changed = make(chan struct{})
 	close(a.Current.Swap(&by).changed)
@@ -108,8 +117,8 @@ func (a *Authenticator) Renew() {
 // Changed returns a channel that is closed at the next change of rights.
 func (a *Authenticator) Changed() <-chan struct{} { return a.Current.Load().changed }
 
-// Admit authenticates the caller of a method and checks its scopes. It is the [mwauth.AuthFunc] of
-// the interceptor chain.
+// Admit authenticates the caller of a method and checks its scopes. A public method needs neither. It is the
+// [mwauth.AuthFunc] of the interceptor chain.
 func (a *Authenticator) Admit(ctx context.Context) (context.Context, error) {
 	method, _ := grpc.Method(ctx)
 	if a.Operations[method].Public {
@@ -126,9 +135,9 @@ func (a *Authenticator) Admit(ctx context.Context) (context.Context, error) {
 	return WithCaller(ctx, p), nil
 }
 
-// Identify returns the caller of a context. If tokens are configured, the token identifies the caller.
-// Otherwise, if certificates are requested, the client certificate identifies it. Otherwise the caller
-// is anonymous. Every listener uses this function.
+// Identify returns the caller of a context. The sidecar's own secret and lent tokens come first. If tokens are
+// configured, the token identifies the caller. Otherwise, if certificates are requested, the client certificate
+// identifies it. Otherwise the caller is anonymous. Every listener uses this function.
 func (a *Authenticator) Identify(ctx context.Context) (*Caller, error) {
 	now := a.Current.Load()
 	if p := a.ownCaller(ctx); p != nil {
@@ -172,9 +181,9 @@ func (s *AuthState) byIssuer(ctx context.Context, token string) (*Caller, error)
 	return &Caller{Principal: id.Principal, issued: id}, nil
 }
 
-// Lasting returns the context for a stream or a wait of a caller. The context ends when the caller's
-// token expires, and its cause then says so.
-func Lasting(ctx context.Context, p *Caller) (context.Context, context.CancelFunc) {
+// StreamContext returns the context for a caller's stream or waiting call. The context ends when the caller's token
+// expires, and its cause then says so.
+func StreamContext(ctx context.Context, p *Caller) (context.Context, context.CancelFunc) {
 	if p.issued == nil {
 		return ctx, func() {}
 	}
@@ -194,7 +203,8 @@ func (s *AuthState) byCertificate(ctx context.Context) (*Caller, error) {
 	return nil, unauthenticated("CERTIFICATE_MISSING", "this server wants a client certificate")
 }
 
-// Authorize returns an error if the principal has no scope for the method.
+// Authorize returns an error if the principal has none of the scopes that permit the method, if the method is unknown, or
+// if it concerns all namespaces and the principal is restricted to some.
 func (a *Authenticator) Authorize(p *Caller, method string) error {
 	op, known := a.Operations[method]
 	need := op.Scopes
@@ -203,22 +213,23 @@ func (a *Authenticator) Authorize(p *Caller, method string) error {
 	}
 	return &machine.Error{
 		Code: machine.CodePermissionDenied, Reason: "SCOPE_MISSING", Allowed: need.Names(),
-		Message: fmt.Sprintf("principal %q may not call %s; it takes one of these scopes", p.Name(), method),
+		Message: fmt.Sprintf("principal %q may not call %s without one of these scopes", p.Name(), method),
 	}
 }
 
-// Recheck checks again whether a principal may use an open stream. It also fails if the principal has
-// lost the right to sensitive values, because the stream was opened with this right.
+// Recheck checks again whether a principal may use an open stream. It also fails if the principal has lost the right to
+// sensitive values, because the stream was opened with this right. If the operation keeps its scopes (KeepsScopes), it
+// also fails if the principal has lost one of them.
 func (a *Authenticator) Recheck(p *Caller, method string) error {
 	still, err := a.Reauthorize(p, method)
 	if err != nil {
 		return err
 	}
 	op := a.Operations[method]
-	if had := p.Scopes & op.Scopes; op.KeepsScopes && still.Scopes&had != had {
+	if scopes := p.Scopes & op.Scopes; op.KeepsScopes && still.Scopes&scopes != scopes {
 		return &machine.Error{
 			Code: machine.CodePermissionDenied, Reason: "SCOPE_MISSING", Allowed: op.Scopes.Names(),
-			Message: fmt.Sprintf("principal %q no longer has all of the scopes that it had for this stream: %s", p.Name(), had),
+			Message: fmt.Sprintf("principal %q no longer has all of the scopes that it had for this stream: %s", p.Name(), scopes),
 		}
 	}
 	if p.Scopes.Has(runtime.ScopeValuesSensitive) && !still.Scopes.Has(runtime.ScopeValuesSensitive) {
@@ -227,8 +238,9 @@ func (a *Authenticator) Recheck(p *Caller, method string) error {
 	return nil
 }
 
-// Still returns an error if an admitted principal has lost one of its rights since.
-func (a *Authenticator) Still(p *Caller) error {
+// CheckScopes returns an error if a principal of an open stream has lost one of the scopes that it had when the stream
+// began.
+func (a *Authenticator) CheckScopes(p *Caller) error {
 	still, err := a.now(p)
 	if err == nil && !still.Scopes.Has(p.Scopes) {
 		err = unauthenticated("SCOPE_REVOKED", "the principal of this stream no longer has all of the scopes "+p.Scopes.String())
@@ -245,15 +257,15 @@ func (a *Authenticator) Reauthorize(p *Caller, method string) (*Caller, error) {
 	return still, a.Authorize(still, method)
 }
 
-// now returns a principal with its current rights. If this process did not authenticate the principal,
-// now returns it unchanged.
+// now returns a principal with its current rights. If the principal has neither a token nor a certificate that can be
+// checked again, now returns it unchanged.
 func (a *Authenticator) now(p *Caller) (*Caller, error) {
 	now := a.Current.Load()
-	var still *Caller
+	var current *Caller
 	switch {
 	case p.token != ([sha256.Size]byte{}):
-		still = now.Tokens.find(p.token)
-		if still == nil || !still.Owns(p.Name()) {
+		current = now.Tokens.find(p.token)
+		if current == nil || !current.Owns(p.Name()) {
 			return nil, unauthenticated("TOKEN_REVOKED", "the bearer token of this stream was withdrawn")
 		}
 	case p.issued != nil:
@@ -261,25 +273,25 @@ func (a *Authenticator) now(p *Caller) (*Caller, error) {
 		if err != nil {
 			return nil, err
 		}
-		still = &Caller{Principal: id.Principal, issued: id}
-		if !still.Owns(p.Name()) {
+		current = &Caller{Principal: id.Principal, issued: id}
+		if !current.Owns(p.Name()) {
 			return nil, unauthenticated("TOKEN_REVOKED", "the token of this stream names another principal now")
 		}
 	case p.certificate != nil && now.Certificates != nil:
 		var err error
-		if still, err = now.Certificates.Find(p.certificate); err != nil {
+		if current, err = now.Certificates.Find(p.certificate); err != nil {
 			return nil, err
 		}
-		if !still.Owns(p.Name()) {
+		if !current.Owns(p.Name()) {
 			return nil, unauthenticated("CERTIFICATE_REVOKED", "the certificate of this stream names another principal now")
 		}
 	default:
 		return p, nil
 	}
-	if lost(p.Principal, still.Principal) {
+	if hasLostNamespace(p.Principal, current.Principal) {
 		return nil, unauthenticated("NAMESPACE_REVOKED", "the principal of this stream is kept to other namespaces now")
 	}
-	return still, nil
+	return current, nil
 }
 
 func unauthenticated(reason, message string) error {
@@ -289,23 +301,23 @@ func unauthenticated(reason, message string) error {
 // Unary is the interceptor for a caller that is already in the context. The request may have waited for
 // a long time. If rights have changed since then, the caller is authorized again.
 func (a *Authenticator) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	who := CallerOf(ctx)
+	caller := CallerOf(ctx)
 	if ctx.Value(rightsKey{}) != a.Current.Load() {
-		now, err := a.Reauthorize(who, info.FullMethod)
+		now, err := a.Reauthorize(caller, info.FullMethod)
 		if err != nil {
 			return nil, err
 		}
-		who, ctx = now, WithCaller(ctx, now)
+		caller, ctx = now, WithCaller(ctx, now)
 	}
-	setCallerRef(ctx, who)
-	if err := a.Authorize(who, info.FullMethod); err != nil {
+	setCallerRef(ctx, caller)
+	if err := a.Authorize(caller, info.FullMethod); err != nil {
 		return nil, err
 	}
 	return next(ctx, req)
 }
 
-// MayRead checks that a principal with this name has one of the scopes in a namespace. It is used for
-// the owner of a webhook, which may have lost the right. In that case the error is OWNER_LOST_RIGHT.
+// MayRead checks that a principal with this name has one of the scopes in a namespace. It is used for the owner of a
+// webhook and the maker of a decision link, which may have lost the right. In that case the error is OWNER_LOST_RIGHT.
 func (a *Authenticator) MayRead(name, namespace string, scopes runtime.Scopes) error {
 	now := a.Current.Load()
 	may := func(p runtime.Principal) bool { return p.Scopes.Any(scopes) && p.In(namespace) }
@@ -316,7 +328,7 @@ func (a *Authenticator) MayRead(name, namespace string, scopes runtime.Scopes) e
 		if now.Issuers.MayHave(name, scopes, namespace) || slices.ContainsFunc(now.Tokens.Principals, func(p *Caller) bool { return p.Owns(name) && may(p.Principal) }) {
 			return nil
 		}
-	case now.Certificates == nil, Anonymous.Owns(name), may(now.Certificates.Of(name)):
+	case now.Certificates == nil, Anonymous.Owns(name), may(now.Certificates.Principal(name)):
 		return nil
 	}
 	return &machine.Error{
@@ -337,4 +349,209 @@ func (a *Authenticator) Unlisted(services map[string]grpc.ServiceInfo) error {
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// selfIdentity identifies the sidecar itself as a caller of its own services.
+type selfIdentity struct {
+	proof  [sha256.Size]byte
+	caller *Caller
+}
+
+// Own sets a secret that only this process knows. A caller that sends it is the sidecar itself. The
+// other ways of authentication still work. Own must be called once, before the first call is served.
+func (a *Authenticator) Own(secret string) {
+	a.self = &selfIdentity{proof: sha256.Sum256([]byte(secret)), caller: &Caller{Principal: runtime.Principal{
+		Subject: policy.SidecarName, Proof: policy.BySidecar, Scopes: runtime.ScopeWork | runtime.ScopeRunsRead | runtime.ScopeRunsWrite | runtime.ScopeValuesSensitive,
+	}}}
+}
+
+// ownCaller returns the sidecar's own caller if the sidecar itself made the call. Otherwise it returns
+// nil.
+func (a *Authenticator) ownCaller(ctx context.Context) *Caller {
+	if a.self == nil {
+		return nil
+	}
+	secret, err := mwauth.AuthFromMD(ctx, "bearer")
+	proof := sha256.Sum256([]byte(secret))
+	if err != nil || subtle.ConstantTimeCompare(proof[:], a.self.proof[:]) != 1 {
+		return nil
+	}
+	return a.self.caller
+}
+
+// CallerRef passes the authenticated caller to interceptors that run outside the authentication, for example the
+// audit log.
+type CallerRef struct{ Caller *Caller }
+
+type callerRefKey struct{}
+
+// WithCallerRef returns a context and a CallerRef. The CallerRef contains the caller after the
+// authentication, even if the call is refused later.
+func WithCallerRef(ctx context.Context) (context.Context, *CallerRef) {
+	ref := &CallerRef{}
+	return context.WithValue(ctx, callerRefKey{}, ref), ref
+}
+
+// setCallerRef stores a caller in the CallerRef of its call, if there is one.
+func setCallerRef(ctx context.Context, p *Caller) {
+	if ref, ok := ctx.Value(callerRefKey{}).(*CallerRef); ok {
+		ref.Caller = p
+	}
+}
+
+// peerKey is the metadata key for the address of the gateway's client. It is used on the in-process
+// connection.
+const peerKey = "pawl-peer"
+
+type peerAddress struct{}
+
+// WithPeer returns a context with the address from which an HTTP request came.
+func WithPeer(ctx context.Context, address string) context.Context {
+	return context.WithValue(ctx, peerAddress{}, address)
+}
+
+// PeerOf returns the address from which a call came, or "" if it is unknown. It returns "socket" for the Unix socket, and
+// "local" for a call of this process itself.
+func PeerOf(ctx context.Context) string {
+	if address, ok := ctx.Value(peerAddress{}).(string); ok {
+		return address
+	}
+	from, ok := peer.FromContext(ctx)
+	if !ok {
+		return ""
+	}
+	if info, ok := from.AuthInfo.(connInfo); ok && info.kind == connInProcess {
+		md, _ := metadata.FromIncomingContext(ctx)
+		if told := md.Get(peerKey); len(told) == 1 {
+			return told[0]
+		}
+		return "local"
+	}
+	if address := from.Addr.String(); address != "" && address != "@" {
+		return address
+	}
+	return "socket"
+}
+
+// GatewayMetadata returns the metadata with which the gateway passes the certificate and the address of
+// its client to the server.
+func GatewayMetadata(r *http.Request) metadata.MD {
+	return metadata.Join(IdentityOf(r.TLS).Metadata(), metadata.Pairs(peerKey, r.RemoteAddr))
+}
+
+// named is implemented by every request that belongs to a namespace.
+type named interface{ GetNamespace() string }
+
+// tenanted is implemented by every A2A request.
+type tenanted interface{ GetTenant() string }
+
+// namespaceOf returns the namespace that a request names. "" means the caller's own namespace. It
+// returns false if the request belongs to no namespace.
+func namespaceOf(req any) (string, bool) {
+	switch in := req.(type) {
+	case named:
+		return in.GetNamespace(), true
+	case tenanted:
+		namespace, _ := validate.SplitTenant(in.GetTenant())
+		return namespace, true
+	}
+	return "", false
+}
+
+// CheckNamespace returns an error if the caller has no right to the namespace of a request. It is the
+// first check of a request. So no other answer reveals whether the namespace exists or what it
+// contains. The engine makes the same check again.
+func CheckNamespace(p *Caller, req any) error {
+	namespace, _ := namespaceOf(req)
+	if namespace == "" || p.In(namespace) {
+		return nil
+	}
+	return validate.NotServed(namespace, p.Namespaces)
+}
+
+// SpaceOf returns the namespace that a request belongs to. It returns "" if the request belongs to
+// none.
+func SpaceOf(ctx context.Context, req any) string {
+	namespace, ok := namespaceOf(req)
+	if !ok {
+		return ""
+	}
+	return cmp.Or(namespace, CallerNamespace(ctx))
+}
+
+// CallerNamespace returns the namespace that applies to a caller's requests if they do not name a
+// namespace.
+func CallerNamespace(ctx context.Context) string {
+	return cmp.Or(CallerOf(ctx).DefaultNamespace(), runtime.DefaultNamespace)
+}
+
+// Spaces returns the served namespaces that the caller may use. The first one applies to requests that
+// do not name a namespace. If the caller is restricted to namespaces that are not served, these are
+// left out.
+func (p *Caller) Spaces(served []string) []string {
+	if p.Bound() {
+		return slices.DeleteFunc(slices.Clone(p.Namespaces), func(name string) bool { return !slices.Contains(served, name) })
+	}
+	others := slices.DeleteFunc(slices.Clone(served), func(name string) bool { return name == runtime.DefaultNamespace })
+	return append([]string{runtime.DefaultNamespace}, others...)
+}
+
+// inSpace returns an error if the operation concerns all namespaces but the caller is restricted to
+// some of them.
+func inSpace(p *Caller, op runtime.Operation) error {
+	if op.Space != policy.SpaceAll || !p.Bound() {
+		return nil
+	}
+	return &machine.Error{
+		Code: machine.CodePermissionDenied, Reason: "NAMESPACE_BOUND",
+		Message: "this is of all namespaces together; principal " + p.Name() + " is kept to some",
+	}
+}
+
+// hasLostNamespace reports whether a principal has lost a namespace, or has another default namespace now. The first argument has
+// its old rights, the second its new ones.
+func hasLostNamespace(before, after runtime.Principal) bool {
+	return before.DefaultNamespace() != after.DefaultNamespace() || after.Bound() && (!before.Bound() || slices.ContainsFunc(before.Namespaces, func(name string) bool { return !after.In(name) }))
+}
+
+// UnaryCheckNamespace is [CheckNamespace] for unary calls.
+func UnaryCheckNamespace(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	if err := CheckNamespace(CallerOf(ctx), req); err != nil {
+		return nil, err
+	}
+	return next(ctx, req)
+}
+
+// StreamCheckNamespace applies [CheckNamespace] to each message of a stream.
+func StreamCheckNamespace(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	if p := CallerOf(stream.Context()); p.Bound() {
+		stream = &boundStream{ServerStream: stream, caller: p}
+	}
+	return next(srv, stream)
+}
+
+// boundStream is the stream of a caller that is restricted to some namespaces.
+type boundStream struct {
+	grpc.ServerStream
+	caller *Caller
+}
+
+// RecvMsg implements grpc.ServerStream.
+func (s *boundStream) RecvMsg(m any) error {
+	if err := s.ServerStream.RecvMsg(m); err != nil {
+		return err
+	}
+	return CheckNamespace(s.caller, m)
+}
+
+// TraceHeader is the metadata key and the HTTP header of W3C trace context.
+const TraceHeader = "traceparent"
+
+// TraceOf returns the trace context of a call, or "". If the call has several trace contexts, it
+// returns "", because it is unknown which of them the caller sent.
+func TraceOf(ctx context.Context) string {
+	if values := metadata.ValueFromIncomingContext(ctx, TraceHeader); len(values) == 1 {
+		return values[0]
+	}
+	return ""
 }

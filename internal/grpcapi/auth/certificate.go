@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,8 +16,10 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 
+	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/secretfile"
 )
 
 // MaxCertificateName limits one name of a certificate, in bytes. The limit is needed because the name
@@ -28,7 +31,7 @@ type Identity struct {
 	// Roots are the digests of the authorities that have signed the certificate.
 	Roots [][sha256.Size]byte
 	// Names are the subject's common name followed by the subject alternative names, in the form of
-	// certificateNames.
+	// [CertificateNames].
 	Names []string
 }
 
@@ -104,13 +107,13 @@ func (s *CertificateSet) Find(id *Identity) (*Caller, error) {
 			break
 		}
 	}
-	return &Caller{Principal: s.Of(name), certificate: id}, nil
+	return &Caller{Principal: s.Principal(name), certificate: id}, nil
 }
 
-// Of returns the principal with a name. The principal has the scopes of its own line. The scopes of the
-// line for every certificate are added only if both lines are for the same namespaces, so that no scope
-// applies in a namespace for which it was not given.
-func (s *CertificateSet) Of(name string) runtime.Principal {
+// Principal returns the principal with a name. It has the scopes of the name's own line in the file. The scopes of the
+// line for every certificate are added only if both lines are for the same namespaces in the same order. Otherwise a
+// scope would apply in a namespace for which it was not given.
+func (s *CertificateSet) Principal(name string) runtime.Principal {
 	own, listed := s.Scopes[name]
 	p := runtime.Principal{Subject: name, Scopes: own, Namespaces: s.Namespaces[name], Proof: policy.ByCertificate}
 	if !listed {
@@ -175,4 +178,121 @@ func shown(ctx context.Context) (id *Identity, owner bool) {
 		return nil, info.kind == connUnix
 	}
 	return nil, false
+}
+
+// EveryCertificate is the name in the line with the rights that every holder of a certificate has.
+const EveryCertificate = "*"
+
+// certificateKinds are the prefixes with which the name of a certificate's holder may begin.
+var certificateKinds = []string{"cert:", "uri:", "dns:", "email:"}
+
+// Certificate contains the rights of the holder of a client certificate.
+type Certificate struct {
+	// Name is "cert:" followed by the subject's common name, or "uri:", "dns:" or "email:" followed by
+	// a subject alternative name. "*" means every certificate of the authority.
+	Name string
+	// Scopes are the holder's rights, at least one.
+	Scopes runtime.Scopes
+	// Namespaces are the namespaces in which the scopes hold. nil means all.
+	Namespaces []string
+}
+
+// ReadCertificates reads a file of certificates' rights. Each line that is neither
+// empty nor a comment (#) has two fields parted by spaces or tabs; the name, which
+// is the first, may have spaces in it:
+//
+//	NAME  SCOPE[,SCOPE...][@NAMESPACE[,NAMESPACE...]]
+//	cert:ci-deploy                      packs:write
+//	cert:red-worker                     work@red
+//	uri:spiffe://example.org/approvals  runs:read,events:external
+//	*                                   runs:read
+//
+// All faults of the form are reported at once, by line. [NewCertificateSet] checks the names.
+func ReadCertificates(path string) ([]Certificate, error) {
+	raw, err := secretfile.ReadTrusted(path)
+	if err != nil {
+		return nil, fmt.Errorf("certificates file: %w", err)
+	}
+	list, err := parseCertificates(string(raw))
+	if err != nil {
+		return nil, fmt.Errorf("certificates file %s: %w", path, err)
+	}
+	return list, nil
+}
+
+func parseCertificates(text string) ([]Certificate, error) {
+	var list []Certificate
+	var faults []error
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		c, err := parseCertificate(line)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("line %d: %w", n, err))
+			continue
+		}
+		list = append(list, c)
+	}
+	if len(list) == 0 && len(faults) == 0 {
+		faults = append(faults, errors.New("no certificate in it; want lines of NAME SCOPES"))
+	}
+	return list, errors.Join(faults...)
+}
+
+func parseCertificate(line string) (Certificate, error) {
+	cut := strings.LastIndexAny(line, " \t")
+	if cut < 0 {
+		return Certificate{}, errors.New("1 field; want NAME SCOPE[,SCOPE...]")
+	}
+	scopes, namespaces, err := parseGrant(line[cut+1:])
+	if err != nil {
+		return Certificate{}, err
+	}
+	return Certificate{Name: strings.TrimSpace(line[:cut]), Scopes: scopes, Namespaces: namespaces}, nil
+}
+
+// validate reports the first fault of a line.
+func (c Certificate) validate() error {
+	if c.Scopes == 0 {
+		return fmt.Errorf("certificate %q has no scope; known scopes are %s", c.Name, knownScopes())
+	}
+	if c.Name == EveryCertificate {
+		return nil
+	}
+	for _, kind := range certificateKinds {
+		if rest, ok := strings.CutPrefix(c.Name, kind); ok && nameable(rest) {
+			return nil
+		}
+	}
+	return fmt.Errorf("certificate %q: want %s followed by a name of at most %d printable bytes without the character >, or %s for all",
+		apierror.Clip(c.Name, apierror.MaxFieldBytes), strings.Join(certificateKinds, ", "), MaxCertificateName, EveryCertificate)
+}
+
+// NewCertificateSet checks the list. The error contains all faults. If no client certificates are requested, it returns
+// nil.
+func NewCertificateSet(keys *Keys, list []Certificate) (*CertificateSet, error) {
+	if keys == nil || keys.Roots == nil {
+		if len(list) > 0 {
+			return nil, errors.New("certificates_file needs tls_client_ca")
+		}
+		return nil, nil
+	}
+	set := &CertificateSet{Roots: keys.Roots, Scopes: map[string]runtime.Scopes{}, Namespaces: map[string][]string{}}
+	var faults []error
+	for _, c := range list {
+		if err := c.validate(); err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		if _, twice := set.Scopes[c.Name]; twice {
+			faults = append(faults, fmt.Errorf("certificate %q is named twice", c.Name))
+		}
+		set.Scopes[c.Name] |= c.Scopes
+		set.Namespaces[c.Name] = c.Namespaces
+	}
+	return set, errors.Join(faults...)
 }

@@ -4,6 +4,6 @@
 //
 // Owns: keys, tokens, certificates and the [Authenticator] that every listener uses.
 //
-// Guarantees: every call passes the same check. If a right is withdrawn, the calls and streams that
-// began with it end. No error contains a secret.
+// Guarantees: every call passes the same check. If a right is withdrawn, the streams and the waiting reads that began
+// with it end. Other running calls finish. No error contains a secret.
 package auth

@@ -9,10 +9,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
-// lent holds the callers of tokens that this process creates for the duration of one request.
+// lent contains temporary tokens. This process creates each of them for one request and stores which
+// caller it stands for.
 type lent struct {
-	mu sync.Mutex
-	by map[[sha256.Size]byte]*Caller
+	mu      sync.Mutex
+	callers map[[sha256.Size]byte]*Caller
 }
 
 // Lend returns a random bearer token. Until done is called, calls with this token are treated as calls
@@ -22,14 +23,14 @@ func (a *Authenticator) Lend(p *Caller) (token string, done func()) {
 	key := sha256.Sum256([]byte(token))
 	a.lent.mu.Lock()
 	defer a.lent.mu.Unlock()
-	if a.lent.by == nil {
-		a.lent.by = make(map[[sha256.Size]byte]*Caller)
+	if a.lent.callers == nil {
+		a.lent.callers = make(map[[sha256.Size]byte]*Caller)
 	}
-	a.lent.by[key] = p
+	a.lent.callers[key] = p
 	return token, func() {
 		a.lent.mu.Lock()
 		defer a.lent.mu.Unlock()
-		delete(a.lent.by, key)
+		delete(a.lent.callers, key)
 	}
 }
 
@@ -37,18 +38,18 @@ func (a *Authenticator) Lend(p *Caller) (token string, done func()) {
 func (l *lent) find(token string) *Caller {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.by) == 0 {
+	if len(l.callers) == 0 {
 		return nil
 	}
-	return l.by[sha256.Sum256([]byte(token))]
+	return l.callers[sha256.Sum256([]byte(token))]
 }
 
 // LinkPrefix begins the names of principals that decide with a decision link.
 const LinkPrefix = "link:"
 
-// ByLink returns the caller that decides with a decision link. It is a named person. The principal that
-// made the link is responsible for the name. The caller may see the held calls of one namespace and
-// decide about them.
+// ByLink returns the caller that decides with a decision link. It is a named person. The principal that made the link
+// is responsible for the name. The caller may see the tool calls of one namespace that wait for approval, and decide
+// about them.
 func ByLink(maker, person, namespace string) *Caller {
 	return &Caller{Principal: runtime.Principal{
 		Subject: LinkPrefix + person, Chain: policy.IdentityOf(maker).Parts(), Proof: policy.ByLink,

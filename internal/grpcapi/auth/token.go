@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/secretfile"
@@ -81,8 +82,8 @@ var principalName = regexp.MustCompile(`^[A-Za-z0-9._@:/-]{1,128}$`)
 // The file has only digests of tokens: a reader of the file cannot authenticate with it. A line
 // with a plain token is refused ([HashLines] converts an old file).
 //
-// A file that other users may write, or everyone may read, is refused. All other faults are reported
-// at once, by line. No error repeats a token.
+// A file that other users may write, or everyone may read, is refused. All faults of the form are reported at once, by
+// line. [NewTokenSet] checks the names. No error repeats a token.
 func ReadTokens(path string) ([]Token, error) {
 	raw, err := secretfile.Read(path)
 	if err != nil {
@@ -237,4 +238,105 @@ func (s *TokenSet) Empty() bool { return len(s.digests) == 0 }
 // Printable reports whether a text is printable ASCII.
 func Printable(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
+}
+
+// HashLines replaces the tokens in a tokens file by their digests. n is the number of replaced tokens.
+// Comments, spaces and existing digests stay unchanged. The error contains all faults with their lines,
+// but no token.
+func HashLines(text []byte) (hashed []byte, n int, err error) {
+	var out bytes.Buffer
+	var faults []error
+	number := 0
+	for line := range strings.Lines(string(text)) {
+		number++
+		rewritten, changed, err := hashLine(line)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("line %d: %w", number, err))
+		}
+		if changed {
+			n++
+		}
+		out.WriteString(rewritten)
+	}
+	return out.Bytes(), n, errors.Join(faults...)
+}
+
+func hashLine(line string) (rewritten string, changed bool, err error) {
+	text := strings.TrimSpace(line)
+	fields := strings.Fields(text)
+	if text == "" || strings.HasPrefix(text, "#") {
+		return line, false, nil
+	}
+	if len(fields) != 3 {
+		return line, false, fmt.Errorf("%d fields; want PRINCIPAL SCOPES TOKEN", len(fields))
+	}
+	if strings.HasPrefix(fields[2], digestForm) {
+		return line, false, nil
+	}
+	if err := checkSecret(fields[2]); err != nil {
+		return line, false, err
+	}
+	at := strings.LastIndex(line, fields[2])
+	return line[:at] + Digested(fields[2]) + line[at+len(fields[2]):], true, nil
+}
+
+// EveryScope contains all scopes in the order in which the documentation lists them.
+var EveryScope = []runtime.Scopes{
+	runtime.ScopePacksWrite, runtime.ScopeRunsWrite, runtime.ScopeRunsRead,
+	runtime.ScopeEventsExternal, runtime.ScopeWork, runtime.ScopeAdmin, runtime.ScopeRunsDelete,
+	runtime.ScopeValuesSensitive, runtime.ScopeStoreRead, runtime.ScopeRunsErase,
+	runtime.ScopeBudgetsWrite, runtime.ScopeStepsApprove, policy.AnswerFor,
+}
+
+// ParseScopes reads a comma-separated list of scope names: packs:write, runs:write, runs:read,
+// events:external, work, admin (which includes all others), runs:delete, values:sensitive, store:read,
+// runs:erase, budgets:write, steps:approve, tasks:answer-for. For an unknown or empty name the error
+// lists the known names.
+func ParseScopes(list string) (runtime.Scopes, error) {
+	var set runtime.Scopes
+	for name := range strings.SplitSeq(list, ",") {
+		i := slices.IndexFunc(EveryScope, func(s runtime.Scopes) bool { return s.String() == strings.TrimSpace(name) })
+		if i < 0 {
+			return 0, fmt.Errorf("unknown scope %q; known scopes are %s", name, knownScopes())
+		}
+		set |= EveryScope[i]
+	}
+	return set, nil
+}
+
+// namespaceName is the form of a namespace's name, as in the proto files.
+var namespaceName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
+
+// parseGrant reads the rights in a line. The form SCOPE[,SCOPE...] gives scopes in every namespace. The
+// form SCOPE[,SCOPE...]@NAMESPACE[,NAMESPACE...] gives them only in these namespaces. The first
+// namespace applies to calls that do not name one.
+func parseGrant(text string) (runtime.Scopes, []string, error) {
+	list, names, bound := strings.Cut(text, "@")
+	scopes, err := ParseScopes(list)
+	if err != nil || !bound {
+		return scopes, nil, err
+	}
+	namespaces := strings.Split(names, ",")
+	return scopes, namespaces, checkNamespaces(namespaces)
+}
+
+// checkNamespaces returns an error for a name that no namespace can have, or that occurs twice.
+func checkNamespaces(names []string) error {
+	for i, name := range names {
+		if !namespaceName.MatchString(name) {
+			return fmt.Errorf("%q is no name of a namespace: want a-z and up to 62 of a-z, 0-9 and -", apierror.Clip(name, apierror.MaxFieldBytes))
+		}
+		if slices.Contains(names[:i], name) {
+			return fmt.Errorf("namespace %q is named twice", name)
+		}
+	}
+	return nil
+}
+
+func knownScopes() string {
+	var all runtime.Scopes
+	for _, s := range EveryScope {
+		all |= s
+	}
+	return all.String()
 }

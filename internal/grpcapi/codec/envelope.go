@@ -12,7 +12,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
-	"github.com/pawl-dev/pawl/internal/grpcapi/encoded"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -51,7 +50,8 @@ func messageName(m any) string {
 	return "protobuf message"
 }
 
-// codec extends gRPC's own codec for envelopes and encoded messages.
+// codec is gRPC's own codec, extended by two types: an envelope, into which it decodes, and a Message, whose bytes it
+// sends unchanged.
 type codec struct {
 	encoding.CodecV2
 	// limit is the maximum size of a received message in bytes. 0 means gRPC's own limit.
@@ -78,7 +78,7 @@ const pooledBytes = 32 << 10
 // Marshal sends an encoded message unchanged. For a large message it allocates a buffer of the exact size,
 // because a slow reader keeps the buffers of the messages that it has not read.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
-	if encoded, ok := v.(encoded.Message); ok {
+	if encoded, ok := v.(Message); ok {
 		return mem.BufferSlice{mem.SliceBuffer(encoded)}, nil
 	}
 	m, ok := v.(proto.Message)
@@ -95,7 +95,7 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 // Unmarshal decodes a received message. It never returns an error for an envelope or an encoded
 // message.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
-	if raw, ok := v.(*encoded.Message); ok {
+	if raw, ok := v.(*Message); ok {
 		*raw = data.Materialize()
 		return nil
 	}
@@ -112,7 +112,8 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
-// Register registers a service whose unary methods receive into envelopes.
+// Register registers a service. Its unary methods receive a request in an envelope, so that bytes which are not a
+// message cause INVALID_ARGUMENT.
 func Register(to grpc.ServiceRegistrar, desc *grpc.ServiceDesc, impl any) {
 	strict := *desc
 	strict.Methods = make([]grpc.MethodDesc, len(desc.Methods))
@@ -136,7 +137,8 @@ func strictHandler(next grpc.MethodHandler) grpc.MethodHandler {
 	}
 }
 
-// Stream is a server stream that receives into envelopes.
+// Stream is a server stream that receives messages in envelopes, so that bytes which are not a message cause
+// INVALID_ARGUMENT.
 type Stream struct {
 	grpc.ServerStream
 	ctx context.Context //nolint:containedctx // it is the stream's, with the stream in it

@@ -52,8 +52,8 @@ func pieceToProto(p *machine.OutputPiece) *pawlv1.OutputPiece {
 	}
 }
 
-// agentBody sets the body of a record if the record is about agents. It reports whether it has set the
-// body.
+// agentBody sets the body of a record about the agent of a run or a delegation. It reports whether the record is of
+// this kind.
 func agentBody(out *pawlv1.Record, body machine.Body) bool {
 	switch b := body.(type) {
 	case *machine.OutputWritten:

@@ -79,7 +79,7 @@ func decidedToProto(b *machine.StepDecided) *pawlv1.StepDecided {
 }
 
 // ApprovalToProto converts a call that waits for a decision.
-func ApprovalToProto(v *query.Waiting) *pawlv1.Approval {
+func ApprovalToProto(v *query.WaitingItem) *pawlv1.Approval {
 	s := v.State
 	out := &pawlv1.Approval{
 		RunId: s.RunID, PackId: s.PackID, PackVersion: s.PackVersion, State: s.Current, Labels: LabelsToProto(s.Labels),

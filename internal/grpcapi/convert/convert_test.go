@@ -45,6 +45,10 @@ var bodies = []machine.Body{
 	&machine.Steered{Text: "x", When: machine.SteerNow},
 	&machine.Stopped{TurnSeq: 1, Attempt: 2, Note: "n", ConversationThrough: machine.StepRef{Step: 1}, Calls: []machine.StepRef{{Step: 2}, {}}},
 	&machine.NoticeAdded{Code: "C", Text: "x"},
+	&machine.Evaluated{Results: []machine.EvalResult{{
+		ID: "e", Type: "contains", Prompt: "p", Trigger: "every_turn", TurnSeq: 1, VisitSeq: 2, Score: 500_000, Threshold: "gte 0.5", Passed: true, Explanation: "x", Error: "y",
+		Groups: []string{"g"}, Metric: &machine.EvalMetric{Name: "m", Kind: "gauge"},
+	}}},
 }
 
 // TestEveryRecordKind: each kind has its own field, whose number is the kind's

@@ -1,5 +1,5 @@
-// Package convert converts requests of pawl.v1 to calls of the engine, and answers of the engine to
-// responses. It is the only place where protobuf messages are converted to the engine's types.
+// Package convert converts requests of pawl.v1 to calls of the engine, and answers of the engine to responses. The
+// services themselves convert only simple requests and responses.
 //
 // Owns: no decisions. The package does not call the engine, uses no context and keeps no state.
 //

@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/runtime/dispatch"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/waiting"
 )
 
 // TestEnumsAgree walks the enums that are converted by number.
@@ -53,6 +55,18 @@ func TestEnumsAgree(t *testing.T) {
 			int(machine.RecBudgetRaised):       "BUDGET_RAISED",
 			int(machine.RecStepOutcomeUnknown): "STEP_OUTCOME_UNKNOWN", int(machine.RecCompensationStarted): "COMPENSATION_STARTED",
 			int(machine.RecSteered): "STEERED", int(machine.RecStopped): "STOPPED", int(machine.RecNoticeAdded): "NOTICE_ADDED",
+			int(machine.RecEvaluated): "EVALUATED",
+		}},
+		{"WaitingKind", "WAITING_KIND_", pawlv1.WaitingKind_name, []string{
+			int(waiting.Nothing): "UNSPECIFIED", int(waiting.Approval): "APPROVAL", int(waiting.NoWorker): "NO_WORKER",
+			int(waiting.Worker): "WORKER", int(waiting.Limit): "LIMIT", int(waiting.Timer): "TIMER", int(waiting.Input): "INPUT",
+			int(waiting.Event): "EVENT", int(waiting.Paused): "PAUSED", int(waiting.Delegation): "DELEGATION",
+			int(waiting.Retry): "RETRY", int(waiting.Caller): "CALLER", int(waiting.Sidecar): "SIDECAR",
+		}},
+		{"UnfitCause", "UNFIT_CAUSE_", pawlv1.UnfitCause_name, []string{
+			"UNSPECIFIED", int(dispatch.UnfitOtherPack): "OTHER_PACK", int(dispatch.UnfitNotServed): "NOT_SERVED",
+			int(dispatch.UnfitNoCapacity): "NO_CAPACITY", int(dispatch.UnfitDraining): "DRAINING", int(dispatch.UnfitFull): "FULL",
+			int(dispatch.UnfitNoCredit): "NO_CREDIT", int(dispatch.UnfitFree): "FREE",
 		}},
 		{"Awaiting", "AWAITING_", pawlv1.Awaiting_name, []string{
 			int(machine.AwaitNothing): "UNSPECIFIED", int(machine.AwaitInput): "INPUT", int(machine.AwaitAuth): "AUTH",

@@ -2,13 +2,17 @@ package convert
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/runtime/budget"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/ratelimit"
+	"github.com/pawl-dev/pawl/internal/runtime/schedule"
 )
 
 // ProviderLimitsFromProto converts the limits that a provider reported. It returns nil if there are
@@ -23,7 +27,8 @@ func ProviderLimitsFromProto(in *pawlv1.ProviderLimits) *ratelimit.ProviderLimit
 	}
 }
 
-// ModelPaused adds the pause that the operator's limits require to a response of AnswerModel.
+// ModelPaused sets the pause before the next attempt in a response of AnswerModel, if the operator's rate limits
+// require a longer pause than the response contains.
 func ModelPaused(out *pawlv1.AnswerModelResponse, pause time.Duration) *pawlv1.AnswerModelResponse {
 	if out.GetNext() > 0 && pause > out.GetWait().AsDuration() {
 		out.Wait = durationpb.New(pause)
@@ -61,7 +66,7 @@ func LimitsToProto(table *ratelimit.Table, figures []ratelimit.Figure) *pawlv1.L
 				own = append(own, &figures[i])
 			}
 		}
-		slices.SortStableFunc(own, func(a, b *ratelimit.Figure) int { return cmp.Compare(b.Queued(), a.Queued()) })
+		slices.SortStableFunc(own, func(a, b *ratelimit.Figure) int { return cmp.Compare(b.QueuedCalls(), a.QueuedCalls()) })
 		for _, f := range own[:min(len(own), maxLimitUses)] {
 			to.Uses = append(to.Uses, limitUse(f))
 		}
@@ -82,5 +87,68 @@ func limitUse(f *ratelimit.Figure) *pawlv1.LimitUse {
 		return cmp.Or(cmp.Compare(b.GetCalls(), a.GetCalls()), cmp.Compare(a.GetTenant(), b.GetTenant()))
 	})
 	out.Waiting = out.Waiting[:min(len(out.Waiting), maxLimitTenants)]
+	return out
+}
+
+// AccountToProto converts an account with its present amounts.
+func AccountToProto(v *budget.View) *pawlv1.Account {
+	return &pawlv1.Account{
+		Name: v.Name, WindowStart: TimeToProto(v.Begin), WindowEnd: TimeToProto(v.End),
+		SettledTokens: v.Settled.Tokens, SettledCostMicroUsd: v.Settled.CostMicro,
+		ReservedTokens: v.Held.Tokens, ReservedCostMicroUsd: v.Held.CostMicro,
+		MaxTokens: v.Limit.Tokens, MaxCostMicroUsd: v.Limit.CostMicro, Refused: v.Refused,
+	}
+}
+
+// sharesToProto converts the amounts that a run has reserved and consumed in each account.
+func sharesToProto(charges []machine.Charge) []*pawlv1.AccountShare {
+	shares := make([]*pawlv1.AccountShare, len(charges))
+	for i := range charges {
+		c := &charges[i]
+		shares[i] = &pawlv1.AccountShare{
+			Name: c.Account, WindowStart: TimeToProto(c.Window),
+			SettledTokens: c.Tokens, SettledCostMicroUsd: c.CostMicro,
+			ReservedTokens: c.HeldTokens, ReservedCostMicroUsd: c.HeldCostMicro,
+		}
+	}
+	return shares
+}
+
+// SchedulesToProto converts the operator's schedules, with their next times and their last results, for the answer of
+// ListSchedules.
+func SchedulesToProto(shown []schedule.ListedSchedule) *pawlv1.ListSchedulesResponse {
+	out := &pawlv1.ListSchedulesResponse{}
+	for i := range shown {
+		out.Schedules = append(out.Schedules, scheduleToProto(&shown[i]))
+	}
+	return out
+}
+
+// scheduleToProto converts one schedule. The last time is set only if the schedule has started a run. A fault has the
+// reason and the message of the engine's error only if this is a [machine.Error].
+func scheduleToProto(s *schedule.ListedSchedule) *pawlv1.Schedule {
+	p := &s.Start.Principal
+	out := &pawlv1.Schedule{
+		ScheduleId: s.ID, Cron: s.Rule.Cron(), TimeZone: s.Rule.Zone(), CatchUp: s.Catch.String(), Overlap: "allow",
+		JitterSec: int32(s.Jitter / time.Second), Pack: s.Start.Pack, Agent: s.Start.Agent, Principal: p.Name(), Scopes: p.Scopes.Names(),
+		LastRunId: s.Mark.RunID, Fired: s.Mark.Fired, Missed: s.Mark.Missed, Skipped: s.Mark.Skipped, Paused: s.Paused,
+	}
+	if s.Skip {
+		out.Overlap = "skip"
+	}
+	if s.Mark.Fired > 0 {
+		out.LastAt = TimeToProto(s.Mark.At)
+	}
+	for _, next := range s.Next {
+		out.Next = append(out.Next, TimeToProto(next.UnixNano()))
+	}
+	if f := s.Fault; f != nil {
+		out.Fault = &pawlv1.ScheduleFault{
+			Instant: TimeToProto(f.Instant.UnixNano()), Attempts: int32(f.Attempts), Since: TimeToProto(f.Since.UnixNano()), Message: "the run could not be started",
+		}
+		if refusal, ok := errors.AsType[*machine.Error](f.Err); ok {
+			out.Fault.Reason, out.Fault.Message = refusal.Reason, refusal.Message
+		}
+	}
 	return out
 }

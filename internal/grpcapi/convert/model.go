@@ -188,7 +188,7 @@ func modelStepToProto(s *machine.ToolStep) *pawlv1.ModelStep {
 	return out
 }
 
-// withModel adds the request and the answer to the converted MODEL step.
+// withModel adds the recorded request and answer to a converted MODEL step.
 func withModel(out *pawlv1.Step, asked *machine.ModelRequest, answer *history.Recorded) {
 	if out.GetModel() == nil {
 		return
@@ -219,17 +219,17 @@ func ModelRequested(a *Answer) *pawlv1.RequestModelResponse {
 
 // Remaining returns the budget that would be left if every pending step consumed its maximum.
 func (a *Answer) Remaining() *pawlv1.Remaining {
-	left := rules.RemainingAt(a.Graph, a.State, a.State.At)
+	remaining := rules.RemainingAt(a.Graph, a.State, a.State.At)
 	tokens, cost := rules.Reserved(a.State, -1)
 	for _, budget := range []struct {
 		left *int64
 		used int64
-	}{{left.Tokens, tokens}, {left.CostMicro, cost}} {
+	}{{remaining.Tokens, tokens}, {remaining.CostMicro, cost}} {
 		if budget.left != nil {
 			*budget.left = max(0, *budget.left-budget.used)
 		}
 	}
-	return RemainingToProto(&left)
+	return RemainingToProto(&remaining)
 }
 
 // ModelAnswered returns the response of AnswerModel.

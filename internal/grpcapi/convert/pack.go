@@ -72,8 +72,8 @@ func terminationToProto(p *pack.Pack, t *pack.Termination) *pawlv1.Termination {
 	return out
 }
 
-// cycleToProto lists the states and events of a cycle. A cycle can repeat forever, so the guards on it
-// are treated as used up, and the list contains their redirects.
+// cycleToProto lists the states and events of a cycle in a pack's workflow. A cycle can repeat for ever, so the
+// guards (max_visits) on it count as used up, and the list contains the redirects to which they then lead.
 func cycleToProto(p *pack.Pack, t *pack.Termination) []*pawlv1.CycleEdge {
 	var out []*pawlv1.CycleEdge
 	at := t.CycleStart
@@ -85,8 +85,8 @@ func cycleToProto(p *pack.Pack, t *pack.Termination) []*pawlv1.CycleEdge {
 	return out
 }
 
-// usedUp returns the state to which an event leads after all guards are used up. It returns "" if there
-// is none.
+// usedUp returns the state to which an event leads after all guards (max_visits, max_iterations) are used up. It returns
+// "" if there is none.
 func usedUp(p *pack.Pack, from, event string) string {
 	states := p.Doc.Workflow.States
 	state := states[from]
@@ -122,7 +122,7 @@ func ToolsToProto(p *pack.Pack) []*pawlv1.PackTool {
 			Name: t.Name, Agent: t.Kind == diagram.NodeAgent, Description: t.Description, Prompts: t.Prompts, Approve: t.Approve, OnTimeout: t.OnTimeout,
 			NotStarter: t.NotStarter, Dedupe: t.Dedupe, MaxCalls: int32(t.MaxCalls), CostMicroUsd: t.CostMicroUSD, Attempts: int32(t.Attempts),
 			Timeout: durationpb.New(time.Duration(t.TimeoutSec) * time.Second), OnError: t.OnError, OnUnknown: t.OnUnknown, Reconcile: t.Reconcile,
-			Compensate: t.Compensate, ResultArtifact: t.ResultArtifact, Sensitive: t.Sensitive,
+			Compensate: t.Compensate, ResultArtifact: t.ResultArtifact, Sensitive: t.Sensitive, McpDigest: t.MCPDigest,
 		}
 		if t.ApprovalTimeoutSec > 0 {
 			tool.ApprovalTimeout = durationpb.New(time.Duration(t.ApprovalTimeoutSec) * time.Second)
@@ -132,7 +132,8 @@ func ToolsToProto(p *pack.Pack) []*pawlv1.PackTool {
 	return out
 }
 
-// GraphToProto converts the graph of one entry, with the diagrams of the pack.
+// GraphToProto converts the graph of one entry, with the diagrams of the pack. For an agent, the diagrams show only the
+// states that it can reach.
 func GraphToProto(p *pack.Pack, g *machine.Graph) *pawlv1.GetPackGraphResponse {
 	drawing := diagram.Of(p)
 	if g.Agent != "" {
@@ -194,7 +195,7 @@ func edgesToProto(n *machine.Node) []*pawlv1.GraphEdge {
 	return out
 }
 
-// SkillFilter returns the field skills of a state. It is a path, or "none". "" means all skills.
+// SkillFilter returns the field skills of a state: the path of a folder of skills, or "none". "" means all skills.
 func SkillFilter(p *pack.Pack, state string) string {
 	if p.Doc.Workflow == nil || p.Doc.Workflow.States[state] == nil || p.Doc.Workflow.States[state].Skills == nil {
 		return ""

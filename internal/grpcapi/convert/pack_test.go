@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/pack"
 )
 
-// TestTerminationSaysWhatBounds: a loop that only the budget of the whole run
-// ends is not told as one that its guards end.
+// TestTerminationSaysWhatBounds: the message says what bounds a loop. If only the budget of the whole run ends
+// a loop, the message does not say that its guards end it.
 func TestTerminationSaysWhatBounds(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {

@@ -6,8 +6,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// RecordToProto converts one record. types contains the media types of the run's artifacts. final are
-// the artifacts of a run that has ended. Only the record Ended contains them.
+// RecordToProto converts one record of a run. types returns the media types of the run's artifacts. final are the
+// artifacts at the end of the run; only the record Ended contains them.
 func RecordToProto(row *runtime.RecordRow, types MediaTypes, final []*pawlv1.Artifact) *pawlv1.Record {
 	rec := &row.Record
 	out := &pawlv1.Record{
@@ -72,6 +72,7 @@ func transitionToProto(types MediaTypes, t *machine.Transition) *pawlv1.Transiti
 		FromState: t.From, Event: t.Event, ToState: t.To, IntendedState: t.Intended,
 		Redirects: redirectsToProto(t.Redirects), Visit: int32(t.Visit), TotalVisits: int32(t.Total),
 		ArtifactsWritten: types.writesToProto(t.Artifacts), Uncompensated: uncompensatedToProto(t.Uncompensated),
+		AwaitsInput: t.AwaitsInput, Conversation: t.Conversation,
 	}
 }
 
@@ -131,7 +132,7 @@ func assignmentToProto(a machine.Assignment) *pawlv1.Assignment {
 	return &pawlv1.Assignment{Worker: a.Worker, Delivery: int32(a.Delivery), At: TimeToProto(a.At)}
 }
 
-// stepBody sets the body of a record about a step.
+// stepBody sets the body of a record about a step. It passes all other records to steerBody.
 func stepBody(types MediaTypes, out *pawlv1.Record, body machine.Body) {
 	switch b := body.(type) {
 	case *machine.StepRequested:
@@ -162,5 +163,33 @@ func stepBody(types MediaTypes, out *pawlv1.Record, body machine.Body) {
 		out.Body = &pawlv1.Record_ModelUpdated{ModelUpdated: modelUpdatedToProto(b)}
 	default:
 		steerBody(out, body)
+	}
+}
+
+func aboutToProto(a *machine.About) *pawlv1.StepAbout {
+	if a == nil {
+		return nil
+	}
+	return &pawlv1.StepAbout{Role: pawlv1.StepRole(a.Role), Step: a.Step, Tool: a.Tool}
+}
+
+func uncompensatedToProto(list []machine.UncompensatedEffect) []*pawlv1.UncompensatedEffect {
+	var out []*pawlv1.UncompensatedEffect
+	for _, s := range list {
+		out = append(out, &pawlv1.UncompensatedEffect{Step: s.Step, Tool: s.Tool, By: s.By, Code: s.Code})
+	}
+	return out
+}
+
+func outcomeUnknownToProto(b *machine.StepOutcomeUnknown) *pawlv1.StepOutcomeUnknown {
+	return &pawlv1.StepOutcomeUnknown{
+		Step: b.Step, Tool: b.Tool, Attempt: int32(b.Attempt), Error: faultToProto(b.Error), Worker: b.Worker, By: b.By, Kind: kindToProto(b.Kind, false),
+	}
+}
+
+func compensationToProto(types MediaTypes, b *machine.CompensationStarted) *pawlv1.CompensationStarted {
+	return &pawlv1.CompensationStarted{
+		Status: pawlv1.RunStatus(b.Status), Reason: b.Reason, Event: b.Event, IntendedState: b.Intended,
+		Redirects: redirectsToProto(b.Redirects), Effects: b.Effects, Pending: b.Pending, ArtifactsWritten: types.writesToProto(b.Artifacts),
 	}
 }

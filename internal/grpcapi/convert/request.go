@@ -8,7 +8,6 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/render"
 	"github.com/pawl-dev/pawl/internal/runtime/streams"
 )
 
@@ -27,7 +26,8 @@ type Caller struct {
 	Traceparent string
 }
 
-// In returns the caller with the namespace that a request names.
+// In returns the caller's call with the namespace that a request names. If it names none, or if the caller is bound, this
+// is the caller's own namespace.
 func (c Caller) In(namespace string) runtime.Call {
 	call := c.Call
 	if namespace != "" && !c.Bound {
@@ -81,7 +81,7 @@ func StartFromProto(c Caller, req *pawlv1.StartRunRequest) (runtime.StartRequest
 		Call: c.In(req.GetNamespace()), Pack: req.GetPack(), Agent: req.GetAgent(), State: req.GetState(),
 		Variables: variables, Input: input, Execution: machine.Execution(req.GetExecution()),
 		Labels: labelsFromProto(req.GetLabels()), RequestID: req.GetRequestId(), MaxSteps: int(req.GetMaxSteps()),
-		Traceparent: c.Traceparent,
+		Conversation: req.GetConversation(), Traceparent: c.Traceparent,
 	}, nil
 }
 
@@ -252,7 +252,7 @@ func WatchFromProto(c Caller, in *pawlv1.StreamTransitionsRequest) streams.Reque
 		Call: c.In(in.GetNamespace()), AfterSeq: in.GetAfterSeq(), AfterCursor: in.GetAfterCursor(),
 		FromNow: in.GetFromNow(), Consumer: in.GetConsumer(), Follow: in.GetFollow(), Snapshots: in.GetSnapshots(), Output: in.GetOutput(),
 		Statuses: in.GetStatuses(),
-		OutputAfter: render.OutputPosition{
+		OutputAfter: runtime.OutputPosition{
 			Turn: in.GetOutputAfter().GetTurnSeq(), Delivery: int(in.GetOutputAfter().GetDelivery()), Offset: in.GetOutputAfter().GetOffset(),
 		},
 		Filter: streams.Filter{

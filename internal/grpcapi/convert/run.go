@@ -6,7 +6,9 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 	"github.com/pawl-dev/pawl/internal/runtime/query"
@@ -29,7 +31,7 @@ func RunToProto(namespace string, s *machine.State, allowed []string) *pawlv1.Ru
 		Parent: parentToProto(s.Parent), Depth: int32(s.Depth), Limits: limitsToProto(s.Limits),
 		Awaiting: pawlv1.Awaiting(s.Awaiting), StatusAt: TimeToProto(s.StatusAt), Task: taskToProto(s.Task),
 		ForkedFrom: forkedToProto(s.Forked), Imported: s.Imported, Erasable: s.Erasable, Erased: ErasureToProto(s.Erased),
-		Compensating: s.Undo != nil,
+		Compensating: s.Undo != nil, Conversation: s.Conversation,
 	}
 	countsToProto(out, s)
 	if s.Turn != nil {
@@ -47,7 +49,7 @@ func countsToProto(out *pawlv1.Run, s *machine.State) {
 	out.ToolCalls, out.Reframes = int32(s.ToolCalls), int32(s.Reframes)
 	out.Tokens, out.CostMicroUsd, out.EstimatedTokens = s.Tokens, s.CostMicro, s.EstimatedTokens
 	out.ReservedTokens, out.ReservedCostMicroUsd = rules.Reserved(s, -1)
-	lent := rules.Lent(s)
+	lent := rules.LeasedAmount(s)
 	out.LentTokens, out.LentCostMicroUsd = lent.Tokens, lent.CostMicro
 	out.Accounts = sharesToProto(s.Charges)
 	out.Leased = s.Account != nil && s.Account.Leased
@@ -70,7 +72,8 @@ func visitOf(s *machine.State) int32 {
 	return 0
 }
 
-// turnToProto converts an open turn. The caller's reference may contain the turn's token.
+// turnToProto converts the reference to an open turn; nil means that none is open. The reference contains the turn's
+// token if the caller may have it.
 func turnToProto(s *machine.State, t *runtime.TurnRef) *pawlv1.TurnRef {
 	if t == nil {
 		return nil
@@ -167,7 +170,7 @@ func headToProto(h *machine.ArtifactHead) *pawlv1.ArtifactHead {
 
 func modeToProto(m machine.Mode) pawlv1.ArtifactMode { return pawlv1.ArtifactMode(m + 1) }
 
-// ArtifactsToProto converts the artifacts of a run, sorted by name.
+// ArtifactsToProto converts the artifacts of a run, in the order of in. Their heads come from heads if they are there.
 func ArtifactsToProto(heads []machine.ArtifactHead, in []runtime.ArtifactValue) []*pawlv1.Artifact {
 	var out []*pawlv1.Artifact
 	for _, a := range in {
@@ -176,6 +179,169 @@ func ArtifactsToProto(heads []machine.ArtifactHead, in []runtime.ArtifactValue) 
 			head = headToProto(&heads[i])
 		}
 		out = append(out, &pawlv1.Artifact{Head: head, Value: valueToProto(a.Type, a.Value)})
+	}
+	return out
+}
+
+// Answer is the engine's answer to a call, with everything that the response needs.
+type Answer struct {
+	runtime.Answer
+	// Cursors finds the cursor of a record, from its journal entry and its index in the entry.
+	Cursors interface {
+		CursorAt(entry *machine.Entry, i int) runtime.Cursor
+	}
+}
+
+// DeclaredTypes returns the media types of artifacts that a graph declares.
+func DeclaredTypes(graph *machine.Graph) MediaTypes {
+	return func(artifact string) string {
+		if graph == nil {
+			return ""
+		}
+		return graph.Artifacts[artifact].Type
+	}
+}
+
+// Record converts the first record of a kind that the call wrote. It returns nil if there is none.
+func (a *Answer) Record(kind machine.RecordKind) *pawlv1.Record {
+	i := slices.IndexFunc(a.Entry.Records, func(r machine.Record) bool { return machine.RecordKindOf(r.Body) == kind })
+	if i < 0 {
+		return nil
+	}
+	rec := a.Entry.Records[i]
+	row := &runtime.RecordRow{
+		RunID: a.RunID, Record: rec, PrevSeq: rec.Seq - 1, Cursor: a.Cursors.CursorAt(&a.Entry, i),
+		PrevHash: a.Entry.PrevHash, Hash: a.Entry.Hash,
+	}
+	var final []*pawlv1.Artifact
+	if a.Final != nil {
+		final = ArtifactsToProto(a.State.Artifacts, a.Final)
+	}
+	return RecordToProto(row, DeclaredTypes(a.Graph), final)
+}
+
+// Status returns the status of the run after the call.
+func (a *Answer) Status() pawlv1.RunStatus {
+	if a.State == nil {
+		return pawlv1.RunStatus_RUN_STATUS_UNSPECIFIED
+	}
+	return pawlv1.RunStatus(a.State.Status)
+}
+
+// Seq returns the number of the run's newest record after the call.
+func (a *Answer) Seq() uint64 {
+	if a.State == nil {
+		return 0
+	}
+	return a.State.Seq
+}
+
+// TurnRef returns the turn that is open after the call, or nil.
+func (a *Answer) TurnRef() *pawlv1.TurnRef {
+	if a.State == nil {
+		return nil
+	}
+	return turnToProto(a.State, a.Turn)
+}
+
+// Run returns the run after the input.
+func (a *Answer) Run(namespace string) *pawlv1.Run {
+	return RunToProto(namespace, a.State, AllowedEvents(a.Graph, a.State))
+}
+
+// AllowedEvents returns the events that the current state declares, sorted. It returns none if the
+// state is terminal or the run has ended.
+func AllowedEvents(graph *machine.Graph, s *machine.State) []string {
+	node := graph.States[s.Current]
+	if node == nil || node.Terminal || s.Status.Terminal() {
+		return nil
+	}
+	events := make([]string, 0, len(node.OnEvent))
+	for event := range node.OnEvent {
+		events = append(events, event)
+	}
+	slices.Sort(events)
+	return events
+}
+
+// TurnViewToProto converts a turn with everything that its executor needs.
+func TurnViewToProto(v *runtime.TurnView) *pawlv1.GetTurnResponse {
+	run := v.Run
+	out := &pawlv1.GetTurnResponse{
+		Turn: turnToProto(run, &v.TurnRef), Pack: PackRefToProto(run.PackID, run.PackVersion, run.Digest),
+		Prompt: v.TurnRef.Prompt, SystemPrompt: v.System, Messages: messagesToProto(v.Messages),
+		AllowedEvents: v.Events, Terminal: len(v.Events) == 0,
+		Deadline: TimeToProto(run.Deadline), Seq: run.Seq, VisitSeq: run.VisitSeq,
+		Suspended: run.Turn.Suspended, NotBefore: TimeToProto(run.Turn.NotBefore),
+	}
+	if v.Orchestration == machine.External {
+		out.AllowedEvents = nil
+	}
+	for _, t := range v.Tools {
+		out.Tools = append(out.Tools, &pawlv1.ToolSpec{
+			Name: t.Name, Description: t.Description, ParametersJson: string(t.Parameters), Agent: t.Agent,
+		})
+	}
+	for _, slot := range v.Slots {
+		out.ArtifactSlots = append(out.ArtifactSlots, &pawlv1.ArtifactSlot{
+			Name: slot.Name, MediaType: slot.Type, Mode: modeToProto(slot.Mode),
+		})
+	}
+	for i := range v.Steps {
+		out.Steps = append(out.Steps, StepViewToProto(v.Run.RunID, &v.Steps[i]))
+	}
+	return out
+}
+
+// StepViewToProto converts a step with its payload and answer.
+func StepViewToProto(run string, v *history.StepView) *pawlv1.Step {
+	out := stepToProto(run, &v.ToolStep)
+	out.PayloadJson, out.ResultJson, out.Error = string(v.Payload), string(v.Result), faultToProto(v.Error)
+	out.BodiesOmitted, out.Unknown = v.Omitted, v.Unknown
+	withModel(out, v.Request, &v.Recorded)
+	return out
+}
+
+// OutcomeToProto converts the engine's answer to one step request.
+func OutcomeToProto(s *machine.State, a *runtime.StepAnswer, req *machine.StepRequest) *pawlv1.StepOutcome {
+	out := &pawlv1.StepOutcome{Key: a.Key, Replayed: a.Replayed, Denial: denialToProto(a.Denial)}
+	if a.Step == 0 {
+		return out
+	}
+	out.Step = stepToProto(s.RunID, &machine.ToolStep{Step: a.Step, Key: a.Key, Tool: req.Tool, Status: a.Status, Call: req.Call})
+	for i := range s.Steps {
+		if s.Steps[i].Step == a.Step {
+			out.Step = stepToProto(s.RunID, &s.Steps[i])
+		}
+	}
+	payload := req.Payload
+	if a.PayloadSeq != 0 {
+		payload = a.Payload
+	}
+	out.Step.PayloadJson, out.Step.ResultJson, out.Step.Error = string(payload), string(a.Result), faultToProto(a.Error)
+	out.Step.BodiesOmitted, out.Step.Unknown = a.Omitted, a.Unknown
+	return out
+}
+
+// DescribeSlots adds the descriptions of artifacts in the pack to the slots, which are the artifacts that a state may
+// write.
+func DescribeSlots(p *pack.Pack, state string, slots []*pawlv1.ArtifactSlot) {
+	if p.Doc.Workflow == nil || p.Doc.Workflow.States[state] == nil {
+		return
+	}
+	declared := p.Doc.Workflow.States[state].Artifacts
+	for _, slot := range slots {
+		if a := declared[slot.GetName()]; a != nil {
+			slot.Description = a.Description
+		}
+	}
+}
+
+// RemainingToProto converts the remaining budgets.
+func RemainingToProto(r *machine.Remaining) *pawlv1.Remaining {
+	out := &pawlv1.Remaining{Visits: r.Visits, ToolCalls: r.ToolCalls, Steps: r.Steps, Tokens: r.Tokens, CostMicroUsd: r.CostMicro}
+	if r.WallTime != nil {
+		out.WallTime = durationpb.New(*r.WallTime)
 	}
 	return out
 }

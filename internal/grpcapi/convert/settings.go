@@ -32,8 +32,8 @@ func NewSettingsCache() *SettingsCache {
 	return &SettingsCache{known: cache.New[settingsKey, string](maxSettings)}
 }
 
-// Of returns the settings for a prompt and a state as one compact JSON object.
-func (c *SettingsCache) Of(p *pack.Pack, prompt, state string) string {
+// SettingsJSON returns the settings for a prompt and a state as one compact JSON object.
+func (c *SettingsCache) SettingsJSON(p *pack.Pack, prompt, state string) string {
 	key := settingsKey{p.Digest, prompt, state}
 	c.mu.Lock()
 	text, ok := c.known.Get(key)
@@ -48,7 +48,7 @@ func (c *SettingsCache) Of(p *pack.Pack, prompt, state string) string {
 	return text
 }
 
-// rawPack contains the parts of a pack's document whose values are copied unchanged.
+// rawPack contains the parts of a pack's JSON that the executor gets unchanged.
 type rawPack struct {
 	Prompts map[string]map[string]json.RawMessage `json:"prompts"`
 	Evals   []json.RawMessage                     `json:"evals"`
@@ -97,7 +97,8 @@ func settingsOf(p *pack.Pack, prompt, state string) string {
 	return string(text)
 }
 
-// orchestration returns the orchestration that a state sets, or "".
+// orchestration returns the field orchestration of a state in the pack: who chooses the next event. It returns "" if
+// the field is not set.
 func orchestration(p *pack.Pack, state string) string {
 	if p.Doc.Workflow == nil || p.Doc.Workflow.States[state] == nil {
 		return ""
@@ -106,7 +107,7 @@ func orchestration(p *pack.Pack, state string) string {
 }
 
 // mergeEvals joins the evals of the pack and of the prompt. If both have an eval with the same id, the
-// result contains the eval of the prompt (RFC 0006).
+// result contains the eval of the prompt (PromptPack RFC 0006).
 func mergeEvals(packs []json.RawMessage, prompts json.RawMessage) []json.RawMessage {
 	var own []json.RawMessage
 	if len(prompts) > 0 && json.Unmarshal(prompts, &own) != nil {
@@ -136,9 +137,10 @@ func evalID(raw json.RawMessage) string {
 // noSkills is the filter of a state without skills.
 const noSkills = "none"
 
-// FilterSkills returns the skill sources at the filter's path, below it and above it, and the inline
-// skill with the filter's name (RFC 0008). From a source above the path, the executor must use only the
-// skills that the filter names. For this purpose the executor gets the filter as skills_filter.
+// FilterSkills returns the skill sources of a pack that a state's filter selects: those at the filter's path, below
+// it and above it, and the inline skill with the filter's name (PromptPack RFC 0008). From a source above the path,
+// the executor must use only the skills that the filter names. For this purpose the executor also gets the filter, as
+// skills_filter.
 func FilterSkills(sources []json.RawMessage, filter string) []json.RawMessage {
 	switch filter {
 	case "":
@@ -146,22 +148,22 @@ func FilterSkills(sources []json.RawMessage, filter string) []json.RawMessage {
 	case noSkills:
 		return nil
 	}
-	var kept []json.RawMessage
+	var filtered []json.RawMessage
 	for _, raw := range sources {
 		var source pack.SkillSource
 		if json.Unmarshal(raw, &source) != nil {
 			continue
 		}
 		at := source.Path + source.Name
-		if at != "" && (Within(at, filter) || Within(filter, at)) {
-			kept = append(kept, raw)
+		if at != "" && (IsInside(at, filter) || IsInside(filter, at)) {
+			filtered = append(filtered, raw)
 		}
 	}
-	return kept
+	return filtered
 }
 
-// Within reports whether a path is equal to a folder or inside it.
-func Within(path, folder string) bool {
+// IsInside reports whether a path is equal to a folder or inside it.
+func IsInside(path, folder string) bool {
 	path = strings.TrimSuffix(path, "/")
 	folder = strings.TrimSuffix(folder, "/")
 	return path == folder || strings.HasPrefix(path, folder+"/")

@@ -33,7 +33,8 @@ func Stopped(a *Answer) *pawlv1.StopRunResponse {
 	return &pawlv1.StopRunResponse{Record: a.Record(machine.RecStopped), Status: a.Status(), Seq: a.Seq(), Duplicate: a.Duplicate}
 }
 
-// steerBody sets the body of a record that is about steering or a notice.
+// steerBody sets the body of a record about an intervention (a steering message, a stopped turn, a notice) or about
+// evals.
 func steerBody(out *pawlv1.Record, body machine.Body) {
 	switch b := body.(type) {
 	case *machine.Steered:
@@ -46,7 +47,26 @@ func steerBody(out *pawlv1.Record, body machine.Body) {
 		out.Body = &pawlv1.Record_Stopped{Stopped: stopped}
 	case *machine.NoticeAdded:
 		out.Body = &pawlv1.Record_NoticeAdded{NoticeAdded: &pawlv1.NoticeAdded{Code: b.Code, Text: b.Text}}
+	case *machine.Evaluated:
+		out.Body = &pawlv1.Record_Evaluated{Evaluated: evaluatedToProto(b)}
 	}
+}
+
+func evaluatedToProto(e *machine.Evaluated) *pawlv1.Evaluated {
+	out := &pawlv1.Evaluated{}
+	for i := range e.Results {
+		r := &e.Results[i]
+		result := &pawlv1.EvalResult{
+			Id: r.ID, Type: r.Type, Prompt: r.Prompt, Trigger: r.Trigger, TurnSeq: r.TurnSeq, VisitSeq: r.VisitSeq,
+			Score: float64(r.Score) / machine.ScoreFull, Passed: r.Passed, Explanation: r.Explanation, Error: r.Error, Groups: r.Groups,
+			Threshold: r.Threshold,
+		}
+		if r.Metric != nil {
+			result.Metric = r.Metric.Name
+		}
+		out.Results = append(out.Results, result)
+	}
+	return out
 }
 
 func includedMessagesToProto(messages []conversation.IncludedMessage) (out []*pawlv1.IncludedMessage) {

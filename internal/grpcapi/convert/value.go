@@ -44,8 +44,8 @@ func invalidJSON(field, why string) error {
 	return &machine.Error{Code: machine.CodeInvalidArgument, Reason: "INVALID_JSON", Field: field, Message: "no valid JSON: " + why}
 }
 
-// writesFromProto converts artifacts to the stored form. It does not check them. The machine does this
-// after it has checked the run.
+// writesFromProto converts artifacts to the stored form. It does not check them: the engine does so after it has
+// checked the run.
 func writesFromProto(in []*pawlv1.ArtifactWrite) []machine.ArtifactWrite {
 	if len(in) == 0 {
 		return nil
@@ -62,6 +62,7 @@ func writeFromProto(w *pawlv1.ArtifactWrite) machine.ArtifactWrite {
 	switch v := w.GetValue().GetValue().(type) {
 	case *pawlv1.ArtifactValue_Json:
 		out.Form, out.Value = machine.FormJSON, []byte(v.Json)
+		// Invalid JSON stays unchanged, because the engine checks it later.
 		if compact, err := compactJSON("", v.Json); err == nil {
 			out.Value = compact
 		}

@@ -7,7 +7,6 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/dispatch"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/render"
 )
 
 // WorkerFromProto converts the registration of a worker.
@@ -80,7 +79,7 @@ func StepAssignmentToProto(d *dispatch.StepDelivery) *pawlv1.StepAssignment {
 	}
 }
 
-// RevocationToProto converts the end of a lease with its cause.
+// RevocationToProto converts the message that a worker has lost the lease of a turn or step, with the cause.
 func RevocationToProto(r *dispatch.Revocation) *pawlv1.Revocation {
 	out := &pawlv1.Revocation{Cause: pawlv1.RevokeCause(r.Cause)}
 	if r.Turn != nil {
@@ -99,7 +98,7 @@ func ShownFromProto(in *pawlv1.WorkerOutput) dispatch.Shown {
 }
 
 // OutputToProto converts a piece of a turn's output for a stream of records.
-func OutputToProto(c *render.OutputChunk) *pawlv1.StreamTransitionsResponse {
+func OutputToProto(c *runtime.OutputChunk) *pawlv1.StreamTransitionsResponse {
 	return &pawlv1.StreamTransitionsResponse{Item: &pawlv1.StreamTransitionsResponse_Output{Output: &pawlv1.OutputChunk{
 		TurnSeq: c.Turn, Attempt: int32(c.Attempt), Delivery: int32(c.Delivery), Offset: c.Offset, Text: c.Text, Reset_: c.Reset, Reasoning: c.Reasoning,
 	}}}

@@ -20,16 +20,16 @@ import (
 // maxForm limits the body of a decision, in bytes.
 const maxForm = 16 << 10
 
-// Handler serves decision links. GET shows the held call, and POST decides about it. Every call that
-// the handler makes passes the server's interceptors, with the rights, limits and audit lines of the
-// link's principal. Safe for concurrent use.
+// Handler serves decision links. GET shows the tool call that waits for approval, and POST decides about it. Every
+// call that the handler makes passes the server's interceptors, with the rights, limits and audit lines of the link's
+// principal. Safe for concurrent use.
 type Handler struct {
 	Signer *Signer
 	// Conn is an in-process connection to the server.
 	Conn grpc.ClientConnInterface
-	// Enter returns a context in which calls have the rights of the principal that made a decision
-	// link. The handler calls leave when it no longer needs the context. The error is a gRPC status if
-	// this principal has lost its right.
+	// Enter returns a context in which calls have the rights of the link's person: to read runs and to decide in the
+	// namespace of the link. The handler calls leave when it no longer needs the context. The error is a gRPC status if
+	// the principal that made the link has lost its right to decide.
 	Enter func(r *http.Request, l *Link) (ctx context.Context, leave func(), err error)
 	// Refused is called for a request whose token is not authentic.
 	Refused func(r *http.Request, err error)
@@ -56,7 +56,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if l.Expired(h.Signer.now()) {
 		write(w, r, http.StatusGone, page{
 			Title: "This link has expired",
-			Text:  "It ended on " + moment(time.Unix(l.Expires, 0)) + ". Nothing was decided with it now. Ask for a new link.",
+			Text:  "It ended on " + formatTime(time.Unix(l.Expires, 0)) + ". Nothing was decided with it now. Ask for a new link.",
 		})
 		return
 	}
@@ -73,8 +73,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.show(ctx, w, r, &l, http.StatusOK)
 }
 
-// show writes a page with the held call. If the call no longer waits, the page contains the decision
-// instead and has the HTTP status decided.
+// show writes a page with the held call, which waits for approval. If the call no longer waits, the page contains the
+// decision instead, and the HTTP status is the value of the parameter decided. If another call of the step waits, or if
+// there is no decision, the page says so, and the status is 410.
 func (h *Handler) show(ctx context.Context, w http.ResponseWriter, r *http.Request, l *Link, decided int) {
 	waiting, err := h.waiting(ctx, l)
 	if err == nil && waiting == nil {
@@ -108,13 +109,13 @@ func shown(l *Link, a *pawlv1.Approval) *shownCall {
 	s := &shownCall{
 		Tool: call.GetTool(), Arguments: Arguments(call.GetPayloadJson()), Run: a.GetRunId(), Step: call.GetStep(),
 		Pack: a.GetPackId() + "@" + a.GetPackVersion(), State: a.GetState(), Digest: digestText(l), Person: l.For,
-		Since: moment(a.GetSince().AsTime()), Then: then, ConditionError: a.GetConditionError(),
+		Since: formatTime(a.GetSince().AsTime()), Then: then, ConditionError: a.GetConditionError(),
 	}
 	if call.GetDeadline() != nil {
-		s.Until = moment(call.GetDeadline().AsTime())
+		s.Until = formatTime(call.GetDeadline().AsTime())
 	}
 	if l.Expires != 0 {
-		s.LinkEnds = moment(time.Unix(l.Expires, 0))
+		s.LinkEnds = formatTime(time.Unix(l.Expires, 0))
 	}
 	return s
 }
@@ -135,9 +136,9 @@ func (h *Handler) showDecided(ctx context.Context, w http.ResponseWriter, r *htt
 	}
 	d := record.GetStepDecided()
 	text := fmt.Sprintf("%s decided about this call of %s on %s. The decision stands: %s.",
-		record.GetPrincipal(), d.GetTool(), moment(record.GetAt().AsTime()), verdicts[d.GetVerdict()])
+		record.GetPrincipal(), d.GetTool(), formatTime(record.GetAt().AsTime()), verdicts[d.GetVerdict()])
 	if d.GetVerdict() == pawlv1.StepVerdict_STEP_VERDICT_TIMED_OUT {
-		text = "No decision came in time. It was due by " + moment(record.GetAt().AsTime()) + "."
+		text = "No decision came in time. It was due by " + formatTime(record.GetAt().AsTime()) + "."
 	}
 	if d.GetReason() != "" {
 		text += " Reason: " + d.GetReason()
@@ -189,7 +190,7 @@ func (h *Handler) decide(ctx context.Context, w http.ResponseWriter, r *http.Req
 	})
 }
 
-// waiting reads the held call of the link. It returns nil if the call no longer waits.
+// waiting reads the tool call of the link while it waits for approval. It returns nil if the call no longer waits.
 func (h *Handler) waiting(ctx context.Context, l *Link) (*pawlv1.Approval, error) {
 	req := &pawlv1.ListApprovalsRequest{Namespace: l.Namespace, RunId: l.RunID, PageSize: 1000}
 	for {

@@ -30,13 +30,13 @@ var policy = func() string {
 type page struct {
 	// Title and Text describe the situation.
 	Title, Text string
-	// Call is the held call. It is nil if the page shows none.
+	// Call is the tool call that the page shows, which waits for approval. It is nil if the page shows none.
 	Call *shownCall
 	// Ask means that the page has the two buttons for a decision.
 	Ask bool
 }
 
-// shownCall is the held call as the page shows it.
+// shownCall is a tool call that waits for approval, as the page shows it.
 type shownCall struct {
 	Tool, Arguments, Run, Pack, State, Digest, Person, Since, Until, Then, LinkEnds, ConditionError string
 	Step                                                                                            uint32
@@ -127,8 +127,8 @@ func Arguments(payload string) string {
 	return b.String()
 }
 
-// moment returns a time in a form for people. For the zero time it returns "".
-func moment(t time.Time) string {
+// formatTime returns a time in a form for people. For the zero time it returns "".
+func formatTime(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}

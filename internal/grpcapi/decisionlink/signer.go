@@ -9,7 +9,7 @@ import (
 // Path is the path of decision links on the gateway. The token follows it.
 const Path = "/decide/"
 
-// Signer makes links and reads their tokens. A nil Signer makes none. Safe for concurrent use.
+// Signer makes links and reads their tokens. The methods must not be called on a nil Signer. Safe for concurrent use.
 type Signer struct {
 	base   string
 	expiry time.Duration

@@ -30,7 +30,7 @@ type Link struct {
 // Expired reports whether the link has expired.
 func (l *Link) Expired(now time.Time) bool { return l.Expires != 0 && now.Unix() >= l.Expires }
 
-// ErrForged is the error for a token that was not signed by any of the keys.
+// ErrForged is the error for a token that was not signed by any of the keys, or that has a wrong form.
 var ErrForged = errors.New("the token is not authentic")
 
 // version is the first byte of a token's body. A body that has another version is refused.

@@ -22,9 +22,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 )
 
-// healthPath answers probes. The status is 200 while grpc.health.v1 reports SERVING, otherwise 503. It
-// needs no token and accepts any Host, because probes use IP addresses and the answer is no secret.
-const healthPath = "/healthz"
+// healthPath and readyPath answer probes. They need no token and accept any Host, because probes use IP addresses and
+// the answers are no secret.
+//
+// healthPath is for liveness: the status is 200 while the process answers. readyPath is for readiness: the status is
+// 200 while grpc.health.v1 reports SERVING, otherwise 503. A sidecar that waits for its database, or for an owner of a
+// partition, is alive and not ready: a restart would not help it.
+const (
+	healthPath = "/healthz"
+	readyPath  = "/readyz"
+)
 
 // Config configures a gateway.
 type Config struct {
@@ -39,13 +46,12 @@ type Config struct {
 	// plugin. The host and the origin of such a request are checked, but not the type of its body.
 	Plugin        http.Handler
 	PluginMatches func(path string) bool
-	// Links serves the requests below LinksPath. nil means that there are no links. The host, the
-	// origin and the type of the body are not checked: the caller proves its right by the path, which
-	// cannot be guessed, and for a page without referrer the browser sends the form with the origin
-	// null.
+	// Links serves the requests below LinksPath. nil means that there are no links. The host, the origin and the type
+	// of the body are not checked. The caller proves its right by the path, which cannot be guessed. A browser sends
+	// the form of a link's page with the origin "null", because the page sends no referrer.
 	Links     http.Handler
 	LinksPath string
-	// Refused is called for each request that is refused before it becomes a call.
+	// Refused is called for each request that guard refuses.
 	Refused func(context.Context, *status.Status)
 }
 
@@ -57,6 +63,7 @@ func New(conn grpc.ClientConnInterface, cfg Config) (http.Handler, error) {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+OpenAPIPath, serveOpenAPI)
+	mux.HandleFunc("GET "+healthPath, alive)
 	events := &eventStream{runs: pawlv1.NewRunServiceClient(conn), other: routes}
 	mux.Handle("GET "+allStreamPath, events)
 	mux.Handle("GET "+runStreamPath, events)
@@ -69,6 +76,12 @@ func New(conn grpc.ClientConnInterface, cfg Config) (http.Handler, error) {
 	return &guard{cfg: cfg, next: mux}, nil
 }
 
+// alive answers a liveness probe.
+func alive(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write([]byte(`{"status":"ALIVE"}`))
+}
+
 // NewRoutes returns a handler for the HTTP paths that the proto files declare. For each path it calls
 // the method of the path on conn.
 func NewRoutes(ctx context.Context, conn grpc.ClientConnInterface) (*gw.ServeMux, error) {
@@ -79,7 +92,7 @@ func NewRoutes(ctx context.Context, conn grpc.ClientConnInterface) (*gw.ServeMux
 		gw.WithOutgoingHeaderMatcher(noHeader),
 		gw.WithMetadata(func(_ context.Context, r *http.Request) metadata.MD { return auth.GatewayMetadata(r) }),
 		gw.WithErrorHandler(gatewayError),
-		gw.WithHealthEndpointAt(healthpb.NewHealthClient(conn), healthPath),
+		gw.WithHealthEndpointAt(healthpb.NewHealthClient(conn), readyPath),
 		gw.WithRoutingErrorHandler(routingError),
 	)
 	return routes, errors.Join(
@@ -95,13 +108,13 @@ func NewRoutes(ctx context.Context, conn grpc.ClientConnInterface) (*gw.ServeMux
 // traceHeaderName is the HTTP header and the metadata key of W3C trace context.
 const traceHeaderName = "traceparent"
 
-// traceHeader accepts only the headers of W3C trace context as metadata.
+// traceHeader accepts only the header traceparent of W3C trace context as metadata. The gateway library itself copies
+// Authorization.
 func traceHeader(name string) (string, bool) {
 	return traceHeaderName, strings.EqualFold(name, traceHeaderName)
 }
 
-// noHeader accepts no header. So no HTTP header becomes gRPC metadata, and no metadata becomes an HTTP
-// header. A call needs only Authorization, which the gateway library copies itself.
+// noHeader accepts no header. So no metadata of an answer becomes an HTTP header.
 func noHeader(string) (string, bool) { return "", false }
 
 // gatewayError writes an error as google.rpc.Status. It adds a reason to errors of the gateway itself,

@@ -18,10 +18,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// guard checks each HTTP request to the gateway before anything else. Without it, any web page that the
-// user has open could call a JSON port on loopback in three ways: by a name that resolves to 127.0.0.1
-// (the check of Host refuses this), by a cross-origin request (the check of Origin refuses this), or by
-// a form. A form cannot send application/json, so the check of the content type refuses it.
+// guard checks each HTTP request to the gateway before all other handlers. Requests for decision links are passed on
+// unchecked, see [Config]. Without these checks, any web page that the user has open could call a JSON port on loopback
+// in three ways: by a name that resolves to 127.0.0.1 (the check of Host refuses this), by a cross-origin request (the
+// check of Origin refuses this), or by a form. A form cannot send application/json, so the check of the content type
+// refuses it. The plugin makes this last check itself.
 type guard struct {
 	cfg  Config
 	next http.Handler
@@ -32,7 +33,7 @@ type guard struct {
 // content type.
 var bodyMethods = []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 
-// ServeHTTP refuses a request or passes it on.
+// ServeHTTP refuses a request or passes it on. It answers the preflight requests of accepted origins itself.
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if g.cfg.Links != nil && strings.HasPrefix(r.URL.Path, g.cfg.LinksPath) {
 		g.cfg.Links.ServeHTTP(w, r)
@@ -65,7 +66,7 @@ func (g *guard) visits(r *http.Request) bool {
 }
 
 func (g *guard) refuse(r *http.Request) *machine.Error {
-	if r.URL.Path != healthPath && !g.hostAllowed(r.Host) {
+	if r.URL.Path != healthPath && r.URL.Path != readyPath && !g.hostAllowed(r.Host) {
 		return &machine.Error{Code: machine.CodePermissionDenied, Reason: "HOST_NOT_ALLOWED", Field: "Host", Allowed: append([]string{"loopback names"}, g.cfg.Hosts...),
 			Message: "this gateway is not known by that name; configure http_host"}
 	}
@@ -113,7 +114,7 @@ func sameOrigin(r *http.Request, origin string) bool {
 
 func (g *guard) hostAllowed(hostport string) bool { return HostNamed(hostport, g.cfg.Hosts) }
 
-// HostNamed reports whether a Host header is a loopback name or one of the given names.
+// HostNamed reports whether a Host header is localhost, a loopback address or one of the given names.
 func HostNamed(hostport string, names []string) bool {
 	host := hostOf(hostport)
 	if ip := net.ParseIP(host); strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback() {

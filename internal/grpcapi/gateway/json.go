@@ -80,7 +80,7 @@ func textField(field protoreflect.FieldDescriptor, object map[string]json.RawMes
 	return nil
 }
 
-// textInner converts a nested message, or each message of a list or a map.
+// textInner converts a nested message, or each message of a list. A map stays unchanged.
 func textInner(field protoreflect.FieldDescriptor, raw json.RawMessage) (json.RawMessage, error) {
 	var err error
 	switch {
@@ -169,8 +169,8 @@ func textValue(field protoreflect.FieldDescriptor, object map[string]json.RawMes
 	return nil
 }
 
-// textOf returns a JSON value as a JSON string. If the value is a string that already contains the
-// text, it is returned unchanged. null means that the field is absent.
+// textOf returns a JSON value as a JSON string. If mayBeText is set, a string already contains the text and is returned
+// unchanged. Otherwise a string is a JSON value like any other. null means that the field is absent.
 func textOf(raw json.RawMessage, mayBeText bool) (json.RawMessage, error) {
 	if first := raw[0]; mayBeText && first == '"' || bytes.Equal(raw, []byte("null")) {
 		return raw, nil

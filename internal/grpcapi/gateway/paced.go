@@ -28,9 +28,9 @@ func NewServer(handler http.Handler, headers int) *http.Server {
 	}
 }
 
-// paced closes the connections of clients that send or read too slowly. body limits the time from the
-// first read of a request's body to its end. piece limits the time to read one piece of an answer. The
-// timeouts of net/http are not used, because they begin with the request and would end every stream.
+// paced closes the connections of clients that send or read too slowly. body limits the time from the first read of a
+// request's body to its end. piece limits the time to read one piece of an answer. The fields ReadTimeout and
+// WriteTimeout of net/http are not used, because these times begin with the request and would end every stream.
 func paced(next http.Handler, body, piece time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)

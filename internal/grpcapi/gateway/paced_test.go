@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// TestSlowBody: a body that does not come ends the request, and so does a client that
-// takes nothing of an answer; a stream may last. Over pipes, whose deadlines are of the
-// bubble's clock: it stands while anybody has anything to do.
+// TestSlowBody: a request ends if its body does not come, or if its client takes nothing of the answer. A
+// stream may last. The connections are pipes, because their deadlines use the clock of the synctest bubble,
+// which stands still while any goroutine can run.
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -47,8 +47,8 @@ func TestSlowBody(t *testing.T) {
 	})
 }
 
-// slowAnswers reads the body and answers without end; one piece of a stream only. ended
-// gets why.
+// slowAnswers reads the body and answers without end. For a stream it writes one piece only. ended receives
+// the error with which the request ended.
 func slowAnswers(ended chan<- error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.ReadAll(r.Body); err != nil {
@@ -71,8 +71,7 @@ func slowAnswers(ended chan<- error) http.Handler {
 	})
 }
 
-// paceServer serves until the test ends; what it returns says something over a connection
-// of its own.
+// paceServer serves until the test ends. dial opens a connection and sends a request over it.
 func paceServer(t *testing.T, handler http.Handler) (dial func(request string) net.Conn) {
 	t.Helper()
 	pipes, ended := make(pipes), make(chan error, 1)
@@ -92,7 +91,7 @@ func paceServer(t *testing.T, handler http.Handler) (dial func(request string) n
 	}
 }
 
-// pipes is a listener for one end each.
+// pipes is a listener whose connections are the ends of pipes.
 type pipes chan net.Conn
 
 func (p pipes) Accept() (net.Conn, error) {

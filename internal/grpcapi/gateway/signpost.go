@@ -39,7 +39,8 @@ func (s *Signpost) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// point answers a call in the same way as a gRPC server that returns only a status.
+// point answers a gRPC call with an error status that contains the address of the gRPC port. The answer has the form
+// of a gRPC server that returns only a status.
 func (s *Signpost) point(w http.ResponseWriter, r *http.Request) {
 	place := s.place(r.Host)
 	st := apierror.Refused(&machine.Error{

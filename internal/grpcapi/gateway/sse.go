@@ -35,10 +35,10 @@ const endID = "end"
 // eventStream serves StreamTransitions as server-sent events to clients that accept text/event-stream.
 // Other clients get newline-delimited JSON from the library.
 //
-// Records are sent as plain messages, heartbeats as the event "heartbeat", the end of the stream as the
-// event "end", and an error as the event "fault" with a google.rpc.Status. `id:` is the cursor. A
-// browser that reconnects sends it as Last-Event-ID, so it misses no record. The id of the event "end"
-// is [endID].
+// Records are sent as plain messages, heartbeats as the event "heartbeat", pieces of output as the event "output"
+// (without id), the end of the stream as the event "end", and an error as the event "fault" with a google.rpc.Status.
+// `id:` is the cursor. A browser that reconnects sends it as Last-Event-ID, so it misses no record. The id of the event
+// "end" is [endID].
 type eventStream struct {
 	runs  pawlv1.RunServiceClient
 	other http.Handler
@@ -74,6 +74,7 @@ func (e *eventStream) serve(ctx context.Context, w http.ResponseWriter, req *paw
 	if err == nil {
 		var admitted metadata.MD
 		if admitted, err = stream.Header(); err == nil && admitted == nil {
+			// A stream without headers has already failed, and Recv returns its error.
 			_, err = stream.Recv()
 		}
 	}

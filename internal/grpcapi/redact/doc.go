@@ -3,6 +3,6 @@
 //
 // Owns: the marks that replace values.
 //
-// Guarantees: a mark stands in the place of every replaced value. A message that several callers share
-// is not changed. Only a copy for one caller is changed.
+// Guarantees: a mark stands in the place of every replaced value. Digests of these values are removed. A message that
+// several callers share is not changed. Only a copy for one caller is changed.
 package redact

@@ -12,8 +12,8 @@ import (
 
 // Views finds the packs of runs.
 type Views interface {
-	// PackOf returns the pack of a run, found by the state of the run. PackFor returns the state and
-	// the pack of a run that the caller may see.
+	// PackOf returns the pack of a run whose state is given. PackFor returns the state and the pack of a run, if the
+	// caller may see it.
 	PackOf(ctx context.Context, namespace string, s *machine.State) (*pack.Pack, error)
 	PackFor(ctx context.Context, ref runtime.RunRef) (*machine.State, *pack.Pack, error)
 }
@@ -32,16 +32,16 @@ func (g Gate) Rules(ctx context.Context, namespace string, state *machine.State)
 	if err != nil {
 		return nil, err
 	}
-	return Of(owner.XPawl().Hidden().In(state)), nil
+	return NewRules(owner.XPawl().SensitiveNames().InRun(state)), nil
 }
 
-// seen returns the rules of a run. It returns an error if the caller may not see the run.
-func (g Gate) seen(ctx context.Context, ref runtime.RunRef) (*Rules, error) {
+// RulesFor returns the rules of a run. It returns an error if the caller may not see the run.
+func (g Gate) RulesFor(ctx context.Context, ref runtime.RunRef) (*Rules, error) {
 	state, owner, err := g.Views.PackFor(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
-	return Of(owner.XPawl().Hidden().In(state)), nil
+	return NewRules(owner.XPawl().SensitiveNames().InRun(state)), nil
 }
 
 // Live reports whether a call may receive the output of a run while the output is being written. Pieces
@@ -50,7 +50,7 @@ func (g Gate) Live(ctx context.Context, ref runtime.RunRef) bool {
 	if !Hidden(ref.Call) {
 		return true
 	}
-	rules, err := g.seen(ctx, ref)
+	rules, err := g.RulesFor(ctx, ref)
 	return err == nil && (rules == nil || !rules.messages)
 }
 
@@ -70,13 +70,13 @@ func (g Gate) HideSeen(ctx context.Context, ref runtime.RunRef, out proto.Messag
 	if !Hidden(ref.Call) {
 		return nil
 	}
-	rules, err := g.seen(ctx, ref)
+	rules, err := g.RulesFor(ctx, ref)
 	rules.Apply(out)
 	return err
 }
 
-// HideAnswer does the same as Hide for the answer to a call that changes a run. A caller that may
-// execute turns receives the sensitive values, because it needs them to render the turn.
+// HideAnswer does the same as Hide for the answer to a call that changes a run. A worker, or a caller that may change
+// runs or execute turns, receives the sensitive values, because it needs them to render the turn.
 func (g Gate) HideAnswer(ctx context.Context, call runtime.Call, state *machine.State, out any) error {
 	told, ok := out.(proto.Message)
 	if !ok || state == nil || call.Worker != nil || call.Principal.Scopes.Any(runtime.ScopeRunsWrite|runtime.ScopeWork) {
@@ -85,10 +85,10 @@ func (g Gate) HideAnswer(ctx context.Context, call runtime.Call, state *machine.
 	return g.Hide(ctx, call, state, told)
 }
 
-// Whole returns an error if the caller may not read all values of a run. It is used for answers that
+// CheckUnredacted returns an error if the caller may not read all values of a run. It is used for answers that
 // cannot be redacted, for example a file, a comparison of values, or a copy under the rules of another
 // pack. other is a second run of the same namespace, or "".
-func (g Gate) Whole(ctx context.Context, ref runtime.RunRef, other string) error {
+func (g Gate) CheckUnredacted(ctx context.Context, ref runtime.RunRef, other string) error {
 	if !Hidden(ref.Call) {
 		return nil
 	}
@@ -96,7 +96,7 @@ func (g Gate) Whole(ctx context.Context, ref runtime.RunRef, other string) error
 		if run == "" {
 			continue
 		}
-		rules, err := g.seen(ctx, runtime.RunRef{Call: ref.Call, RunID: run})
+		rules, err := g.RulesFor(ctx, runtime.RunRef{Call: ref.Call, RunID: run})
 		if err != nil {
 			return err
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// oneRun is all that there is to see.
+// oneRun has the only run that can be seen.
 type oneRun struct{ pack *pack.Pack }
 
 func (o oneRun) PackOf(context.Context, string, *machine.State) (*pack.Pack, error) {
@@ -38,8 +38,8 @@ func loaded(t *testing.T, file string) *pack.Pack {
 	return p
 }
 
-// TestLiveOutputAndCopiesAreWholeOrNothing: pieces of output and what tells all of a run are
-// for who may read its sensitive values, and for everybody where there are none.
+// TestLiveOutputAndCopiesAreWholeOrNothing: only a principal that may read the sensitive values of a run gets
+// its live output and complete copies of it. If the run has no sensitive values, all readers get them.
 func TestLiveOutputAndCopiesAreWholeOrNothing(t *testing.T) {
 	t.Parallel()
 	sensitive, open := loaded(t, "../../../test/e2e/testdata/sensitive.pack.yaml"), loaded(t, "../../../test/e2e/testdata/loop.pack.yaml")
@@ -60,7 +60,7 @@ func TestLiveOutputAndCopiesAreWholeOrNothing(t *testing.T) {
 		if live := gate.Live(t.Context(), c.ref); live != c.told {
 			t.Errorf("%s is told its output while it is written: %v", c.name, live)
 		}
-		err := gate.Whole(t.Context(), c.ref, "")
+		err := gate.CheckUnredacted(t.Context(), c.ref, "")
 		var refusal *machine.Error
 		if c.told != (err == nil) || err != nil && !errors.As(err, &refusal) {
 			t.Errorf("%s is told all of it: %v", c.name, err)

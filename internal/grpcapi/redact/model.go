@@ -13,10 +13,11 @@ func (r *Rules) model(m proto.Message) bool {
 	case *pawlv1.ModelRequest:
 		return r.redactModelRequest(m)
 	case *pawlv1.ModelAnswer:
-		changed := r.some() && text(&m.ProviderJson, JSONMark)
+		changed := r.hasRules() && text(&m.ProviderJson, JSONMark)
 		return r.messages && text(&m.Refusal, TextMark) || changed
 	case *pawlv1.ModelCall:
-		// The arguments of a tool call are also the payload of a step.
+		// The arguments of a tool call are also the payload of a step, so they are replaced if the tool
+		// is sensitive.
 		if !r.messages && !r.tools[m.GetName()] {
 			return false
 		}
@@ -30,14 +31,13 @@ func (r *Rules) model(m proto.Message) bool {
 	return false
 }
 
-// redactModelRequest removes the texts of a request, because the system prompt is rendered with
-// variables and artifacts. It also removes the digest of a short text, because a reader could find the
-// text by trying possible texts.
+// redactModelRequest removes the texts of a request, because the system prompt is rendered with variables and artifacts.
+// It also removes all digests, because a reader could find a short text by trying possible texts.
 func (r *Rules) redactModelRequest(m *pawlv1.ModelRequest) bool {
 	changed := (r.anyVariable() || len(r.artifacts) > 0) && m.System != nil && text(m.System, TextMark)
 	changed = r.messages && m.ToolsJson != nil && text(m.ToolsJson, JSONMark) || changed
 	changed = r.messages && m.ParametersJson != nil && text(m.ParametersJson, JSONMark) || changed
-	if r.some() && len(m.GetHash()) > 0 {
+	if r.hasRules() && len(m.GetHash()) > 0 {
 		m.SystemHash, m.ToolsHash, m.ParametersHash, m.Hash = nil, nil, nil, nil
 		changed = true
 	}

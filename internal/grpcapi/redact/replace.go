@@ -6,8 +6,8 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// replace replaces the sensitive values in the fields of one message. It does not change nested
-// messages.
+// replace replaces the sensitive values in the fields of one message. It changes a nested message only if the fields of
+// the outer one decide whether its values are sensitive.
 func (r *Rules) replace(m proto.Message) bool {
 	switch m := m.(type) {
 	case *pawlv1.ArtifactWrite:
@@ -40,13 +40,19 @@ func (r *Rules) replace(m proto.Message) bool {
 		return r.messages && text(&m.MetadataJson, JSONMark) || changed
 	case *pawlv1.TurnFailed:
 		// The error may quote any input of the turn.
-		changed := r.some() && failure(m.GetError())
-		return r.some() && m.GetViolation() != nil && text(&m.Violation.Reason, TextMark) || changed
+		changed := r.hasRules() && failure(m.GetError())
+		return r.hasRules() && m.GetViolation() != nil && text(&m.Violation.Reason, TextMark) || changed
+	case *pawlv1.WorkFailure:
+		return (r.tools[m.GetTool()] || m.GetTool() == "" && r.hasRules()) && failure(m.GetError())
+	case *pawlv1.EvalResult:
+		// A schema's faults repeat parts of the output.
+		changed := r.hasRules() && text(&m.Explanation, TextMark)
+		return r.hasRules() && text(&m.Error, TextMark) || changed
 	case *pawlv1.Approval:
 		// The error of a condition may contain the values that the condition reads.
-		return r.some() && text(&m.ConditionError, TextMark)
+		return r.hasRules() && text(&m.ConditionError, TextMark)
 	case *pawlv1.ApprovalHold:
-		return r.some() && text(&m.ConditionError, TextMark)
+		return r.hasRules() && text(&m.ConditionError, TextMark)
 	case *pawlv1.GetRunResponse:
 		changed := r.object(&m.VariablesJson)
 		// The goal is the text of an input, or a variable.
@@ -85,7 +91,8 @@ func (r *Rules) step(m proto.Message) bool {
 	case *pawlv1.Step:
 		changed := text(&m.PayloadJson, JSONMark)
 		if m.GetApproval() != nil {
-			// A reader that may not see the values must not be able to decide about them.
+			// A reader that may not see a call's arguments must not be able to approve the call. For that it would
+			// need the digest.
 			changed = text(&m.GetApproval().Digest, "") || changed
 		}
 		changed = text(&m.ResultJson, JSONMark) || changed
@@ -99,15 +106,15 @@ func (r *Rules) step(m proto.Message) bool {
 	return false
 }
 
-// message replaces the values of tools in a message of a conversation. If any tool is sensitive, it
-// replaces the answers of all tools, because a message does not name the tool that it answers.
+// message replaces the values of tools and inputs in a message of a conversation, and the data of its provider. If any
+// tool is sensitive, it replaces the answers of all tools, because a message does not name the tool that it answers.
 func (r *Rules) message(m *pawlv1.Message) bool {
 	changed := false
 	if len(r.tools) > 0 || r.messages {
 		changed = text(&m.ToolCallsJson, `[`+JSONMark+`]`)
 	}
 	// The data that must be sent back to a provider may contain any value.
-	changed = r.some() && text(&m.ProviderJson, JSONMark) || changed
+	changed = r.hasRules() && text(&m.ProviderJson, JSONMark) || changed
 	changed = r.messages && text(&m.Refusal, TextMark) || changed
 	if len(r.tools) > 0 && m.GetRole() == "tool" || r.coversInputs() && m.GetRole() == "user" {
 		changed = parts(m.GetParts()) || changed

@@ -26,8 +26,8 @@ type Rules struct {
 	allVariables bool
 }
 
-// Of returns the rules for the hidden values of a pack. It returns nil if no values are hidden.
-func Of(h *pack.Hidden) *Rules {
+// NewRules returns the rules for the hidden values of a pack. It returns nil if no values are hidden.
+func NewRules(h *pack.SensitiveNames) *Rules {
 	if h == nil {
 		return nil
 	}
@@ -40,8 +40,8 @@ func (r *Rules) anyVariable() bool { return r.allVariables || len(r.variables) >
 // and an answer to the question of a delegated tool is an input.
 func (r *Rules) coversInputs() bool { return r.messages || r.anyVariable() || len(r.tools) > 0 }
 
-// some reports whether there is any rule.
-func (r *Rules) some() bool { return r.coversInputs() || len(r.artifacts) > 0 }
+// hasRules reports whether there is any rule.
+func (r *Rules) hasRules() bool { return r.coversInputs() || len(r.artifacts) > 0 }
 
 // Apply replaces every sensitive value in a message, at any depth, and reports whether there was one.
 // If a message has a field that marks it as redacted, Apply sets this field.
@@ -66,7 +66,7 @@ func (r *Rules) redactFields(m protoreflect.Message) bool {
 					return true
 				})
 			}
-		case field.Message() == nil:
+		case field.Message() == nil: // replace handles plain fields
 		case field.IsList():
 			for i := range value.List().Len() {
 				changed = r.redactFields(value.List().Get(i).Message()) || changed
@@ -82,7 +82,7 @@ func (r *Rules) redactFields(m protoreflect.Message) bool {
 	return changed
 }
 
-// Variables replaces the sensitive variables in a JSON object.
+// Variables replaces the sensitive variables in a JSON object. It replaces a text that is no JSON object as a whole.
 func (r *Rules) Variables(object string) (string, bool) {
 	if r == nil || !r.anyVariable() || object == "" {
 		return object, false
@@ -100,7 +100,8 @@ func (r *Rules) Variables(object string) (string, bool) {
 	if !changed {
 		return object, false
 	}
-	// The error can be ignored, because raw messages that were just decoded can be encoded again.
+	// An error is not possible, because raw messages that were just decoded can be encoded again. If there were one, all
+	// variables would be hidden.
 	text, err := json.Marshal(values)
 	if err != nil {
 		return JSONMark, true

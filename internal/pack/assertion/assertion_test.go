@@ -12,19 +12,22 @@ import (
 )
 
 // schemas accepts values that are not null, for tests.
-func schemas(raw json.RawMessage) (func(any) []string, error) {
+func schemas(raw json.RawMessage) (Faults, error) {
 	if string(raw) == `"bad"` {
 		return nil, errors.New("it is bad")
 	}
-	return func(value any) []string {
-		if value == nil {
-			return []string{"a", "b", "c", "d", "e", "f"}
+	return func(value any) ([]string, error) {
+		switch value {
+		case nil:
+			return []string{"a", "b", "c", "d", "e", "f"}, nil
+		case "dear":
+			return nil, errors.New("it takes too much work")
 		}
-		return nil
+		return nil, nil
 	}, nil
 }
 
-func said(texts ...string) *Turn {
+func turnOf(texts ...string) *Turn {
 	t := &Turn{Ended: true}
 	for _, text := range texts {
 		t.Said = append(t.Said, Text{"output", text})
@@ -33,53 +36,54 @@ func said(texts ...string) *Turn {
 }
 
 func TestChecks(t *testing.T) {
-	open := func(text string) *Turn { turn := said(text); turn.Ended = false; return turn }
+	open := func(text string) *Turn { turn := turnOf(text); turn.Ended = false; return turn }
 	calls := func(n int, ended bool) *Turn { return &Turn{Ended: ended, Calls: map[string]int{"find": n}} }
 	for _, row := range []struct {
 		typ, params string
 		turn        *Turn
 		place, want string // want "" means that the turn passes
 	}{
-		{"banned_words", `{"words":["foo"]}`, said("a Foo!"), "output, characters 3 to 5", `the text contains "foo", which is not allowed`},
-		{"banned_words", `{"words":["foo"]}`, said("food, snafoo, foo_d"), "", ""},
-		{"banned_words", `{"patterns":["foo"],"match_mode":"substring"}`, said("food"), "output, characters 1 to 3", `"foo"`},
-		{"banned_words", `{"words":["größe"]}`, said("die GRÖSSE, die Größe"), "output, characters 17 to 21", `"größe"`},
-		{"banned_words", `{"words":["größe"]}`, said("übergröße"), "", ""},
+		{"banned_words", `{"words":["foo"]}`, turnOf("a Foo!"), "output, characters 3 to 5", `the text contains "foo", which is not allowed`},
+		{"banned_words", `{"words":["foo"]}`, turnOf("food, snafoo, foo_d"), "", ""},
+		{"banned_words", `{"patterns":["foo"],"match_mode":"substring"}`, turnOf("food"), "output, characters 1 to 3", `"foo"`},
+		{"banned_words", `{"words":["größe"]}`, turnOf("die GRÖSSE, die Größe"), "output, characters 17 to 21", `"größe"`},
+		{"banned_words", `{"words":["größe"]}`, turnOf("übergröße"), "", ""},
 		{"banned_words", `{"words":["foo bar"]}`, open("a foo bar"), "output, characters 3 to 9", `"foo bar"`},
 		{"banned_words", `{"words":["foo"],"message":"no"}`, &Turn{Written: []Text{{"artifact plan", "foo"}}}, "artifact plan, characters 1 to 3", `"foo"`},
-		{"content_excludes", `{"patterns":["foo"]}`, said("food"), "output, characters 1 to 3", `"foo"`},
-		{"content_not_includes", `{"patterns":["foo"]}`, said("bar"), "", ""},
-		{"contains", `{"patterns":["Foo","bar"]}`, said("foo"), "output", `the text does not contain "bar"`},
-		{"contains", `{"patterns":["Foo"]}`, said("afoo"), "", ""},
+		{"content_excludes", `{"patterns":["foo"]}`, turnOf("food"), "output, characters 1 to 3", `"foo"`},
+		{"content_not_includes", `{"patterns":["foo"]}`, turnOf("bar"), "", ""},
+		{"contains", `{"patterns":["Foo","bar"]}`, turnOf("foo"), "output", `the text does not contain "bar"`},
+		{"contains", `{"patterns":["Foo"]}`, turnOf("afoo"), "", ""},
 		{"contains", `{"patterns":["Foo"]}`, open("bar"), "", ""}, // more may follow
-		{"contains", `{"patterns":["Foo"]}`, said(), "", ""},      // a turn that says nothing
-		{"content_includes", `{"patterns":["a","b"]}`, said("a", "b"), "", ""},
-		{"contains_any", `{"patterns":["a","b"]}`, said("xbx"), "", ""},
-		{"content_includes_any", `{"patterns":["a","b"]}`, said("x"), "output", `contains none of "a", "b"`},
-		{"regex", `{"pattern":"^a+$"}`, said("b"), "output", `does not match the pattern "^a+$"`},
-		{"regex", `{"pattern":"^a+$"}`, said("aa"), "", ""},
+		{"contains", `{"patterns":["Foo"]}`, turnOf(), "", ""},    // a turn that says nothing
+		{"content_includes", `{"patterns":["a","b"]}`, turnOf("a", "b"), "", ""},
+		{"contains_any", `{"patterns":["a","b"]}`, turnOf("xbx"), "", ""},
+		{"content_includes_any", `{"patterns":["a","b"]}`, turnOf("x"), "output", `contains none of "a", "b"`},
+		{"regex", `{"pattern":"^a+$"}`, turnOf("b"), "output", `does not match the pattern "^a+$"`},
+		{"regex", `{"pattern":"^a+$"}`, turnOf("aa"), "", ""},
 		{"content_matches", `{"pattern":"[0-9]{4}","expect_match":false}`, open("pin é1234"), "output, characters 6 to 9", `matches the pattern "[0-9]{4}"`},
-		{"regex", `{"pattern":"[0-9]{4}","expect_match":false}`, said("pin"), "", ""},
-		{"max_length", `{"max":3}`, said("ééé"), "", ""},
+		{"regex", `{"pattern":"[0-9]{4}","expect_match":false}`, turnOf("pin"), "", ""},
+		{"max_length", `{"max":3}`, turnOf("ééé"), "", ""},
 		{"max_length", `{"max_characters":3}`, open("éééé"), "output", "4 characters; at most 3"},
-		{"length", `{"max_tokens":1}`, said("abcde"), "output", "5 characters; at most 4"},
-		{"length", `{"max_chars":9,"max_tokens":1}`, said("abcde"), "output", "at most 4"},
-		{"min_length", `{"min":4}`, said("ééé"), "output", "3 characters; at least 4"},
-		{"min_length", `{"min_chars":3}`, said("ééé"), "", ""},
-		{"max_sentences", `{"max_sentences":2}`, said("One. Two! Three?"), "output", "3 sentences; at most 2"},
-		{"max_sentences", `{"max":2}`, said("One... Two"), "", ""},
-		{"sentence_count", `{"min":1}`, said("..."), "", ""},
-		{"sentence_count", `{"min":2}`, said("One."), "output", "1 sentences; at least 2"},
-		{"required_fields", `{"required_fields":["Order","total"]}`, said("order: 1"), "output", `the fields "total"`},
-		{"field_presence", `{"fields":["order"]}`, said("order: 1"), "", ""},
-		{"json_valid", ``, said("{}"), "", ""},
-		{"is_valid_json", ``, said("{} {}"), "output", "not one JSON value"},
-		{"valid_json", `{"allow_wrapped":true}`, said("Here:\n```json\n[1]\n```\nDone."), "", ""},
-		{"json_valid", `{"extract_json":true}`, said(`Here: {"a":1} done`), "", ""},
-		{"json_valid", `{"extract_json":true}`, said("none"), "output", "not one JSON value"},
-		{"json_schema", `{"schema":{}}`, said("1"), "", ""},
-		{"json_schema", `{"schema":{}}`, said("null"), "output", "the schema: a; b; c; d; e"},
-		{"json_schema", `{"schema":{}}`, said("nul"), "output", "not one JSON value"},
+		{"length", `{"max_tokens":1}`, turnOf("abcde"), "output", "5 characters; at most 4"},
+		{"length", `{"max_chars":9,"max_tokens":1}`, turnOf("abcde"), "output", "at most 4"},
+		{"min_length", `{"min":4}`, turnOf("ééé"), "output", "3 characters; at least 4"},
+		{"min_length", `{"min_chars":3}`, turnOf("ééé"), "", ""},
+		{"max_sentences", `{"max_sentences":2}`, turnOf("One. Two! Three?"), "output", "3 sentences; at most 2"},
+		{"max_sentences", `{"max":2}`, turnOf("One... Two"), "", ""},
+		{"sentence_count", `{"min":1}`, turnOf("..."), "", ""},
+		{"sentence_count", `{"min":2}`, turnOf("One."), "output", "1 sentences; at least 2"},
+		{"required_fields", `{"required_fields":["Order","total"]}`, turnOf("order: 1"), "output", `the fields "total"`},
+		{"field_presence", `{"fields":["order"]}`, turnOf("order: 1"), "", ""},
+		{"json_valid", ``, turnOf("{}"), "", ""},
+		{"is_valid_json", ``, turnOf("{} {}"), "output", "not one JSON value"},
+		{"valid_json", `{"allow_wrapped":true}`, turnOf("Here:\n```json\n[1]\n```\nDone."), "", ""},
+		{"json_valid", `{"extract_json":true}`, turnOf(`Here: {"a":1} done`), "", ""},
+		{"json_valid", `{"extract_json":true}`, turnOf("none"), "output", "not one JSON value"},
+		{"json_schema", `{"schema":{}}`, turnOf("1"), "", ""},
+		{"json_schema", `{"schema":{}}`, turnOf("null"), "output", "the schema: a; b; c; d; e"},
+		{"json_schema", `{"schema":{}}`, turnOf(`"dear"`), "output", "it takes too much work"},
+		{"json_schema", `{"schema":{}}`, turnOf("nul"), "output", "not one JSON value"},
 		{"tools_called", `{"tools":["find"]}`, calls(0, true), "", `"find" was called 0 times; at least 1`},
 		{"tools_called", `{"tools":["find"]}`, calls(0, false), "", ""},
 		{"tools_called", `{"tool_names":["find"],"max_calls":1}`, calls(2, false), "", "at most 1"},
@@ -168,7 +172,7 @@ func FuzzCompile(f *testing.F) {
 		if err != nil {
 			return
 		}
-		turn := said(text)
+		turn := turnOf(text)
 		if hit := c.Test(turn); len(hit.Reason) > maxReason+len("…") {
 			t.Errorf("a reason of %d bytes", len(hit.Reason))
 		}

@@ -1,6 +1,6 @@
-// Package assertion holds the checks that packs name as the types of validators: banned words, lengths, patterns, JSON, calls of tools,
-// cost and latency. A check reads only the [Turn] that it is given, so it can run in the sidecar, for every executor. The names, the
-// parameters and their older spellings are those of PromptKit's guardrails.
+// Package assertion contains the checks that packs use as types of validators and evals: banned words, lengths, patterns, JSON, calls of
+// tools, cost and latency. A check reads only the [Turn] that is passed to it. Therefore the sidecar can run it for every executor. The
+// names, the parameters and their older spellings are those of PromptKit's guardrails and evals.
 //
-// Checks take time in proportion to the texts and to their own size. Both are bounded: see [MaxPatterns].
+// The time of a check is proportional to the size of the texts and to its own size. Both are limited: see [MaxPatterns].
 package assertion

@@ -6,50 +6,58 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// maxFaults bounds the faults of a value that a reason names.
+// jsonWeight is the weight of a check that decodes a JSON value. See [Check.Weight].
+const jsonWeight = 64
+
+// maxFaults limits the faults of a value that a reason lists.
 const maxFaults = 5
 
-// jsonValid compiles the check that all that the turn says is one JSON value.
-func jsonValid(p *params) func(*Turn) Hit {
+// jsonValid compiles the check that the texts of the turn together are one JSON value.
+func jsonValid(p *params) func(*Turn) Violation {
 	find := finder(p)
-	return whole(func(text string) string {
+	return wholeTextCheck(func(text string) (string, float64) {
 		if _, ok := find(text); !ok {
-			return "the text is not one JSON value"
+			return "the text is not one JSON value", 0
 		}
-		return ""
+		return "", 1
 	})
 }
 
-// jsonSchema compiles the check that all that the turn says is one JSON value that the schema accepts.
-func jsonSchema(p *params) func(*Turn) Hit {
+// jsonSchema compiles the check that the texts of the turn together are one JSON value that satisfies a schema.
+func jsonSchema(p *params) func(*Turn) Violation {
 	find, faultsOf := finder(p), p.schema("schema")
-	return whole(func(text string) string {
+	return wholeTextCheck(func(text string) (string, float64) {
 		value, ok := find(text)
 		if !ok {
-			return "the text is not one JSON value"
+			return "the text is not one JSON value", 0
 		}
-		faults := faultsOf(value)
-		if len(faults) == 0 {
-			return ""
+		faults, err := faultsOf(value)
+		switch {
+		case err != nil:
+			return err.Error(), -1
+		case len(faults) == 0:
+			return "", 1
 		}
-		return "the JSON value does not conform to the schema: " + strings.Join(faults[:min(len(faults), maxFaults)], "; ")
+		return "the JSON value does not conform to the schema: " + strings.Join(faults[:min(len(faults), maxFaults)], "; "), 0
 	})
 }
 
-// finder compiles how the JSON value is found in a text. With allow_wrapped it may stand in a fenced block, with extract_json anywhere.
+// finder compiles the search for the JSON value in a text. With allow_wrapped, the value may be in a fenced code block. With
+// extract_json, it may be anywhere in the text.
 func finder(p *params) func(text string) (any, bool) {
-	wrapped, inside := p.flag("allow_wrapped", false), p.flag("extract_json", false)
+	p.weight += jsonWeight
+	wrapped, inside := p.boolean("allow_wrapped", false), p.boolean("extract_json", false)
 	return func(text string) (any, bool) {
 		if value, ok := decode(text); ok {
 			return value, true
 		}
 		if wrapped || inside {
-			if value, ok := decode(fenced(text)); ok {
+			if value, ok := decode(fencedBlock(text)); ok {
 				return value, true
 			}
 		}
 		if inside {
-			return first(text)
+			return firstJSON(text)
 		}
 		return nil, false
 	}
@@ -60,8 +68,8 @@ func decode(text string) (any, bool) {
 	return value, err == nil
 }
 
-// fenced returns the content of the first fenced block of Markdown, or "".
-func fenced(text string) string {
+// fencedBlock returns the content of the first fenced code block of Markdown, or "".
+func fencedBlock(text string) string {
 	_, rest, ok := strings.Cut(text, "```")
 	if !ok {
 		return ""
@@ -71,8 +79,8 @@ func fenced(text string) string {
 	return block
 }
 
-// first returns the JSON value between the first opening and the last closing bracket of the text.
-func first(text string) (any, bool) {
+// firstJSON returns the JSON value that begins at the first opening bracket of the text and ends at the last closing one.
+func firstJSON(text string) (any, bool) {
 	from, to := strings.IndexAny(text, "{["), strings.LastIndexAny(text, "}]")
 	if from < 0 || to < from {
 		return nil, false

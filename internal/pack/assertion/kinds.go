@@ -1,9 +1,9 @@
 package assertion
 
-// kinds are the types of checks. aliases are their older spellings.
+// kinds maps each type of check to its definition. aliases maps older spellings to types.
 var kinds = map[string]kind{
-	"banned_words":     {[]string{"words", "patterns", "match_mode"}, excludes("word_boundary")},
-	"content_excludes": {[]string{"words", "patterns", "match_mode"}, excludes("substring")},
+	"banned_words":     {[]string{"words", "patterns", "match_mode"}, compileExcludes("word_boundary")},
+	"content_excludes": {[]string{"words", "patterns", "match_mode"}, compileExcludes("substring")},
 	"contains":         {[]string{"patterns"}, contains},
 	"contains_any":     {[]string{"patterns"}, containsAny},
 	"regex":            {[]string{"pattern", "expect_match"}, matches},
@@ -32,7 +32,7 @@ var aliases = map[string]string{
 	"tool_called":          "tools_called",
 }
 
-// kindOf returns the kind of a type or of an alias.
+// kindOf returns the definition of a type. The name may be an alias.
 func kindOf(typ string) (kind, bool) {
 	if name, ok := aliases[typ]; ok {
 		typ = name

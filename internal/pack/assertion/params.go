@@ -14,11 +14,16 @@ import (
 type params struct {
 	values  map[string]json.RawMessage
 	schemas Schemas
+	weight  int
 	err     error
 }
 
-// missing reports that a required parameter is not given.
-func (p *params) missing(name, message string) {
+// instructionWeight is the weight of one instruction of a pattern. schemaWeight is the weight of a JSON Schema. See
+// [Check.Weight].
+const instructionWeight, schemaWeight = 16, 256
+
+// setMissing sets the error for a required parameter that is absent.
+func (p *params) setMissing(name, message string) {
 	if p.err == nil {
 		p.err = &ParamError{Param: name, Message: message, Missing: true}
 	}
@@ -30,8 +35,9 @@ func (p *params) fail(name, message string) {
 	}
 }
 
-// one returns the only given parameter of several spellings; "" = none is given.
-func (p *params) one(names ...string) string {
+// oneOf returns the spelling that is set of a parameter with several spellings. Only one of them may be set, and not to null. It returns
+// "" if none is set.
+func (p *params) oneOf(names ...string) string {
 	found := ""
 	for _, name := range names {
 		raw, ok := p.values[name]
@@ -49,18 +55,18 @@ func (p *params) one(names ...string) string {
 	return found
 }
 
-// need is one for a parameter that is required.
-func (p *params) need(names ...string) string {
-	name := p.one(names...)
+// required returns the spelling that is set of a required parameter, as p.oneOf does. If none is set, required sets the error.
+func (p *params) required(names ...string) string {
+	name := p.oneOf(names...)
 	if name == "" {
-		p.missing(names[0], "is required")
+		p.setMissing(names[0], "is required")
 	}
 	return name
 }
 
-// words reads a list of texts that are not empty.
-func (p *params) words(names ...string) []string {
-	name := p.need(names...)
+// wordList reads a list of texts, none of which is empty.
+func (p *params) wordList(names ...string) []string {
+	name := p.required(names...)
 	var list []string
 	if name == "" {
 		return nil
@@ -83,12 +89,13 @@ func (p *params) words(names ...string) []string {
 		p.fail(name, "has "+strconv.Itoa(len(list))+" texts of "+strconv.Itoa(size)+" bytes; at most "+strconv.Itoa(MaxPatterns)+" texts of "+
 			strconv.Itoa(MaxPatternBytes)+" bytes")
 	}
+	p.weight += len(list)
 	return list
 }
 
-// count reads a whole number of at least low. It returns -1 if none is given.
-func (p *params) count(low int64, names ...string) int64 {
-	name := p.one(names...)
+// intAtLeast reads an integer that is at least low. It returns -1 if the parameter is absent.
+func (p *params) intAtLeast(low int64, names ...string) int64 {
+	name := p.oneOf(names...)
 	if name == "" {
 		return -1
 	}
@@ -99,9 +106,9 @@ func (p *params) count(low int64, names ...string) int64 {
 	return int64(n)
 }
 
-// amount reads a number of at least 0. It returns -1 if none is given.
+// amount reads a number that is at least 0. It returns -1 if the parameter is absent.
 func (p *params) amount(name string) float64 {
-	if p.one(name) == "" {
+	if p.oneOf(name) == "" {
 		return -1
 	}
 	var n float64
@@ -111,8 +118,8 @@ func (p *params) amount(name string) float64 {
 	return n
 }
 
-func (p *params) flag(name string, normal bool) bool {
-	if p.one(name) == "" {
+func (p *params) boolean(name string, normal bool) bool {
+	if p.oneOf(name) == "" {
 		return normal
 	}
 	var b bool
@@ -123,7 +130,7 @@ func (p *params) flag(name string, normal bool) bool {
 }
 
 func (p *params) choice(name, normal string, allowed ...string) string {
-	if p.one(name) == "" {
+	if p.oneOf(name) == "" {
 		return normal
 	}
 	var s string
@@ -137,7 +144,7 @@ func (p *params) choice(name, normal string, allowed ...string) string {
 
 func (p *params) pattern(name string) *cost.Pattern {
 	var text string
-	if p.need(name) == "" {
+	if p.required(name) == "" {
 		return nil
 	}
 	if json.Unmarshal(p.values[name], &text) != nil || text == "" {
@@ -147,14 +154,17 @@ func (p *params) pattern(name string) *cost.Pattern {
 	compiled, err := cost.Compile(text)
 	if err != nil {
 		p.fail(name, "not a usable regular expression (RE2 syntax): "+err.Error())
+		return nil
 	}
+	p.weight += instructionWeight * compiled.Instructions()
 	return compiled
 }
 
-func (p *params) schema(name string) func(any) []string {
-	if p.need(name) == "" {
+func (p *params) schema(name string) Faults {
+	if p.required(name) == "" {
 		return nil
 	}
+	p.weight += schemaWeight
 	faults, err := p.schemas(p.values[name])
 	if err != nil {
 		p.fail(name, "not a usable JSON Schema: "+err.Error())

@@ -7,18 +7,18 @@ import (
 	"unicode/utf8"
 )
 
-// excludes compiles a list of words that no text may contain. Case does not count. With match_mode word_boundary a word counts only where
-// no letter or digit is next to it.
-func excludes(mode string) func(*params) func(*Turn) Hit {
-	return func(p *params) func(*Turn) Hit {
-		words := p.words("words", "patterns")
+// compileExcludes compiles the check that no text contains a word of a list. Case is ignored. mode is the default of the parameter
+// match_mode. With word_boundary, a word is found only if there is no letter, digit, mark or underscore next to it.
+func compileExcludes(mode string) func(*params) func(*Turn) Violation {
+	return func(p *params) func(*Turn) Violation {
+		words := p.wordList("words", "patterns")
 		folded := make([]string, len(words))
 		for i, word := range words {
 			folded[i] = strings.ToLower(word)
 		}
 		whole := p.choice("match_mode", mode, "word_boundary", "substring") == "word_boundary"
-		return func(t *Turn) Hit {
-			return t.each(func(text string) (from, to int, reason string) {
+		return func(t *Turn) Violation {
+			return t.firstFault(func(text string) (from, to int, reason string) {
 				text = strings.ToLower(text)
 				for i, word := range words {
 					if at := find(text, folded[i], whole); at >= 0 {
@@ -32,7 +32,7 @@ func excludes(mode string) func(*params) func(*Turn) Hit {
 	}
 }
 
-// find returns the byte offset of word in text, or -1.
+// find returns the byte offset of word in text, or -1. If whole is true, it finds only complete words.
 func find(text, word string, whole bool) int {
 	for from := 0; ; {
 		at := strings.Index(text[from:], word)
@@ -47,7 +47,7 @@ func find(text, word string, whole bool) int {
 	}
 }
 
-// separate reports whether text[from:to] is a word of its own.
+// separate reports whether text[from:to] is a complete word, without a letter, digit, mark or underscore next to it.
 func separate(text string, from, to int) bool {
 	before, _ := utf8.DecodeLastRuneInString(text[:from])
 	after, _ := utf8.DecodeRuneInString(text[to:])
@@ -58,20 +58,21 @@ func inWord(r rune) bool {
 	return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r)
 }
 
-// each returns the first fault of any text. Texts that the turn wrote into artifacts count as well.
-func (t *Turn) each(fault func(text string) (from, to int, reason string)) Hit {
-	for _, list := range [][]Text{t.Said, t.Written} {
+// firstFault applies a check to every text and returns its first fault. Texts that the turn wrote into artifacts and earlier outputs are
+// included.
+func (t *Turn) firstFault(fault func(text string) (from, to int, reason string)) Violation {
+	for _, list := range [][]Text{t.Said, t.Written, t.Earlier} {
 		for _, text := range list {
 			if from, to, reason := fault(text.Text); reason != "" {
-				return Hit{Place: fmt.Sprintf("%s, characters %d to %d", text.Place, from+1, to), Reason: reason}
+				return Violation{Place: fmt.Sprintf("%s, characters %d to %d", text.Place, from+1, to), Reason: reason}
 			}
 		}
 	}
-	return Hit{}
+	return Violation{}
 }
 
-// spoken returns all that the turn says to the user as one text. ok is false if it says nothing.
-func (t *Turn) spoken() (text string, ok bool) {
+// userText returns all texts of the turn for the user, as one text. ok is false if there is no text.
+func (t *Turn) userText() (text string, ok bool) {
 	parts := make([]string, 0, len(t.Said))
 	for _, said := range t.Said {
 		if said.Text != "" {
@@ -81,53 +82,67 @@ func (t *Turn) spoken() (text string, ok bool) {
 	return strings.Join(parts, "\n"), len(parts) > 0
 }
 
-// whole compiles a check of all that a turn says when it ends. A turn that says nothing passes.
-func whole(fault func(text string) string) func(*Turn) Hit {
-	return func(t *Turn) Hit {
-		text, ok := t.spoken()
+// wholeTextCheck makes a check of the complete text of a turn, which runs when the turn ends. A turn without text passes. The
+// function fault returns the reason why the text fails, with the score, or "" if it passes.
+func wholeTextCheck(fault func(text string) (string, float64)) func(*Turn) Violation {
+	return func(t *Turn) Violation {
+		text, ok := t.userText()
 		if !ok || !t.Ended {
-			return Hit{}
+			return Violation{}
 		}
-		if reason := fault(text); reason != "" {
-			return Hit{Place: "output", Reason: reason}
+		if reason, score := fault(text); reason != "" {
+			return Violation{Place: "output", Reason: reason, Score: score}
 		}
-		return Hit{}
+		return Violation{}
 	}
 }
 
-func contains(p *params) func(*Turn) Hit {
-	words := p.words("patterns")
-	return whole(func(text string) string {
-		if missing := absent(text, words); len(missing) > 0 {
-			return "the text does not contain " + quoted(missing)
+func contains(p *params) func(*Turn) Violation {
+	words := p.wordList("patterns")
+	return wholeTextCheck(func(text string) (string, float64) {
+		if missing := missingWords(text, words); len(missing) > 0 {
+			return "the text does not contain " + quoted(missing), foundFraction(words, missing)
 		}
-		return ""
+		return "", 1
 	})
 }
 
-func containsAny(p *params) func(*Turn) Hit {
-	words := p.words("patterns")
-	return whole(func(text string) string {
-		if len(absent(text, words)) == len(words) {
-			return "the text contains none of " + quoted(words)
+func containsAny(p *params) func(*Turn) Violation {
+	words := p.wordList("patterns")
+	judge := wholeTextCheck(func(text string) (string, float64) {
+		if len(missingWords(text, words)) == len(words) {
+			return "the text contains none of " + quoted(words), 0
 		}
-		return ""
+		return "", 1
+	})
+	return func(t *Turn) Violation {
+		for _, earlier := range t.Earlier {
+			if len(missingWords(earlier.Text, words)) < len(words) {
+				return Violation{}
+			}
+		}
+		return judge(t)
+	}
+}
+
+// foundFraction returns the fraction of the words that occur in the text.
+func foundFraction(words, missing []string) float64 {
+	return 1 - float64(len(missing))/float64(len(words))
+}
+
+// fields compiles the check that the text contains every name of a list.
+func fields(p *params) func(*Turn) Violation {
+	names := p.wordList("fields", "required_fields")
+	return wholeTextCheck(func(text string) (string, float64) {
+		if missing := missingWords(text, names); len(missing) > 0 {
+			return "the text does not have the fields " + quoted(missing), foundFraction(names, missing)
+		}
+		return "", 1
 	})
 }
 
-// fields compiles a list of names that the text must contain.
-func fields(p *params) func(*Turn) Hit {
-	names := p.words("fields", "required_fields")
-	return whole(func(text string) string {
-		if missing := absent(text, names); len(missing) > 0 {
-			return "the text does not have the fields " + quoted(missing)
-		}
-		return ""
-	})
-}
-
-// absent returns the words that the text does not contain. Case does not count.
-func absent(text string, words []string) []string {
+// missingWords returns the words that the text does not contain. Case is ignored.
+func missingWords(text string, words []string) []string {
 	folded := strings.ToLower(text)
 	var missing []string
 	for _, word := range words {
@@ -138,7 +153,7 @@ func absent(text string, words []string) []string {
 	return missing
 }
 
-// maxQuoted bounds the words that a reason names.
+// maxQuoted limits the number of words that a reason lists.
 const maxQuoted = 8
 
 func quoted(words []string) string {
@@ -156,19 +171,20 @@ func quoted(words []string) string {
 	return b.String()
 }
 
-// matches compiles a regular expression. With expect_match false no text may match it; else all that the turn says has to match.
-func matches(p *params) func(*Turn) Hit {
-	re, expect := p.pattern("pattern"), p.flag("expect_match", true)
+// matches compiles the check that a regular expression matches the complete text of the turn or, with expect_match
+// false, that it matches no text.
+func matches(p *params) func(*Turn) Violation {
+	re, expect := p.pattern("pattern"), p.boolean("expect_match", true)
 	if expect {
-		return whole(func(text string) string {
+		return wholeTextCheck(func(text string) (string, float64) {
 			if !re.MatchString(text) {
-				return fmt.Sprintf("the text does not match the pattern %q", re.String())
+				return fmt.Sprintf("the text does not match the pattern %q", re.String()), 0
 			}
-			return ""
+			return "", 1
 		})
 	}
-	return func(t *Turn) Hit {
-		return t.each(func(text string) (from, to int, reason string) {
+	return func(t *Turn) Violation {
+		return t.firstFault(func(text string) (from, to int, reason string) {
 			at := re.FindStringIndex(text)
 			if at == nil {
 				return 0, 0, ""
@@ -179,57 +195,58 @@ func matches(p *params) func(*Turn) Hit {
 	}
 }
 
-// charactersPerToken is the length of a token that max_tokens assumes.
+// charactersPerToken is the number of characters in a token, as max_tokens estimates it.
 const charactersPerToken = 4
 
-// maxLength compiles the length that no answer, and no output of a turn, may exceed, in characters.
-func maxLength(p *params) func(*Turn) Hit {
-	limit, tokens := p.count(1, "max", "max_characters", "max_chars"), p.count(1, "max_tokens")
+// maxLength compiles the check that an answer, and a turn's output, has at most a given number of characters.
+func maxLength(p *params) func(*Turn) Violation {
+	limit, tokens := p.intAtLeast(1, "max", "max_characters", "max_chars"), p.intAtLeast(1, "max_tokens")
 	switch {
 	case limit < 0 && tokens < 0:
-		p.missing("max", "is required")
+		p.setMissing("max", "is required")
 	case tokens >= 0 && (limit < 0 || tokens*charactersPerToken < limit):
 		limit = tokens * charactersPerToken
 	}
-	return func(t *Turn) Hit {
-		text, _ := t.spoken()
+	return func(t *Turn) Violation {
+		text, _ := t.userText()
 		if n := int64(utf8.RuneCountInString(text)); n > limit {
-			return Hit{Place: "output", Reason: fmt.Sprintf("the text has %d characters; at most %d", n, limit)}
+			return Violation{Place: "output", Reason: fmt.Sprintf("the text has %d characters; at most %d", n, limit), Score: float64(limit) / float64(n)}
 		}
-		return Hit{}
+		return Violation{}
 	}
 }
 
-func minLength(p *params) func(*Turn) Hit {
-	p.need("min", "min_characters", "min_chars")
-	limit := p.count(0, "min", "min_characters", "min_chars")
-	return whole(func(text string) string {
+func minLength(p *params) func(*Turn) Violation {
+	p.required("min", "min_characters", "min_chars")
+	limit := p.intAtLeast(0, "min", "min_characters", "min_chars")
+	return wholeTextCheck(func(text string) (string, float64) {
 		if n := int64(utf8.RuneCountInString(text)); n < limit {
-			return fmt.Sprintf("the text has %d characters; at least %d", n, limit)
+			return fmt.Sprintf("the text has %d characters; at least %d", n, limit), float64(n) / float64(limit)
 		}
-		return ""
+		return "", 1
 	})
 }
 
-func sentences(p *params) func(*Turn) Hit {
-	most, least := p.count(0, "max", "max_sentences"), p.count(0, "min")
+func sentences(p *params) func(*Turn) Violation {
+	most, least := p.intAtLeast(0, "max", "max_sentences"), p.intAtLeast(0, "min")
 	if most < 0 && least < 0 {
-		p.missing("max", "is required, or min")
+		p.setMissing("max", "is required, or min")
 	}
-	return func(t *Turn) Hit {
-		text, ok := t.spoken()
+	return func(t *Turn) Violation {
+		text, ok := t.userText()
 		n := int64(countSentences(text))
 		switch {
 		case most >= 0 && n > most:
-			return Hit{Place: "output", Reason: fmt.Sprintf("the text has %d sentences; at most %d", n, most)}
+			return Violation{Place: "output", Reason: fmt.Sprintf("the text has %d sentences; at most %d", n, most)}
 		case ok && t.Ended && n < least:
-			return Hit{Place: "output", Reason: fmt.Sprintf("the text has %d sentences; at least %d", n, least)}
+			return Violation{Place: "output", Reason: fmt.Sprintf("the text has %d sentences; at least %d", n, least)}
 		}
-		return Hit{}
+		return Violation{}
 	}
 }
 
-// countSentences counts the parts of a text between full stops, exclamation marks and question marks.
+// countSentences returns the number of parts of a text that are separated by full stops, exclamation marks or question marks. A text of
+// these marks alone has one.
 func countSentences(text string) int {
 	n := 0
 	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == '.' || r == '!' || r == '?' }) {

@@ -26,10 +26,11 @@ const (
 // finite, its error names the schema.
 type schemaCost map[*jsonschema.Schema]int
 
-// applying marks a schema whose cost is being counted.
-const applying = -1
+// inProgress marks a schema whose cost is being counted.
+const inProgress = -1
 
-// Check returns an error if checking a payload with the schema could take an unbounded time.
+// Check returns an error if the schema, or one that it applies, applies itself to the same value, applies more than maxApplied schemas to
+// one value, or has a dynamic reference.
 func Check(s *jsonschema.Schema) error { return schemaCost{}.check(s) }
 
 // check visits all schemas that a schema can apply, and returns an error if one of them has no bound.
@@ -54,7 +55,7 @@ func (c schemaCost) check(s *jsonschema.Schema) error {
 // applied returns the number of schemas that are applied to one value. The schema itself is counted.
 func (c schemaCost) applied(s *jsonschema.Schema) (int, error) {
 	switch n := c[s]; {
-	case n == applying:
+	case n == inProgress:
 		return 0, fmt.Errorf("%s applies itself to the same value", location(s))
 	case n > 0:
 		return n, nil
@@ -62,7 +63,7 @@ func (c schemaCost) applied(s *jsonschema.Schema) (int, error) {
 	if s.DynamicRef != nil || s.RecursiveRef != nil {
 		return 0, fmt.Errorf("%s: dynamic references are not supported; allowed: $ref", location(s))
 	}
-	c[s] = applying
+	c[s] = inProgress
 	total := weight(s)
 	for _, sub := range sameValue(s) {
 		n, err := c.applied(sub)
@@ -119,7 +120,7 @@ func sameValue(s *jsonschema.Schema) []*jsonschema.Schema {
 
 // innerValue returns the schemas that a schema applies to members and items of its value.
 func innerValue(s *jsonschema.Schema) []*jsonschema.Schema {
-	out := append(everyMember(s), present(s.PropertyNames)...)
+	out := append(everyMember(s), presentSchemas(s.PropertyNames)...)
 	for _, sub := range s.Properties {
 		out = append(out, sub)
 	}
@@ -131,12 +132,12 @@ func innerValue(s *jsonschema.Schema) []*jsonschema.Schema {
 
 // everyMember returns the schemas for any member of an object.
 func everyMember(s *jsonschema.Schema) []*jsonschema.Schema {
-	return present(s.AdditionalProperties, s.UnevaluatedProperties)
+	return presentSchemas(s.AdditionalProperties, s.UnevaluatedProperties)
 }
 
 // everyItem returns the schemas for any item of an array.
 func everyItem(s *jsonschema.Schema) []*jsonschema.Schema {
-	return present(s.Items, s.AdditionalItems, s.Items2020, s.Contains, s.UnevaluatedItems)
+	return presentSchemas(s.Items, s.AdditionalItems, s.Items2020, s.Contains, s.UnevaluatedItems)
 }
 
 // placedItems returns the schemas for items at fixed positions.
@@ -147,8 +148,8 @@ func placedItems(s *jsonschema.Schema) []*jsonschema.Schema {
 	return s.PrefixItems
 }
 
-// present returns those keywords that contain a schema. Keywords may also be absent or booleans.
-func present(keywords ...any) []*jsonschema.Schema {
+// presentSchemas returns those keywords that contain a schema. Keywords may also be absent or booleans.
+func presentSchemas(keywords ...any) []*jsonschema.Schema {
 	out := make([]*jsonschema.Schema, 0, len(keywords)+4)
 	for _, k := range keywords {
 		if sub, ok := k.(*jsonschema.Schema); ok && sub != nil {
@@ -161,15 +162,15 @@ func present(keywords ...any) []*jsonschema.Schema {
 // applications counts the work of one check, up to a limit.
 type applications struct{ n, limit int }
 
-// count adds the applications of a schema to a value and to the values inside it. It counts all
+// countSchema adds the applications of a schema to a value and to the values inside it. It counts all
 // alternatives, so the count is never lower than the work of the library. It returns false if the limit
 // is exceeded.
-func (a *applications) count(s *jsonschema.Schema, value any) bool {
+func (a *applications) countSchema(s *jsonschema.Schema, value any) bool {
 	if a.n += weight(s); a.n > a.limit {
 		return false
 	}
 	for _, sub := range sameValue(s) {
-		if !a.count(sub, value) {
+		if !a.countSchema(sub, value) {
 			return false
 		}
 	}
@@ -193,18 +194,18 @@ func (a *applications) add(n int) bool {
 func (a *applications) members(s *jsonschema.Schema, object map[string]any) bool {
 	every := everyMember(s)
 	for name, value := range object {
-		if sub := s.Properties[name]; sub != nil && !a.count(sub, value) {
+		if sub := s.Properties[name]; sub != nil && !a.countSchema(sub, value) {
 			return false
 		}
 		for pattern, sub := range s.PatternProperties {
-			if !a.add(weighPattern(pattern, name)) || pattern.MatchString(name) && !a.count(sub, value) {
+			if !a.add(weighPattern(pattern, name)) || pattern.MatchString(name) && !a.countSchema(sub, value) {
 				return false
 			}
 		}
-		if s.PropertyNames != nil && !a.count(s.PropertyNames, name) {
+		if s.PropertyNames != nil && !a.countSchema(s.PropertyNames, name) {
 			return false
 		}
-		if !a.all(every, value) {
+		if !a.countAll(every, value) {
 			return false
 		}
 	}
@@ -214,19 +215,19 @@ func (a *applications) members(s *jsonschema.Schema, object map[string]any) bool
 func (a *applications) items(s *jsonschema.Schema, list []any) bool {
 	every, placed := everyItem(s), placedItems(s)
 	for i, value := range list {
-		if i < len(placed) && !a.count(placed[i], value) {
+		if i < len(placed) && !a.countSchema(placed[i], value) {
 			return false
 		}
-		if !a.all(every, value) {
+		if !a.countAll(every, value) {
 			return false
 		}
 	}
 	return true
 }
 
-func (a *applications) all(schemas []*jsonschema.Schema, value any) bool {
+func (a *applications) countAll(schemas []*jsonschema.Schema, value any) bool {
 	for _, sub := range schemas {
-		if !a.count(sub, value) {
+		if !a.countSchema(sub, value) {
 			return false
 		}
 	}
@@ -235,6 +236,11 @@ func (a *applications) all(schemas []*jsonschema.Schema, value any) bool {
 
 // Affordable reports whether checking a value needs at most [MaxApplications].
 func Affordable(s *jsonschema.Schema, value any) bool {
-	a := applications{limit: MaxApplications}
-	return a.count(s, value)
+	return AffordableWithin(s, value, MaxApplications)
+}
+
+// AffordableWithin reports whether checking a value needs at most limit applications of schemas.
+func AffordableWithin(s *jsonschema.Schema, value any, limit int) bool {
+	a := applications{limit: limit}
+	return a.countSchema(s, value)
 }

@@ -13,9 +13,8 @@ import (
 // example, the 17 characters (?:.*a){999}b become a program of 3 000 instructions, which needs half a
 // minute for a text of 256 KiB.
 const (
-	// maxProgram bounds the number of instructions of one pattern. maxPrograms bounds the number of
-	// instructions of all patterns in the tools of a pack, because a compiled instruction takes about
-	// 50 bytes.
+	// maxProgram bounds the number of instructions of one pattern. maxPrograms bounds the number of instructions of all patterns of one
+	// [Patterns], for example of the tools of a pack, because a compiled instruction takes about 50 bytes.
 	maxProgram, maxPrograms = 10_000, 250_000
 	// stepsPerApplication is the number of program steps that count as one application of a schema. A
 	// step is one instruction at one byte.
@@ -29,18 +28,21 @@ type Pattern struct {
 	program int
 }
 
+// Instructions returns the number of instructions of the pattern. It may be slightly too high.
+func (p *Pattern) Instructions() int { return p.program }
+
 // Compile compiles a pattern in RE2 syntax. If its program would be too large, Compile returns an error
 // before it compiles it.
 func Compile(text string) (*Pattern, error) {
-	program, err := count(text)
+	program, err := countInstructions(text)
 	if err != nil {
 		return nil, err
 	}
 	return compile(text, program)
 }
 
-// count counts the instructions of a pattern, up to the limit.
-func count(text string) (int, error) {
+// countInstructions counts the instructions of a pattern, up to the limit.
+func countInstructions(text string) (int, error) {
 	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
 		return 0, err
@@ -61,43 +63,45 @@ func compile(text string, program int) (*Pattern, error) {
 	return &Pattern{compiled, program}, nil
 }
 
-// Patterns compiles the patterns of all tools of one pack to the form that the JSON Schema library
+// Patterns compiles the patterns of several schemas of one pack, for example of all tools, to the form that the JSON Schema library
 // requires.
 type Patterns struct {
-	// known contains the compiled pattern for each text. The library compiles each pattern twice, and
+	// compiled contains the compiled pattern for each text. The library compiles each pattern twice, and
 	// packs repeat patterns.
-	known map[string]*Pattern
-	// left is the number of instructions that further patterns of the pack may have.
-	left int
+	compiled map[string]*Pattern
+	// instructionsLeft is the number of instructions that further patterns may have. It is negative after the limit was exceeded.
+	instructionsLeft int
 }
 
 // errPrograms is the error if the patterns of a pack exceed the limit.
 var errPrograms = fmt.Errorf("the patterns of the pack's tools are programs of more than %d instructions; repeat less", maxPrograms)
 
-// NewPatterns returns a compiler for the patterns of one pack.
-func NewPatterns() *Patterns { return &Patterns{known: map[string]*Pattern{}, left: maxPrograms} }
+// NewPatterns returns a compiler that has compiled no pattern yet.
+func NewPatterns() *Patterns {
+	return &Patterns{compiled: map[string]*Pattern{}, instructionsLeft: maxPrograms}
+}
 
 // Compile is the function that the library calls to compile a regular expression. After the limit is
 // exceeded, it compiles no more patterns, because a pack may have 40 000 of them.
 func (p *Patterns) Compile(text string) (jsonschema.Regexp, error) {
-	if known := p.known[text]; known != nil {
+	if known := p.compiled[text]; known != nil {
 		return known, nil
 	}
-	if p.left < 0 {
+	if p.instructionsLeft < 0 {
 		return nil, errPrograms
 	}
-	program, err := count(text)
+	program, err := countInstructions(text)
 	if err != nil {
 		return nil, err
 	}
-	if p.left -= program; p.left < 0 {
+	if p.instructionsLeft -= program; p.instructionsLeft < 0 {
 		return nil, errPrograms
 	}
 	compiled, err := compile(text, program)
 	if err != nil {
 		return nil, err
 	}
-	p.known[text] = compiled
+	p.compiled[text] = compiled
 	return compiled, nil
 }
 
@@ -115,7 +119,7 @@ func programOf(re *syntax.Regexp) int {
 	case syntax.OpAlternate:
 		n = len(re.Sub)
 	case syntax.OpRepeat:
-		return repeated(re)
+		return repetitionSize(re)
 	}
 	for _, sub := range re.Sub {
 		if n += programOf(sub); n > maxProgram {
@@ -125,8 +129,8 @@ func programOf(re *syntax.Regexp) int {
 	return n
 }
 
-// repeated counts the instructions of a repetition. Each optional copy needs one more instruction.
-func repeated(re *syntax.Regexp) int {
+// repetitionSize counts the instructions of a repetition. Each optional copy needs one more instruction.
+func repetitionSize(re *syntax.Regexp) int {
 	one := programOf(re.Sub[0])
 	if re.Max < 0 {
 		return min((re.Min+1)*one+1, maxProgram+1)

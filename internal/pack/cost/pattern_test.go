@@ -15,20 +15,20 @@ func TestPatternsOfAPack(t *testing.T) {
 	budget := NewPatterns()
 	for i := range maxPrograms/4_500 + 2 {
 		_, err := budget.Compile("^" + strings.Repeat("a", i) + strings.Repeat("x{450}", 10))
-		if refused := err != nil; refused != (budget.left < 0) {
-			t.Fatalf("pattern %d with %d instructions left: %v", i, budget.left, err)
+		if refused := err != nil; refused != (budget.instructionsLeft < 0) {
+			t.Fatalf("pattern %d with %d instructions left: %v", i, budget.instructionsLeft, err)
 		}
 	}
-	if budget.left >= 0 {
+	if budget.instructionsLeft >= 0 {
 		t.Error("all of them were taken")
 	}
-	made := len(budget.known)
+	made := len(budget.compiled)
 	for _, text := range []string{"a", "(", "x{999}"} {
 		if _, err := budget.Compile(text); !errors.Is(err, errPrograms) {
 			t.Errorf("%q was looked at though nothing is left: %v", text, err)
 		}
 	}
-	if len(budget.known) != made {
+	if len(budget.compiled) != made {
 		t.Error("a pattern was made that is refused")
 	}
 }

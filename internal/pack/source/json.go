@@ -16,14 +16,14 @@ type jsonReader struct {
 	src []byte
 	dec *json.Decoder
 	// off, line and col are the position of the decoder. They only move forward.
-	off       int
-	line, col int
-	twice     func(Twice)
+	off         int
+	line, col   int
+	onDuplicate func(DuplicateName)
 }
 
 // ParseJSON parses one document that is within the limits.
-func ParseJSON(src []byte, twice func(Twice)) (*Node, *Fault) {
-	r := &jsonReader{src: src, dec: json.NewDecoder(bytes.NewReader(src)), line: 1, col: 1, twice: twice}
+func ParseJSON(src []byte, twice func(DuplicateName)) (*Node, *Fault) {
+	r := &jsonReader{src: src, dec: json.NewDecoder(bytes.NewReader(src)), line: 1, col: 1, onDuplicate: twice}
 	r.dec.UseNumber()
 	root, f := r.value(nil)
 	if f != nil {
@@ -112,7 +112,7 @@ func (r *jsonReader) object(n *Node, path []string) *Fault {
 			return f
 		}
 		if names[name] {
-			r.twice(Twice{Path: append(path, name), Line: m.Line, Col: m.Col})
+			r.onDuplicate(DuplicateName{Path: append(path, name), Line: m.Line, Col: m.Col})
 			continue
 		}
 		names[name] = true
@@ -180,7 +180,7 @@ func (r *jsonReader) syntax(err error) *Fault {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		off, msg = len(r.src), "the document ends in the middle of a value"
 	}
-	line, col := place(r.src, off)
+	line, col := lineAndColumn(r.src, off)
 	return &Fault{Code: CodeSyntax, Line: line, Col: col, Msg: "not valid JSON: " + msg,
 		Hint: "A document that begins with { or [ is read as JSON."}
 }

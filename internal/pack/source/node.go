@@ -100,7 +100,7 @@ func (n *Node) Position(pointer string, key bool) (line, col int) {
 	return line, col
 }
 
-// Child returns the member or item with the name tok, and the position of the name.
+// Child returns the member or item with the name tok, and the position of the name. For an item the position is 0, 0.
 func (n *Node) Child(tok string) (*Node, int, int) {
 	if n.Kind == Array {
 		i, err := strconv.Atoi(tok)

@@ -32,14 +32,14 @@ func scanBytes(src []byte, limits Limits) *Fault {
 		}
 		off += n
 	}
-	line, col := place(src, off)
+	line, col := lineAndColumn(src, off)
 	return &Fault{Code: CodeUTF8, Line: line, Col: col,
 		Msg:  fmt.Sprintf("byte 0x%02x at offset %d is not valid UTF-8", src[off], off),
 		Hint: "Save the file as UTF-8."}
 }
 
-// place converts a byte offset to a line and a column. Both begin at 1. The column counts characters.
-func place(src []byte, off int) (line, col int) {
+// lineAndColumn converts a byte offset to a line and a column. Both begin at 1. The column counts characters.
+func lineAndColumn(src []byte, off int) (line, col int) {
 	off = min(off, len(src))
 	start := bytes.LastIndexByte(src[:off], '\n') + 1
 	return bytes.Count(src[:start], []byte{'\n'}) + 1, utf8.RuneCount(src[start:off]) + 1
@@ -49,7 +49,7 @@ func (s *scanner) tooDeep(off, depth int) *Fault {
 	if depth <= s.limits.Depth {
 		return nil
 	}
-	line, col := place(s.src, off)
+	line, col := lineAndColumn(s.src, off)
 	return &Fault{Code: CodeDepth, Line: line, Col: col,
 		Msg:  fmt.Sprintf("values nest more than %d deep", s.limits.Depth),
 		Hint: "Flatten the document."}
@@ -59,19 +59,19 @@ func (s *scanner) tooLong(off, n int) *Fault {
 	if n <= s.limits.Scalar {
 		return nil
 	}
-	line, col := place(s.src, off)
+	line, col := lineAndColumn(s.src, off)
 	return &Fault{Code: CodeScalar, Line: line, Col: col,
 		Msg:  fmt.Sprintf("a value of %d bytes; the limit for one string, number or key is %d", n, s.limits.Scalar),
 		Hint: "Split the text, or keep it outside of the pack."}
 }
 
-// count counts the value at off.
-func (s *scanner) count(off int) *Fault {
+// countValue counts the value at off.
+func (s *scanner) countValue(off int) *Fault {
 	s.nodes++
 	if s.nodes <= s.limits.Nodes {
 		return nil
 	}
-	line, col := place(s.src, off)
+	line, col := lineAndColumn(s.src, off)
 	return tooMany(line, col, s.limits.Nodes)
 }
 
@@ -81,10 +81,10 @@ func tooMany(line, col, limit int) *Fault {
 		Hint: "Keep bulk data outside of the pack."}
 }
 
-// scanJSON checks the limits of a JSON document. Every child of an array or object follows a bracket or
-// a comma, so the values can be counted without a parser.
+// scanJSON checks the limits of a JSON document. Every child of an array or object follows a bracket or a comma, so the values can be
+// counted without a parser. An empty array or object counts as if it had one child.
 func (s *scanner) scanJSON() *Fault {
-	if f := s.count(0); f != nil {
+	if f := s.countValue(0); f != nil {
 		return f
 	}
 	depth := 0
@@ -102,13 +102,13 @@ func (s *scanner) scanJSON() *Fault {
 			if f := s.tooDeep(i, depth); f != nil {
 				return f
 			}
-			if f := s.count(i); f != nil {
+			if f := s.countValue(i); f != nil {
 				return f
 			}
 		case ']', '}':
 			depth--
 		case ',':
-			if f := s.count(i); f != nil {
+			if f := s.countValue(i); f != nil {
 				return f
 			}
 		default:

@@ -2,10 +2,10 @@ package source
 
 import "bytes"
 
-// yamlScanner checks the limits of a YAML document without building a tree. It follows block structure
-// by columns and flow structure by brackets, and skips quoted, block and plain scalars. Its counts are
-// never too high, so a document within the limits is never refused. After parsing, the tree is measured
-// exactly. If a document is not YAML, the parser reports this.
+// yamlScanner checks the limits of a YAML document without building a tree. It follows block structure by columns and flow structure by
+// brackets, and skips quoted, block and plain scalars. Its counts are too high only for empty flow collections and for commas before a
+// closing bracket, which count as one more value. After parsing, the tree is measured exactly. If a document is not YAML, the parser
+// reports this.
 type yamlScanner struct {
 	scanner
 	// cols are the columns of the open block collections. The outermost comes first.
@@ -88,7 +88,7 @@ func (s *yamlScanner) content(lineStart, col int) *Fault {
 			return f
 		}
 		if !s.isKey() {
-			if f := s.count(begin); f != nil {
+			if f := s.countValue(begin); f != nil {
 				return f
 			}
 			if plain {
@@ -116,11 +116,11 @@ func (s *yamlScanner) value() (plain bool, f *Fault) {
 	case '|', '>':
 		return false, s.block()
 	default:
-		return true, s.plain()
+		return true, s.skipPlain()
 	}
 }
 
-// isKey reports whether the last skipped value is a key.
+// isKey reports whether the last skipped value is a key. If it is one, isKey moves to its colon.
 func (s *yamlScanner) isKey() bool {
 	j := s.i
 	for j < len(s.src) && (s.src[j] == ' ' || s.src[j] == '\t') {
@@ -133,13 +133,13 @@ func (s *yamlScanner) isKey() bool {
 	return false
 }
 
-// open records that a block collection is open at a column. If the collection is already recorded, it
-// does nothing.
+// open records that a block collection begins at a column. If a collection at this column, or further right, is
+// already open, it does nothing.
 func (s *yamlScanner) open(col, off int) *Fault {
 	if n := len(s.cols); n > 0 && s.cols[n-1] >= col {
 		return nil
 	}
-	if f := s.count(off); f != nil {
+	if f := s.countValue(off); f != nil {
 		return f
 	}
 	s.cols = append(s.cols, col)

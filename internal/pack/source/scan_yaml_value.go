@@ -20,8 +20,8 @@ func (s *yamlScanner) quoted() *Fault {
 	return s.tooLong(begin, s.i-begin)
 }
 
-// plain skips a plain scalar up to ": ", " #" or the end of the line.
-func (s *yamlScanner) plain() *Fault {
+// skipPlain skips a plain scalar up to ": ", " #" or the end of the line.
+func (s *yamlScanner) skipPlain() *Fault {
 	begin := s.i
 	for ; !s.atLineEnd(); s.i++ {
 		if s.src[s.i] == ':' && (s.i+1 >= len(s.src) || isBlank(s.src[s.i+1])) {
@@ -77,14 +77,14 @@ func (s *yamlScanner) flowCollection() *Fault {
 		case '[', '{':
 			s.flow++
 			if f = s.tooDeep(s.i, len(s.cols)+s.flow); f == nil {
-				f = s.count(s.i)
+				f = s.countValue(s.i)
 			}
 			s.i++
 		case ']', '}':
 			s.flow--
 			s.i++
 		case ',':
-			f = s.count(s.i)
+			f = s.countValue(s.i)
 			s.i++
 		case '"', '\'':
 			f = s.quoted()

@@ -6,23 +6,22 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Twice describes a name that occurs more than once in an object. The first member with the name is
+// DuplicateName describes a name that occurs more than once in an object. The first member with the name is
 // used.
-type Twice struct {
+type DuplicateName struct {
 	// Path contains the reference tokens of the path to the name. It is valid only during the call.
 	Path      []string
 	Line, Col int
 }
 
-// Read converts the bytes of a document to a tree. It checks the limits and then calls the parser of
-// the format. It returns either a tree or a fault. It calls twice for each repeated name. The callee
-// must limit what it stores.
-func Read(src []byte, limits Limits, twice func(Twice)) (*Node, *Fault) {
+// Read converts the bytes of a document to a tree. It checks the limits and then calls the parser of the format. It returns either a tree
+// or a fault. For each repeated name, it calls the function that the parameter twice contains. That function must limit what it stores.
+func Read(src []byte, limits Limits, twice func(DuplicateName)) (*Node, *Fault) {
 	if f := scanBytes(src, limits); f != nil {
 		return nil, f
 	}
 	src = bytes.TrimPrefix(src, []byte("\xef\xbb\xbf"))
-	if isJSON(src) {
+	if IsJSON(src) {
 		return boundedJSON(src, limits, twice)
 	}
 	y := yamlScanner{scanner: scanner{src: src, limits: limits}}
@@ -32,15 +31,15 @@ func Read(src []byte, limits Limits, twice func(Twice)) (*Node, *Fault) {
 	return readYAML(src, limits, twice)
 }
 
-// ReadJSON does the same as Read for a document that must be JSON.
-func ReadJSON(src []byte, limits Limits, twice func(Twice)) (*Node, *Fault) {
+// ReadJSON does the same as Read for a document that must be JSON. It does not skip a byte order mark.
+func ReadJSON(src []byte, limits Limits, twice func(DuplicateName)) (*Node, *Fault) {
 	if f := scanBytes(src, limits); f != nil {
 		return nil, f
 	}
 	return boundedJSON(src, limits, twice)
 }
 
-func boundedJSON(src []byte, limits Limits, twice func(Twice)) (*Node, *Fault) {
+func boundedJSON(src []byte, limits Limits, twice func(DuplicateName)) (*Node, *Fault) {
 	if f := BoundJSON(src, limits); f != nil {
 		return nil, f
 	}
@@ -77,8 +76,8 @@ func BoundYAML(src []byte, limits Limits) *Fault {
 	return f
 }
 
-// isJSON reports whether a document is JSON. This is the case if it begins with { or [.
-func isJSON(src []byte) bool {
+// IsJSON reports whether a document is JSON. This is the case if it begins with { or [.
+func IsJSON(src []byte) bool {
 	rest := bytes.TrimLeft(src, " \t\r\n")
 	return len(rest) > 0 && (rest[0] == '{' || rest[0] == '[')
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// unheard is for tests that name nothing twice.
-func unheard(Twice) {}
+// ignoreDuplicate is for tests that name nothing twice.
+func ignoreDuplicate(DuplicateName) {}
 
 // unreadable are documents with a fault each, by what Read says of them.
 var unreadable = []string{
@@ -57,7 +57,7 @@ func TestReadRefuses(t *testing.T) {
 	t.Parallel()
 	for _, src := range unreadable {
 		names := 0
-		root, f := Read([]byte(src), DefaultLimits(), func(Twice) { names++ })
+		root, f := Read([]byte(src), DefaultLimits(), func(DuplicateName) { names++ })
 		switch {
 		case f == nil && names == 0 && root.Kind == Object && root.Get("apiVersion") == nil:
 			t.Errorf("%q was read", src)
@@ -71,7 +71,7 @@ func TestReadRefuses(t *testing.T) {
 func TestYAMLScalars(t *testing.T) {
 	t.Parallel()
 	src := `{a: yes, b: on, c: 0o17, d: 010, e: 1_000, f: 2001-01-01, g: 1e3, h: .5, i: +7, j: 0x1F, k: "12", l: ~, m: , n: True, o: No, p: 1.0.0, q: 'null', r: -0}`
-	root, f := readYAML([]byte(src), DefaultLimits(), unheard)
+	root, f := readYAML([]byte(src), DefaultLimits(), ignoreDuplicate)
 	if f != nil {
 		t.Fatal(f)
 	}
@@ -107,10 +107,10 @@ func FuzzScanYAML(f *testing.F) {
 	}
 	limits := Limits{Bytes: 1 << 16, Depth: 8, Scalar: 1 << 16, Nodes: 40}
 	f.Fuzz(func(t *testing.T, src []byte) {
-		if scanBytes(src, limits) != nil || isJSON(src) {
+		if scanBytes(src, limits) != nil || IsJSON(src) {
 			return
 		}
-		if _, exact := readYAML(src, limits, unheard); exact != nil {
+		if _, exact := readYAML(src, limits, ignoreDuplicate); exact != nil {
 			return
 		}
 		s := yamlScanner{scanner: scanner{src: src, limits: limits}}

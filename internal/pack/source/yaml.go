@@ -14,19 +14,19 @@ import (
 
 // yamlReader converts the YAML tree to nodes. It expands aliases.
 type yamlReader struct {
-	limits Limits
-	twice  func(Twice)
+	limits      Limits
+	onDuplicate func(DuplicateName)
 	// sizes are the sizes of anchored collections.
 	sizes map[*yaml.Node]extent
 }
 
 // readYAML reads one document.
-func readYAML(src []byte, limits Limits, twice func(Twice)) (*Node, *Fault) {
+func readYAML(src []byte, limits Limits, twice func(DuplicateName)) (*Node, *Fault) {
 	doc, f := parseYAML(src)
 	if f != nil {
 		return nil, f
 	}
-	r := &yamlReader{limits: limits, twice: twice, sizes: map[*yaml.Node]extent{}}
+	r := &yamlReader{limits: limits, onDuplicate: twice, sizes: map[*yaml.Node]extent{}}
 	if _, f := r.measure(doc, 1); f != nil {
 		return nil, f
 	}
@@ -134,6 +134,7 @@ func (r *yamlReader) measureAlias(n *yaml.Node, depth int) (extent, *Fault) {
 	size, known := r.sizes[n.Alias]
 	switch {
 	case !known:
+		// sizes contains only collections, so the value is a scalar.
 		size = extent{nodes: 1}
 	case size.open:
 		return extent{}, r.fault(n, CodeNotJSON, "the anchor "+quoted(n.Value)+" contains itself", "A pack cannot hold itself; write the value out.")
@@ -194,7 +195,7 @@ func (r *yamlReader) mapping(n *Node, src *yaml.Node, path []string) *Fault {
 			return f
 		}
 		if names[name] {
-			r.twice(Twice{Path: append(path, name), Line: m.Line, Col: m.Col})
+			r.onDuplicate(DuplicateName{Path: append(path, name), Line: m.Line, Col: m.Col})
 			continue
 		}
 		names[name] = true
@@ -245,8 +246,8 @@ var (
 	yamlRadix = regexp.MustCompile(`^0(o[0-7]+|x[0-9a-fA-F]+)$`)
 )
 
-// scalar converts a scalar according to the core schema of YAML 1.2. Quoted scalars, block scalars and
-// !!str scalars are strings.
+// scalar converts a scalar according to the core schema of YAML 1.2. Quoted scalars, block scalars and !!str scalars are strings. Other
+// tags do not change the kind.
 func (r *yamlReader) scalar(n *Node, src *yaml.Node) *Fault {
 	plain := src.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) == 0
 	tagged := src.Style&yaml.TaggedStyle != 0 && (src.Tag == "!!str" || src.Tag == "!")

@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
-// TestNoChainPassesTheStarter: whatever a principal claims, and through whichever chain, it does
-// not decide where it, or one in whose name it speaks, started the run or a run that led to it.
+// TestNoChainPassesTheStarter: for any claims and any chains, a principal may not decide if it, or a principal
+// in whose name it speaks, started the run or a run that led to it.
 func TestNoChainPassesTheStarter(t *testing.T) {
 	t.Parallel()
 	rule := &machine.Approval{NotStarter: true}
@@ -30,7 +30,7 @@ func TestNoChainPassesTheStarter(t *testing.T) {
 		shares := slices.ContainsFunc(starters, func(s policy.Identity) bool {
 			return slices.ContainsFunc(s.Parts(), func(part string) bool { return slices.Contains(by.Parts(), part) })
 		})
-		err := rules.Starter(rule, &machine.DecideStep{Starters: Barred(starters, by)}, by.String())
+		err := rules.Starter(rule, &machine.DecideStep{Starters: BarredNames(starters, by)}, by.String())
 		if shares != (err != nil) {
 			t.Fatalf("%v by %q: %v", starters, by, err)
 		}

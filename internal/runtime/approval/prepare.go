@@ -15,7 +15,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// RunContext holds the run that an input belongs to, and everything else that the approval checks need.
+// RunContext contains the run that an input belongs to, and everything else that the approval checks
+// need.
 type RunContext struct {
 	Past    *history.Reader
 	Key     machine.RunKey
@@ -25,21 +26,13 @@ type RunContext struct {
 	By policy.Principal
 }
 
-// Prepare stamps requests of calls and decisions about calls. Other commands are returned
-// unchanged. The error is a *[machine.Error] or a read error.
+// Prepare adds the data about approval that the rules need to a command. It completes commands that
+// request tool calls or decide about a call, and returns other commands unchanged. The run must not have
+// ended. The error is a *[machine.Error] or a read error.
 func (s *RunContext) Prepare(ctx context.Context, c machine.Command) (machine.Command, error) {
-	if s.State == nil || s.State.Status.Terminal() {
-		return c, nil
-	}
-	if err := validate.CheckWrites(s.Program.Graph, c); err != nil {
-		return c, err
-	}
-	if err := validate.CheckVerdict(s.State, c); err != nil {
-		return c, err
-	}
 	switch cmd := c.(type) {
 	case machine.RequestSteps:
-		return s.judge(ctx, cmd)
+		return s.evaluateConditions(ctx, cmd)
 	case machine.DecideStep:
 		if cmd.Verdict == machine.Expired {
 			return c, nil
@@ -49,9 +42,9 @@ func (s *RunContext) Prepare(ctx context.Context, c machine.Command) (machine.Co
 	return c, nil
 }
 
-// judge evaluates the approval conditions of the requested tools and stamps the results into the
-// command.
-func (s *RunContext) judge(ctx context.Context, cmd machine.RequestSteps) (machine.Command, error) {
+// evaluateConditions evaluates the approval conditions of the requested tools. It adds to the command which calls must
+// wait for approval.
+func (s *RunContext) evaluateConditions(ctx context.Context, cmd machine.RequestSteps) (machine.Command, error) {
 	var seen *values
 	for i := range cmd.Requests {
 		a := s.Program.Graph.Tools[cmd.Requests[i].Tool].Approval
@@ -66,28 +59,28 @@ func (s *RunContext) judge(ctx context.Context, cmd machine.RequestSteps) (machi
 			continue
 		}
 		var err error
-		if r.Holding, err = seen.holding(ctx, r); err != nil {
+		if r.Holding, err = seen.evaluateHold(ctx, r); err != nil {
 			return cmd, err
 		}
 	}
 	return cmd, nil
 }
 
-// values holds the values of a run that conditions use. Each value is read once.
+// values contains the values of a run that approval conditions use. Each value is read once for an input.
 type values struct {
 	scene                *RunContext
 	variables, artifacts map[string]any
-	// unseen maps a kind of values to the reason why conditions cannot use values of this kind.
+	// unseen maps a kind of values, for example "artifacts", to the reason why conditions cannot use it.
 	unseen map[string]string
 }
 
-// unseen returns the reason why a condition cannot use a value that could not be read.
-func unseen(what string, err error) string {
-	return short("no condition sees " + what + " as it is: " + err.Error())
+// conversionReason returns the reason why an approval condition cannot use a value that could not be converted.
+func conversionReason(what string, err error) string {
+	return shorten("no condition sees " + what + " as it is: " + err.Error())
 }
 
-// holding evaluates the condition of one call.
-func (v *values) holding(ctx context.Context, r *machine.StepRequest) (machine.Holding, error) {
+// evaluateHold evaluates the approval condition of one call.
+func (v *values) evaluateHold(ctx context.Context, r *machine.StepRequest) (machine.Holding, error) {
 	p := v.scene.Program.Conditions[r.Tool]
 	if p == nil {
 		return machine.Holding{Why: "the condition does not compile"}, nil
@@ -96,7 +89,7 @@ func (v *values) holding(ctx context.Context, r *machine.StepRequest) (machine.H
 	if p.Reads("payload") {
 		payload, err := expr.Value(r.Payload)
 		if err != nil {
-			return machine.Holding{Why: unseen("payload", err)}, nil
+			return machine.Holding{Why: conversionReason("payload", err)}, nil
 		}
 		vars["payload"] = payload
 	}
@@ -120,15 +113,15 @@ func (v *values) holding(ctx context.Context, r *machine.StepRequest) (machine.H
 	}
 	holds, err := p.Holds(vars)
 	if err != nil {
-		return machine.Holding{Why: short(err.Error())}, nil
+		return machine.Holding{Why: shorten(err.Error())}, nil
 	}
 	return machine.Holding{Free: !holds}, nil
 }
 
-// maxWhy bounds the reason of a failed evaluation, in bytes.
+// maxWhy bounds the recorded reason why a condition could not be evaluated, in bytes.
 const maxWhy = 512
 
-func short(text string) string { return strings.ToValidUTF8(text[:min(len(text), maxWhy)], "") }
+func shorten(text string) string { return strings.ToValidUTF8(text[:min(len(text), maxWhy)], "") }
 
 func (v *values) readVariables(ctx context.Context) error {
 	if v.variables != nil {
@@ -144,7 +137,7 @@ func (v *values) readVariables(ctx context.Context) error {
 	}
 	value, err := expr.Value(raw)
 	if err != nil {
-		v.unseen["variables"] = unseen("variables", err)
+		v.unseen["variables"] = conversionReason("variables", err)
 	}
 	if object, ok := value.(map[string]any); ok {
 		v.variables = object
@@ -152,8 +145,8 @@ func (v *values) readVariables(ctx context.Context) error {
 	return nil
 }
 
-// readArtifacts reads JSON artifacts as JSON values, texts as strings, and other artifacts as
-// bytes.
+// readArtifacts reads the run's artifacts for conditions: JSON artifacts as JSON values, texts as strings, and others as bytes. If one
+// JSON artifact cannot be converted, no condition that uses artifacts can be evaluated.
 func (v *values) readArtifacts(ctx context.Context) error {
 	if v.artifacts != nil {
 		return nil
@@ -169,7 +162,7 @@ func (v *values) readArtifacts(ctx context.Context) error {
 		case machine.FormJSON:
 			value, err := expr.Value(a.Value)
 			if err != nil {
-				v.unseen["artifacts"] = unseen("artifacts."+a.Name, err)
+				v.unseen["artifacts"] = conversionReason("artifacts."+a.Name, err)
 			}
 			v.artifacts[a.Name] = value
 		case machine.FormText:
@@ -181,21 +174,21 @@ func (v *values) readArtifacts(ctx context.Context) error {
 	return nil
 }
 
-// decision stamps a decision with the hash of an edited payload and with the principals that may
-// not decide.
+// decision adds to a decision about a call the hash of an edited payload, and the principals that may not
+// decide.
 func (s *RunContext) decision(ctx context.Context, cmd machine.DecideStep) (machine.Command, error) {
 	i := slices.IndexFunc(s.State.Steps, func(p machine.ToolStep) bool { return p.Step == cmd.Step })
 	if i < 0 || !s.State.Steps[i].HeldForApproval() {
-		return cmd, nil // the machine refuses this command
+		return cmd, nil // the step waits for no decision, so the rules refuse the command
 	}
 	step := &s.State.Steps[i]
 	tool := step.Tool
-	if err := s.sees(tool); err != nil {
+	if err := s.checkVisible(tool); err != nil {
 		return cmd, err
 	}
 	if cmd.Verdict == machine.Edited {
 		cmd.PayloadHash = validate.PayloadHash(cmd.Payload)
-		if why := s.wrong(tool, cmd.Payload); why != "" {
+		if why := s.schemaFault(tool, cmd.Payload); why != "" {
 			return cmd, validate.Malformed("EDIT_REFUSED", "payload_json", why)
 		}
 		if keys, denied := effects.KeysOf(tool, s.Program.Graph.Tools[tool].Dedupe, cmd.Payload); denied != nil || keys.Key != step.Effect && keys.Older != step.Effect {
@@ -206,16 +199,15 @@ func (s *RunContext) decision(ctx context.Context, cmd machine.DecideStep) (mach
 		return cmd, nil
 	}
 	starters, err := s.Starters(ctx)
-	cmd.Starters = Barred(starters, s.By.Identity())
+	cmd.Starters = BarredNames(starters, s.By.Identity())
 	return cmd, err
 }
 
-// sees returns an error if the deciding principal may not see the call. sees must run before every
-// check that uses the payload: if a payload has few possible values, its digest can be guessed, and the
-// error of a later check would confirm the right guess. Errors about the fields of an edit would also
-// reveal the payload.
-func (s *RunContext) sees(tool string) error {
-	if s.By.Scopes.Has(policy.ValuesSensitive) || !s.Program.Pack.XPawl().Hidden().Payload(tool) {
+// checkVisible returns an error if the deciding principal may not see the payload of the call. It must run before
+// every check that uses the payload. A payload with few possible values can be guessed, and the error of
+// a later check would confirm the right guess or reveal fields of the payload.
+func (s *RunContext) checkVisible(tool string) error {
+	if s.By.Scopes.Has(policy.ValuesSensitive) || !s.Program.Pack.XPawl().SensitiveNames().Payload(tool) {
 		return nil
 	}
 	return &machine.Error{
@@ -224,10 +216,11 @@ func (s *RunContext) sees(tool string) error {
 	}
 }
 
-// Barred returns the names that may not decide. The machine compares whole names. The names are
-// those that started the run. The name of the deciding principal is added if it shares any part
-// with one of them: the subject, or a principal that acted on its behalf.
-func Barred(starters []policy.Identity, by policy.Identity) []string {
+// BarredNames returns the names that may not decide about a call: the principals that started the run. The
+// deciding principal may share a part of its identity with one of them: the subject, or a principal that
+// acts for it. Then BarredNames adds the whole name of the deciding principal, because the rules compare whole
+// names.
+func BarredNames(starters []policy.Identity, by policy.Identity) []string {
 	var names []string
 	add := func(name string) {
 		if !slices.Contains(names, name) {
@@ -237,16 +230,16 @@ func Barred(starters []policy.Identity, by policy.Identity) []string {
 	for _, starter := range starters {
 		add(starter.String())
 		add(starter.Subject)
-		if starter.Shares(by) {
+		if starter.SharesPrincipal(by) {
 			add(by.String())
 		}
 	}
 	return names
 }
 
-// wrong returns the reason why a payload does not satisfy the schema of a tool. It returns "" if the
-// payload is valid.
-func (s *RunContext) wrong(tool string, payload []byte) string {
+// schemaFault returns the reason why a payload does not satisfy the tool's schema of parameters. It returns ""
+// if the payload is valid.
+func (s *RunContext) schemaFault(tool string, payload []byte) string {
 	if d := validate.Denial(s.Program, &machine.StepRequest{Tool: tool, Payload: payload}); d != nil {
 		return d.Message
 	}
@@ -262,8 +255,8 @@ func (s *RunContext) Starter(ctx context.Context) (string, error) {
 	return first.Principal, nil
 }
 
-// Starters returns the principals that started the run and the runs that delegated to it on this
-// sidecar.
+// Starters returns the principals that started the run and the runs above it. A run above it is one that
+// delegated to it, directly or through other runs of this sidecar.
 func (s *RunContext) Starters(ctx context.Context) ([]policy.Identity, error) {
 	var starters []policy.Identity
 	key := s.Key

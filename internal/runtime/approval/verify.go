@@ -9,20 +9,21 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// ErrExpired is the error of a call that was not sent before its approval expired.
+// ErrExpired is the error for a call that was approved but not sent before its approval expired.
 var ErrExpired = errors.New("the approval is over")
 
-// MismatchCode is the error code of a call that is not the approved one.
+// MismatchCode is the error code of a call that differs from the approved call.
 const MismatchCode = "APPROVAL_MISMATCH"
 
-// Mismatch is the error of a call that must not be sent.
+// Mismatch is the error for a call that must not be sent, because it differs from the approved call
+// or was not approved.
 type Mismatch struct{ Message string }
 
 func (m *Mismatch) Error() string { return MismatchCode + ": " + m.Message }
 
-// Verify checks a call before it is sent, with the payload that is about to be sent. It computes
-// the digest again and compares it with the approved one. A call that needs no approval passes. The
-// error is a [*Mismatch] or [ErrExpired].
+// Verify checks that a call may be sent with this payload. It computes the digest of the call and
+// compares it with the approved digest. A call that needs no approval passes. The error is a
+// [*Mismatch] or [ErrExpired].
 func Verify(s *machine.State, step *machine.ToolStep, payload []byte, now int64) error {
 	a := step.Approval
 	if a == nil {
@@ -38,8 +39,9 @@ func Verify(s *machine.State, step *machine.ToolStep, payload []byte, now int64)
 	return InTime(step, now)
 }
 
-// Refusal returns the input for a call that [Allowed] or [Verify] refused. The call is held again,
-// or answered with the error.
+// Refusal returns the input that records why [CheckAllowed] or [Verify] refused a call. If the approval
+// has expired, the input makes the call wait for approval again. Otherwise the input answers the
+// call with the error.
 func Refusal(step *machine.ToolStep, err error) machine.Command {
 	if errors.Is(err, ErrExpired) {
 		return machine.DecideStep{Step: step.Step, Digest: step.Approval.Digest, Verdict: machine.Expired}

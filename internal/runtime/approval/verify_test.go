@@ -18,7 +18,8 @@ func approvedStep(payload string) (*machine.State, *machine.ToolStep) {
 	}}
 }
 
-// TestVerify: what goes out is what was approved, in whatever spelling, or nothing.
+// TestVerify: Verify accepts the approved payload, even in another spelling of the same JSON, and nothing
+// else.
 func TestVerify(t *testing.T) {
 	t.Parallel()
 	for payload, ok := range map[string]bool{
@@ -72,8 +73,9 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// TestWithhold: whoever executes its own calls is shown those that were approved, in whatever
-// answer; what is held, answered, or asked about is as it is.
+// TestWithhold: an executor that makes its own calls gets only approved calls that have not changed, in each
+// kind of answer. A call that is held, answered or being reconciled, or that needs no approval, is not
+// checked.
 func TestWithhold(t *testing.T) {
 	t.Parallel()
 	const approved, other = `{"amount":5}`, `{"amount":50}`
@@ -94,7 +96,7 @@ func TestWithhold(t *testing.T) {
 		s, step := approvedStep(approved)
 		c.change(step)
 		s.Steps = []machine.ToolStep{*step}
-		refusal, _ := Changed(s, []history.StepView{{ToolStep: *step, Payload: []byte(c.payload)}}).(machine.ResolveStep)
+		refusal, _ := WithholdChanged(s, []history.StepView{{ToolStep: *step, Payload: []byte(c.payload)}}).(machine.ResolveStep)
 		if taken := refusal.Error.Code == MismatchCode && refusal.Step == 3; taken != c.taken {
 			t.Errorf("%s: %+v", name, refusal)
 		}
@@ -111,8 +113,8 @@ func TestWithhold(t *testing.T) {
 	}
 }
 
-// FuzzApproved: what may be approved goes out as it is, and is read alike by those that keep
-// the first and those that keep the last of equal keys.
+// FuzzApproved: Verify accepts each strict JSON payload that was approved. Strict JSON has no equal keys, so
+// readers that keep the first of them and readers that keep the last understand it alike.
 func FuzzApproved(f *testing.F) {
 	for _, seed := range []string{`{"a":1,"a":2}`, `{"a":{"b":1,"b":2}}`, `[{"a":1},{"a":1}]`, `{"a":1}`, `1`, `{"\u0061":1,"a":2}`, `{`, `[}`} {
 		f.Add([]byte(seed))

@@ -7,13 +7,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Changed checks the calls of a turn before the turn is sent to its executor. If an approved call now
-// differs from what was approved, Changed returns the input that answers this call. Otherwise it
-// returns nil. An expired approval is not an error here, because the call may already be active.
-func Changed(s *machine.State, steps []history.StepView) machine.Command {
+// WithholdChanged checks the approved calls of a turn before the turn is sent to its executor. If a call now differs from what was
+// approved, it returns the input that answers the call with an error. Otherwise it returns nil. It does not check calls whose payload is
+// left out of the turn. An expired approval is not an error here, because the call may already be in progress.
+func WithholdChanged(s *machine.State, steps []history.StepView) machine.Command {
 	for i := range steps {
 		if step := &steps[i]; !step.Omitted {
-			if mismatch := changed(s, &step.ToolStep, step.Payload); mismatch != nil {
+			if mismatch := findMismatch(s, &step.ToolStep, step.Payload); mismatch != nil {
 				return Refusal(&step.ToolStep, mismatch)
 			}
 		}
@@ -21,7 +21,8 @@ func Changed(s *machine.State, steps []history.StepView) machine.Command {
 	return nil
 }
 
-// Withhold replaces calls in an answer by an error if they are not the approved ones.
+// Withhold checks the calls in an answer. It replaces each call that differs from the approved call by an error. It does not check calls
+// whose payload is left out of the answer.
 func Withhold(s *machine.State, c machine.Command, answers []history.StepAnswer) {
 	asked, ok := c.(machine.RequestSteps)
 	for i := 0; ok && s != nil && i < min(len(answers), len(asked.Requests)); i++ {
@@ -33,16 +34,16 @@ func Withhold(s *machine.State, c machine.Command, answers []history.StepAnswer)
 		if step == nil || answer.Omitted {
 			continue
 		}
-		if mismatch := changed(s, step, payload); mismatch != nil {
+		if mismatch := findMismatch(s, step, payload); mismatch != nil {
 			answer.Denial, answer.Payload = &machine.Denial{Code: MismatchCode, Message: mismatch.Message}, nil
 			answer.Step = 0
 		}
 	}
 }
 
-// Given returns the calls in an answer that the caller may execute: the approved calls, and the calls that the caller declared as its
-// own. It does not return delegations to agents.
-func Given(s *machine.State, answers []history.StepAnswer) []*machine.ToolStep {
+// CallerSteps returns the calls in an answer that the caller may make itself: the approved calls, and the calls that the
+// caller declared as its own. Delegations to agents are not included.
+func CallerSteps(s *machine.State, answers []history.StepAnswer) []*machine.ToolStep {
 	var given []*machine.ToolStep
 	for i := range answers {
 		step := stepOf(s, answers[i].Step)
@@ -70,8 +71,9 @@ func stepOf(s *machine.State, number uint32) *machine.ToolStep {
 	return nil
 }
 
-// changed returns how a call that may be sent differs from the approved call. It returns nil if they are equal.
-func changed(s *machine.State, step *machine.ToolStep, payload []byte) *Mismatch {
+// findMismatch returns how a call that may be sent differs from the approved call. It returns nil if they are equal or the
+// call needs no approval.
+func findMismatch(s *machine.State, step *machine.ToolStep, payload []byte) *Mismatch {
 	if step.Approval == nil || !step.AwaitingAnswer() || step.HeldForApproval() {
 		return nil
 	}

@@ -16,43 +16,46 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// RefPrefix is the prefix of every reference to a blob; 64 hex digits follow.
+// RefPrefix is the prefix of every reference to a blob. 64 hex digits of the SHA-256 follow.
 const RefPrefix = "blob:sha256:"
 
-// Bounds of blobs.
+// These constants are the sizes and times of blobs.
 const (
 	// PieceBytes is the size of the stored pieces, in bytes.
 	PieceBytes = 256 << 10
 	// DefaultMaxBytes bounds one blob, in bytes.
 	DefaultMaxBytes = 64 << 20
-	// DefaultGrace is how long an unreferenced blob is kept.
+	// DefaultGrace is how long a blob that no run refers to is kept after its last upload.
 	DefaultGrace = 24 * time.Hour
-	// sweepEvery is the time between two sweeps.
+	// sweepEvery is the time between two removals of unused blobs.
 	sweepEvery = time.Hour
 )
 
-// Store stores blobs. A blob is a value that is too large for a run's journal; the journal has only a reference to it.
+// Store stores blobs. A blob is a value that is too large for the journal of a run. The journal contains only a
+// reference to it.
 type Store interface {
-	// Upload returns the stored part of an upload. The zero value means that nothing is stored.
+	// Upload returns the stored progress of an upload. The zero value means that nothing is stored.
 	Upload(ctx context.Context, ns uint32, key machine.UploadKey) (machine.Upload, error)
-	// AppendUpload stores the next piece of an upload. The stored state of the upload must equal before; otherwise the error is
-	// [machine.ErrUploadChanged].
+	// AppendUpload stores the next piece of an upload. before must equal the stored progress. Otherwise another call
+	// has changed it, and the error is [machine.ErrUploadChanged].
 	AppendUpload(ctx context.Context, ns uint32, key machine.UploadKey, before machine.Upload, piece []byte, at int64) (machine.Upload, error)
-	// FinishUpload turns a complete upload into a blob. The error is [machine.ErrUploadChanged] if another call changed the upload.
+	// FinishUpload makes a complete upload a blob. existed reports whether the blob was already stored. The error is
+	// [machine.ErrUploadChanged] if another call changed the upload.
 	FinishUpload(ctx context.Context, ns uint32, key machine.UploadKey, up machine.Upload, blob machine.Blob) (existed bool, err error)
 	// Blob returns the metadata of a blob. The error is [machine.ErrNoBlob] if the blob does not exist.
 	Blob(ctx context.Context, ns uint32, sum [32]byte) (machine.Blob, error)
 	// Piece returns the n-th piece of a blob or an upload. The error is [machine.ErrNoBlob] if the piece does not exist.
 	Piece(ctx context.Context, ns uint32, pieces [16]byte, n int) ([]byte, error)
-	// SweepBlobs removes uploads and unreferenced blobs that were last stored before a time, Unix
-	// nanoseconds.
+	// SweepBlobs removes old uploads, and old blobs that no run refers to. They are old if they were last stored before
+	// the given time, in Unix nanoseconds.
 	SweepBlobs(ctx context.Context, ns uint32, before int64) (machine.BlobSweep, error)
 }
 
 // PutRequest is the argument of [Service.Put].
 type PutRequest struct {
 	runtime.Call
-	// UploadID identifies the upload among the uploads of the principal. If it is "", the upload cannot be resumed.
+	// UploadID identifies the upload among the uploads of the principal. If it is "", an interrupted upload cannot be
+	// resumed.
 	UploadID  string
 	MediaType string
 	// Ref is the expected reference of the complete blob. If it is "", the reference is not checked.
@@ -61,12 +64,12 @@ type PutRequest struct {
 
 // Info describes a blob, or the progress of its upload.
 type Info struct {
-	// Ref is "" while the upload is not complete.
+	// Ref is the reference to the blob. It is "" while the upload is not complete.
 	Ref string
-	// Size is in bytes. For an upload it is the offset at which the caller continues.
+	// Size is in bytes. For an incomplete upload it is the offset at which the caller must continue.
 	Size      int64
 	MediaType string
-	// Duplicate reports whether these bytes were already stored.
+	// Duplicate reports whether a blob with the same bytes was already stored.
 	Duplicate bool
 }
 
@@ -79,14 +82,15 @@ type Writer struct {
 	want [32]byte
 	up   machine.Upload
 	hash hash.Hash
-	// pending are received bytes that are not yet a full piece.
+	// pending are received bytes that do not fill a piece yet.
 	pending []byte
-	// known is the requested blob if this blob is already stored. Otherwise it is nil.
-	known *machine.Blob
+	// stored is the blob that the caller wants to upload, if it is already stored. Otherwise it is nil.
+	stored *machine.Blob
 }
 
-// Put starts or resumes an upload. Errors: PERMISSION_DENIED SCOPE_MISSING, FAILED_PRECONDITION
-// BLOBS_OFF, UNAVAILABLE DRAINING.
+// Put starts or resumes the upload of a blob. Errors: PERMISSION_DENIED SCOPE_MISSING, FAILED_PRECONDITION BLOBS_OFF, INVALID_ARGUMENT
+// BAD_BLOB_REF, and those of Engine.Health (UNAVAILABLE DRAINING). If the blob with the reference of the request is already stored, Put
+// starts no upload.
 func (r *Service) Put(ctx context.Context, req PutRequest) (*Writer, error) {
 	ns, err := r.admit(req.Call, policy.RunsWrite|policy.Work)
 	if err != nil {
@@ -98,7 +102,8 @@ func (r *Service) Put(ctx context.Context, req PutRequest) (*Writer, error) {
 	w := &Writer{r: r, ns: ns, req: req, hash: sha256.New()}
 	w.key = machine.UploadKey{Principal: req.Principal.Name(), ID: req.UploadID}
 	if req.UploadID == "" {
-		// The generated id cannot be guessed. Callers may not use ids with its prefix.
+		// The caller gave no id for the upload, so the server makes one that cannot be guessed. Callers may not choose ids
+		// with the reserved prefix.
 		w.key.ID = validate.ReservedPrefix + r.cfg.IDs.Token()
 	}
 	if req.Ref != "" {
@@ -107,7 +112,7 @@ func (r *Service) Put(ctx context.Context, req PutRequest) (*Writer, error) {
 		}
 		blob, err := r.cfg.Store.Blob(ctx, ns, w.want)
 		if err == nil {
-			w.known = &blob
+			w.stored = &blob
 			return w, nil
 		}
 		if !errors.Is(err, machine.ErrNoBlob) {
@@ -117,7 +122,8 @@ func (r *Service) Put(ctx context.Context, req PutRequest) (*Writer, error) {
 	return w, w.goOn(ctx)
 }
 
-// admit checks that blobs are enabled and that the caller has the right to use them.
+// admit checks that the server stores blobs and that the caller has one of the scopes. It returns the number of the
+// namespace.
 func (r *Service) admit(call runtime.Call, scopes runtime.Scopes) (uint32, error) {
 	ns, err := r.cfg.Engine.Admit(call, scopes)
 	if err != nil {
@@ -140,8 +146,7 @@ func parseRef(ref string) (sum [32]byte, err error) {
 	return [32]byte(raw), nil
 }
 
-// goOn computes the hash of the part of the upload that is already stored, so that Write can continue
-// the hash after that part.
+// goOn reads the stored part of an upload and computes its hash, so that Write can continue the hash.
 func (w *Writer) goOn(ctx context.Context) (err error) {
 	if w.up, err = w.r.cfg.Store.Upload(ctx, w.ns, w.key); err != nil {
 		return fmt.Errorf("runtime: %w", err)
@@ -156,13 +161,13 @@ func (w *Writer) goOn(ctx context.Context) (err error) {
 	return nil
 }
 
-// Known reports whether the requested blob is already stored, so that no data has to be written.
-func (w *Writer) Known() bool { return w.known != nil }
+// IsStored reports whether the requested blob is already stored, so that the caller need not send it.
+func (w *Writer) IsStored() bool { return w.stored != nil }
 
 func (w *Writer) size() int64 { return w.up.Size + int64(len(w.pending)) }
 
-// Write appends data, which begins at offset. It skips the bytes that it has already received. Errors: INVALID_ARGUMENT BLOB_GAP,
-// RESOURCE_EXHAUSTED BLOB_TOO_LARGE, ABORTED UPLOAD_CONTENDED.
+// Write appends data that begins at offset. Bytes that were already received are skipped. Errors: INVALID_ARGUMENT
+// BLOB_GAP, RESOURCE_EXHAUSTED BLOB_TOO_LARGE, ABORTED UPLOAD_CONTENDED.
 func (w *Writer) Write(ctx context.Context, offset int64, data []byte) error {
 	have := w.size()
 	if offset > have {
@@ -212,11 +217,11 @@ func uploadFailed(err error) error {
 	return fmt.Errorf("runtime: upload: %w", err)
 }
 
-// Pause stores the received bytes and returns the offset at which the caller continues. An upload without an id from the caller cannot be
-// resumed; a sweep removes it.
+// Pause stores the received bytes and returns the offset at which the caller can continue later. If the caller gave the
+// upload no id, it cannot be continued, and a sweep removes it later.
 func (w *Writer) Pause(ctx context.Context) (Info, error) {
-	if w.known != nil {
-		return infoOf(w.known, true), nil
+	if w.stored != nil {
+		return infoOf(w.stored, true), nil
 	}
 	if len(w.pending) > 0 && w.req.UploadID != "" {
 		if err := w.store(ctx, w.pending); err != nil {
@@ -227,10 +232,10 @@ func (w *Writer) Pause(ctx context.Context) (Info, error) {
 	return Info{Size: w.size()}, nil
 }
 
-// Finish turns the received bytes into a blob. Errors: those of Write, and INVALID_ARGUMENT BLOB_MISMATCH, which leaves the upload as it
-// was.
+// Finish makes the received bytes a blob. Errors: those of Write, and INVALID_ARGUMENT BLOB_MISMATCH, after which the
+// upload can be continued.
 func (w *Writer) Finish(ctx context.Context) (Info, error) {
-	if w.known != nil {
+	if w.stored != nil {
 		return w.refresh(ctx)
 	}
 	if len(w.pending) > 0 {
@@ -257,9 +262,10 @@ func (w *Writer) Finish(ctx context.Context) (Info, error) {
 	return infoOf(&blob, existed), nil
 }
 
-// refresh stores a known blob again, so that no sweep removes it before a run refers to it.
+// refresh updates the time at which a stored blob was last stored, so that no sweep removes it before a run refers to
+// it.
 func (w *Writer) refresh(ctx context.Context) (Info, error) {
-	blob := *w.known
+	blob := *w.stored
 	blob.At = w.r.cfg.Clock.Now().UnixNano()
 	key := machine.UploadKey{ID: validate.ReservedPrefix + w.r.cfg.IDs.Token()}
 	if _, err := w.r.cfg.Store.FinishUpload(ctx, w.ns, key, machine.Upload{}, blob); err != nil {
@@ -274,8 +280,9 @@ func infoOf(b *machine.Blob, existed bool) Info {
 	}
 }
 
-// Get reads a blob from offset to its end. It calls emit for each piece, and at least once. Errors: NOT_FOUND BLOB_NOT_FOUND,
-// OUT_OF_RANGE BLOB_OFFSET, and the errors that emit returns.
+// Get reads a blob from offset to its end. It calls emit for each piece, and at least once even if there are no bytes. Errors:
+// PERMISSION_DENIED SCOPE_MISSING, FAILED_PRECONDITION BLOBS_OFF, INVALID_ARGUMENT BAD_BLOB_REF, NOT_FOUND BLOB_NOT_FOUND, OUT_OF_RANGE
+// BLOB_OFFSET, and the errors that emit returns.
 func (r *Service) Get(ctx context.Context, call runtime.Call, ref string, offset int64, emit func(info Info, at int64, piece []byte) error) error {
 	ns, err := r.admit(call, policy.RunsRead|policy.RunsWrite|policy.Work)
 	if err != nil {
@@ -324,7 +331,7 @@ func (r *Service) emit(ctx context.Context, ns uint32, blob *machine.Blob, offse
 	return emit(info, offset, nil)
 }
 
-// Run sweeps unreferenced blobs periodically until ctx ends. It returns nil.
+// Run removes unused blobs every hour until ctx ends. It returns nil.
 func (r *Service) Run(ctx context.Context) error {
 	for {
 		select {
@@ -332,12 +339,11 @@ func (r *Service) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		_ = r.Sweep(ctx) // The next sweep retries.
+		_ = r.Sweep(ctx) // an error is ignored, because the next sweep tries again
 	}
 }
 
-// Sweep removes, in every namespace, unreferenced blobs and abandoned uploads that are older than
-// Config.Grace.
+// Sweep removes, in every namespace, uploads and unreferenced blobs that were last stored longer than Config.Grace ago.
 func (r *Service) Sweep(ctx context.Context) error {
 	if r.cfg.Store == nil {
 		return nil

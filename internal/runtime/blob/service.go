@@ -9,34 +9,35 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
-// Engine is the part of the runtime engine that blobs use.
+// Engine is the part of the runtime engine that a [Service] uses.
 type Engine interface {
-	// Admit resolves a namespace for a caller that has one of the scopes.
+	// Admit checks that the caller has one of the scopes, and returns the number of the namespace of the call.
 	Admit(call runtime.Call, scopes runtime.Scopes) (uint32, error)
-	// Health returns nil if the engine accepts inputs. Otherwise it returns the reason why the engine
-	// does not accept them.
+	// Health returns nil if the engine accepts inputs. Otherwise the error says why it does not.
 	Health() error
-	// NamespaceNumbers returns the served namespaces.
+	// NamespaceNumbers returns the numbers of the configured namespaces.
 	NamespaceNumbers() []uint32
 }
 
-// Config configures a [Service]. Engine, Clock and IDs are required. The other fields have a default, which the zero value selects.
+// Config configures a [Service]. Engine, Clock and IDs are required. All other fields are optional, and their zero
+// values select the defaults.
 type Config struct {
 	Engine Engine
 	Clock  runtime.Clock
 	IDs    runtime.IDs
-	// Store stores the blobs. If it is nil, blobs are disabled (BLOBS_OFF).
+	// Store stores the blobs. If it is nil, every request fails with BLOBS_OFF.
 	Store Store
 	// MaxBytes bounds one blob, in bytes. Default [DefaultMaxBytes].
 	MaxBytes int64
-	// Grace is how long an unreferenced blob is kept. Default [DefaultGrace].
+	// Grace is how long a blob that no run refers to is kept after its last upload. Default [DefaultGrace].
 	Grace time.Duration
 }
 
-// Service stores, reads and sweeps blobs. It has no state besides its configuration and needs no lock. Safe for concurrent use.
+// Service stores, reads and removes blobs. It has no state besides its configuration and needs no lock. Safe for
+// concurrent use.
 type Service struct{ cfg Config }
 
-// New checks the configuration, returns all errors at once, and starts no goroutine.
+// New returns a Service. It returns one error with all faults of the configuration, and starts no goroutine.
 func New(cfg Config) (*Service, error) {
 	var faults []error
 	if cfg.Engine == nil || cfg.Clock == nil || cfg.IDs == nil {

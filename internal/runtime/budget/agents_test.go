@@ -10,14 +10,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
-// family are runs that ask each other's agents, under one ledger of "tenant=acme/ever".
+// family has runs that ask each other's agents, under one ledger with the account "tenant=acme/ever".
 type family struct {
 	t    *testing.T
 	l    *Ledger
 	runs []*member
-	// version is the one by which inputs are taken.
+	// version is the semantics of the inputs.
 	version machine.Semantics
-	// mixed: some inputs are of an older program, some agents elsewhere.
+	// mixed: some inputs are of an older program, and some agents are elsewhere.
 	mixed bool
 }
 
@@ -26,8 +26,8 @@ type member struct {
 	*run
 	parent *member
 	step   uint32
-	// counted is what the accounts have of it, read from its records: what it asked models for,
-	// and what it settled of agents that do not count themselves.
+	// counted is what the accounts should have counted of the run, computed from its records: what it asked
+	// models for, and what it settled of agents that do not count themselves.
 	counted int64
 	local   map[uint32]bool
 }
@@ -45,7 +45,7 @@ func teamGraph(budget int64) *machine.Graph {
 	return g
 }
 
-// begin begins a run: with labels of its own, or for a step of another one.
+// begin begins a run: with labels of its own, or for a step of another run.
 func (f *family) begin(budget int64, start machine.Start, parent *member, step uint32) *member {
 	f.t.Helper()
 	m := &member{run: &run{t: f.t, l: f.l, g: teamGraph(budget), at: noon}, parent: parent, step: step, local: map[uint32]bool{}}
@@ -55,7 +55,7 @@ func (f *family) begin(budget int64, start machine.Start, parent *member, step u
 	return m
 }
 
-// take commits an input, and reads what it made as a stranger would.
+// take commits an input. It counts the usage of the run from the new records alone.
 func (f *family) take(m *member, c machine.Command) machine.Result {
 	f.t.Helper()
 	result, hold, err := f.l.Decide(m.g, m.s, machine.Input{At: m.at.UnixNano(), Command: c, Semantics: f.version})
@@ -85,20 +85,21 @@ func (f *family) take(m *member, c machine.Command) machine.Result {
 }
 
 func (f *family) count(m *member, step uint32, u machine.Usage) {
-	_, itself := m.s.Accountable()
+	_, itself := m.s.AccountLabels()
 	if itself && !m.local[step] {
 		m.counted += u.InputTokens + u.OutputTokens
 	}
 }
 
-// asks has a run ask an agent; the step, 0 = it was refused. local is what the host knows.
+// asks makes a run ask an agent and returns the step; 0 = it was refused. local: the agent is in the same
+// sidecar.
 func (f *family) asks(m *member, local bool) uint32 {
 	f.t.Helper()
 	result := f.take(m, machine.RequestSteps{TurnSeq: m.s.Turn.Seq, Attempt: m.s.Turn.Attempt, Requests: []machine.StepRequest{{Tool: "helper", Payload: []byte("{}"), Local: local}}})
 	return result.Steps[0].Step
 }
 
-// child begins the run of a step's agent, as the delegation says it.
+// child begins the run of a step's agent, with the data of the delegation.
 func (f *family) child(m *member, step uint32) *member {
 	f.t.Helper()
 	start := machine.Start{Parent: &machine.Parent{RunID: m.s.RunID, Step: step, Attempt: 1}}
@@ -106,7 +107,7 @@ func (f *family) child(m *member, step uint32) *member {
 		if p := &m.s.Steps[i]; p.Step == step {
 			start.Lease, start.Parent.Attempt = p.Bound, p.Attempt
 			if p.Local {
-				labels, _ := m.s.Accountable()
+				labels, _ := m.s.AccountLabels()
 				start.Payer = &machine.Payer{Labels: labels}
 			}
 		}
@@ -114,7 +115,7 @@ func (f *family) child(m *member, step uint32) *member {
 	return f.begin(0, start, m, step)
 }
 
-// says has a run ask a model, which consumes so much; false: it was refused.
+// says makes a run ask a model, which consumes used tokens. It returns false if the request was refused.
 func (f *family) says(m *member, bound, used int64) bool {
 	f.t.Helper()
 	m.rounds++
@@ -133,10 +134,10 @@ func (f *family) says(m *member, bound, used int64) bool {
 	return true
 }
 
-// report ends the step of a child's run with what that consumed.
+// report ends the step of a child's run with what the child consumed.
 func (f *family) report(m *member, ok bool) {
 	f.t.Helper()
-	tokens := rules.Settled(m.s)
+	tokens := rules.ConsumedAmount(m.s)
 	c := machine.ResolveStep{Step: m.step, Tool: "helper", Attempt: m.s.Parent.Attempt, OK: ok, Metered: true, Usage: machine.Usage{InputTokens: tokens.Tokens}}
 	if ok {
 		c.Result = []byte("1")
@@ -146,7 +147,7 @@ func (f *family) report(m *member, ok bool) {
 	f.take(m.parent, c)
 }
 
-// holds: the account is the sum of what its runs count.
+// holds fails the test unless the account is the sum of what its runs count. It returns what is settled.
 func (f *family) holds(when string) (settled int64) {
 	f.t.Helper()
 	for _, m := range f.runs {
@@ -169,8 +170,8 @@ func (f *family) heldIs(want int64) {
 	}
 }
 
-// TestAgentsCountThemselves: whatever becomes of a delegation, its agent's run is counted once:
-// by itself where the step says so, else by the step.
+// TestAgentsCountThemselves: for each end of a delegation, the run of its agent is counted once: by itself if
+// the step says so, and by the step otherwise.
 func TestAgentsCountThemselves(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -179,7 +180,7 @@ func TestAgentsCountThemselves(t *testing.T) {
 		budget  int64
 		// end ends the delegation of a child that has consumed 70.
 		end func(f *family, parent, child *member)
-		// want is what is settled of the account, held what is reserved while the child works.
+		// want is what is settled on the account. held is what is reserved while the child works.
 		want, held int64
 	}{
 		"answered":               {machine.Current, true, 0, func(f *family, _, child *member) { f.report(child, true) }, 70, 0},
@@ -219,13 +220,13 @@ func TestAgentsCountThemselves(t *testing.T) {
 	}
 }
 
-// lose: nobody knows what became of the agent's run.
+// lose ends a delegation with an unknown outcome of the agent's run.
 func lose(f *family, parent, child *member) {
 	f.take(parent, machine.ResolveStep{Step: child.step, Tool: "helper", Attempt: 1, Error: machine.Fault{Code: "GONE"}, Unknown: true, Final: true})
 }
 
-// TestFullAccountHoldsAgents: a run of an agent without a lease asks for nothing that an account
-// does not hold, nor does that of its agent; the step that begins it needs no room.
+// TestFullAccountHoldsAgents: the run of an agent without a lease cannot use more than the account has, and
+// neither can the runs of its own agents. A step that begins such a run needs no room in the account.
 func TestFullAccountHoldsAgents(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, 100)
@@ -250,8 +251,8 @@ func TestFullAccountHoldsAgents(t *testing.T) {
 	}
 }
 
-// TestRunsInNoAccountHaveNoLocalAgents: where a run of an older program is counted by the step
-// that began it, its agents are too.
+// TestRunsInNoAccountHaveNoLocalAgents: the step that began a run of an older program counts this run. It
+// counts the runs of its agents too.
 func TestRunsInNoAccountHaveNoLocalAgents(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, 1000)
@@ -268,9 +269,9 @@ func TestRunsInNoAccountHaveNoLocalAgents(t *testing.T) {
 	}
 }
 
-// TestFamiliesAddUp: runs of every kind ask, answer, fail, are lost and cancelled as it comes. At
-// each moment the account is the sum of what its runs count, and never over its limit where each
-// of them counts itself.
+// TestFamiliesAddUp: runs of every kind ask, answer, fail, are lost and are cancelled in any order. At each
+// moment the account is the sum of what its runs count. If each run counts itself, the account is never over
+// its limit.
 func TestFamiliesAddUp(t *testing.T) {
 	t.Parallel()
 	refused := 0
@@ -295,7 +296,7 @@ func TestFamiliesAddUp(t *testing.T) {
 	}
 }
 
-// any does one thing.
+// any performs one random action.
 func (f *family) any(random *rand.Rand) {
 	f.version = machine.Current
 	if f.mixed && random.IntN(3) == 0 {

@@ -1,8 +1,8 @@
-// Package budget counts the reserved and the settled usage of the operator's accounts. An account
-// counts all runs of a namespace that have a certain label, in a window of time.
+// Package budget counts what runs reserve and consume in the operator's accounts. An account is a
+// budget over all runs of a namespace that have a certain label, in a window of time.
 //
 // Owns: the current table of accounts and the operator's prices of models; the computation of the
-// windows; the reserved and settled amounts of each account in memory. The store has the same amounts
+// windows; the reserved and consumed amounts of each account in memory. The store has the same amounts
 // in rows.
 //
 // Guarantees: reservations never exceed the limit of an account, even if many runs reserve at the same

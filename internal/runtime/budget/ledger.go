@@ -8,48 +8,46 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
-// key identifies an account of a namespace.
+// key identifies an account: its namespace and its name in the namespace.
 type key struct {
 	namespace uint32
 	account   string
 }
 
-// Ledger holds the reserved and settled amounts of each account. Safe for concurrent use.
+// Ledger contains the reserved and consumed amounts of the operator's accounts. Safe for concurrent use.
 type Ledger struct {
 	mu    sync.Mutex
 	table *Table
 	rows  map[key]*machine.AccountRow
-	// refused counts the inputs that were refused because they would have exceeded the limit of the
-	// account. The count starts at zero when the process starts.
-	refused map[key]int64
+	// refusals counts, for each account, how often it could not cover an input that was decided, since the start of the process.
+	refusals map[key]int64
 }
 
-// New returns a Ledger with the amounts of the stored rows.
+// New returns a Ledger with a table of accounts and the amounts of the stored rows.
 func New(table *Table, rows []machine.AccountRow) *Ledger {
-	l := &Ledger{table: table, rows: make(map[key]*machine.AccountRow, len(rows)), refused: map[key]int64{}}
+	l := &Ledger{table: table, rows: make(map[key]*machine.AccountRow, len(rows)), refusals: map[key]int64{}}
 	for i := range rows {
 		l.rows[key{rows[i].Namespace, rows[i].Account}] = &rows[i]
 	}
 	return l
 }
 
-// Replace applies a new table of accounts. Existing reservations stay, even if they exceed a new limit.
+// Replace replaces the table of accounts. Existing reservations stay, even if they exceed a new limit.
 func (l *Ledger) Replace(t *Table) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.table = t
 }
 
-// Reservation is the change that an uncommitted input makes in the ledger. The zero value changes
-// nothing.
+// Reservation is the change that an input makes in the ledger before its commit. The zero value changes nothing.
 type Reservation struct {
 	ledger    *Ledger
 	namespace uint32
 	changes   []machine.ChargeChange
 }
 
-// Close ends the reservation. stored reports whether the input was committed. If it was not, Close
-// reverts the change in the ledger.
+// Close ends the reservation. stored reports whether the input was committed. If it was not, Close removes the change
+// from the ledger.
 func (h *Reservation) Close(stored bool) {
 	l, changes := h.ledger, h.changes
 	h.ledger, h.changes = nil, nil
@@ -63,16 +61,15 @@ func (h *Reservation) Close(stored bool) {
 	}
 }
 
-// Decide applies [rules.Step] for a run with accounts. If the input changes amounts, Decide stamps the
-// accounts into the input and applies it again. If an account cannot cover the reservation, the stamp
-// contains the amount that is left. The caller must close the returned reservation after the commit.
+// Decide applies [rules.Step] for a run that accounts may count. If the input changes amounts, Decide adds the accounts
+// to the input and applies it a second time. If an account cannot cover the reservation, the input contains the amount
+// that is left. The caller must close the returned reservation after the commit.
 //
-// Problem: many runs reserve from the same accounts concurrently, and the machine is pure and does not
-// know the accounts.
+// Problem: many runs reserve from the same accounts concurrently, and the machine is pure and does not know the
+// accounts.
 //
-// Invariants: the mutex is held from the check of the limits until the amounts are added, so two inputs
-// cannot both use the last part of a limit. The amounts of an input are added to all of its accounts or
-// to none.
+// Invariants: the mutex is held from the check of the limits until the amounts are added, so two inputs cannot both use
+// the last part of a limit. The amounts of an input are added to all of its accounts or to none.
 func (l *Ledger) Decide(g *machine.Graph, s *machine.State, in machine.Input) (machine.Result, Reservation, error) {
 	result, err := rules.Step(g, s, in)
 	if l == nil || err != nil || result.Batch == nil {
@@ -80,12 +77,12 @@ func (l *Ledger) Decide(g *machine.Graph, s *machine.State, in machine.Input) (m
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	hits := l.hits(s, result.State)
-	if len(hits) == 0 || !moves(s, result.State, in.Command) {
+	hits := l.accountsOf(s, result.State)
+	if len(hits) == 0 || !changesAmounts(s, result.State, in.Command) {
 		return result, Reservation{}, nil
 	}
-	if asks(s, result.State, in.Command) {
-		if err := priced(g, hits, in.Command); err != nil {
+	if startsModelCall(s, result.State, in.Command) {
+		if err := checkPriced(g, hits, in.Command); err != nil {
 			return machine.Result{State: s}, Reservation{}, err
 		}
 	}
@@ -100,26 +97,27 @@ func (l *Ledger) Decide(g *machine.Graph, s *machine.State, in machine.Input) (m
 	return result, hold, nil
 }
 
-// hits returns the accounts that count the run: the accounts of its labels, and accounts that are no longer in the table but still hold
-// reservations of the run. The run of an agent has the labels of the run that delegated to it.
-func (l *Ledger) hits(before, after *machine.State) []hit {
-	labels, counted := after.Accountable()
+// accountsOf returns the operator's accounts that count the run: those of its labels, and those that are no longer in the
+// table but still contain reservations of the run. The run of an agent in this store is counted with the labels of the
+// run that delegated to it.
+func (l *Ledger) accountsOf(before, after *machine.State) []countedAccount {
+	labels, counted := after.AccountLabels()
 	if !counted {
 		return nil
 	}
-	hits := l.table.of(labels, after.At)
+	hits := l.table.accountsFor(labels, after.At)
 	if before == nil {
 		return hits
 	}
 	for _, c := range before.Charges {
-		if (c.HeldTokens != 0 || c.HeldCostMicro != 0) && !named(hits, c.Account) {
-			hits = append(hits, hit{name: c.Account, window: c.Window})
+		if (c.HeldTokens != 0 || c.HeldCostMicro != 0) && !hasAccount(hits, c.Account) {
+			hits = append(hits, countedAccount{name: c.Account, window: c.Window})
 		}
 	}
 	return hits
 }
 
-func named(hits []hit, name string) bool {
+func hasAccount(hits []countedAccount, name string) bool {
 	for i := range hits {
 		if hits[i].name == name {
 			return true
@@ -128,19 +126,19 @@ func named(hits []hit, name string) bool {
 	return false
 }
 
-// moves reports whether the input changes amounts of accounts: whether it reserves, settles or releases an amount, or requests a model
-// call, whose cost may be unknown.
-func moves(before, after *machine.State, c machine.Command) bool {
-	return asks(before, after, c) || settledAmount(before) != settledAmount(after) || held(before) != held(after)
+// changesAmounts reports whether the input changes the consumption or the reservations of the run, or starts a model call, whose
+// cost may be unknown.
+func changesAmounts(before, after *machine.State, c machine.Command) bool {
+	return startsModelCall(before, after, c) || settledAmount(before) != settledAmount(after) || held(before) != held(after)
 }
 
-// asks reports whether the input starts a new attempt of a model call.
-func asks(before, after *machine.State, c machine.Command) bool {
+// startsModelCall reports whether the input starts a new attempt of a model call.
+func startsModelCall(before, after *machine.State, c machine.Command) bool {
 	_, ok := c.(machine.RequestModel)
 	return ok && before != nil && open(before) < open(after)
 }
 
-// open counts the attempts of all pending model calls.
+// open returns the sum of the attempt numbers of all pending model calls. The sum increases when an attempt starts.
 func open(s *machine.State) (n int) {
 	for i := range s.Steps {
 		if p := &s.Steps[i]; p.Model != nil && p.Status == machine.StepStatusPending {
@@ -160,25 +158,26 @@ func held(s *machine.State) machine.Amount {
 	return machine.Amount{Tokens: tokens, CostMicro: cost}
 }
 
-// priced returns an error for a model call without a known price if an account limits the cost.
-func priced(g *machine.Graph, hits []hit, c machine.Command) error {
+// checkPriced returns an error for a model call without a known price if an account of the run limits the cost.
+func checkPriced(g *machine.Graph, hits []countedAccount, c machine.Command) error {
 	ask, ok := c.(machine.RequestModel)
 	if !ok || ask.Bound.CostMicro > 0 || rules.PriceOf(g, &ask.Bound) != nil {
 		return nil
 	}
 	for i := range hits {
 		if hits[i].entry != nil && hits[i].entry.MaxCostMicro > 0 {
-			return rules.Unpriced(ask.Model.Model, "request.model")
+			return rules.UnpricedError(ask.Model.Model, "request.model")
 		}
 	}
 	return nil
 }
 
-// bills returns the accounts to stamp into the input. It marks each account that cannot cover the input.
-func (l *Ledger) bills(hits []hit, before, after *machine.State, c machine.Command) []machine.Bill {
+// bills returns the operator's accounts in which the input is counted. It marks each account that cannot cover the
+// input.
+func (l *Ledger) bills(hits []countedAccount, before, after *machine.State, c machine.Command) []machine.Bill {
 	var least int64
-	if asks(before, after, c) {
-		least = 1 // the request needs more than zero
+	if startsModelCall(before, after, c) {
+		least = 1 // the request needs more than 0, even if its bound is unknown
 	}
 	bills := make([]machine.Bill, len(hits))
 	for i := range hits {
@@ -186,33 +185,34 @@ func (l *Ledger) bills(hits []hit, before, after *machine.State, c machine.Comma
 		bills[i] = machine.Bill{Account: h.name, Window: h.window}
 		row := l.row(after.Namespace, h.name)
 		row.Turn(h.window)
-		was := rules.ChargeOf(before, h.name)
+		old := rules.ChargeOf(before, h.name)
 		trial := *row
-		trial.Add(machine.ChargeChange{Before: was, After: rules.Charged(was, h.window, before, after)})
+		trial.Add(machine.ChargeChange{Before: old, After: rules.UpdatedCharge(old, h.window, before, after)})
 		maxTokens, maxCost := h.limits()
 		tokens, cost := sum(row.Tokens, row.HeldTokens), sum(row.CostMicro, row.HeldCostMicro)
 		needTokens := max(least, sum(trial.Tokens, trial.HeldTokens)-tokens)
 		needCost := max(least, sum(trial.CostMicro, trial.HeldCostMicro)-cost)
-		if fits(needTokens, tokens, maxTokens) && fits(needCost, cost, maxCost) {
+		if isWithin(needTokens, tokens, maxTokens) && isWithin(needCost, cost, maxCost) {
 			continue
 		}
-		// Count also the amounts that the run has reserved in other accounts but not yet in this one.
-		tokens, cost = sum(tokens, held(before).Tokens-was.HeldTokens), sum(cost, held(before).CostMicro-was.HeldCostMicro)
-		bills[i].Short, bills[i].LeftTokens, bills[i].LeftCostMicro = true, left(maxTokens, tokens), left(maxCost, cost)
+		// The commit also adds to this account what the run has reserved earlier but not yet in this account. So these
+		// amounts count here, too.
+		tokens, cost = sum(tokens, held(before).Tokens-old.HeldTokens), sum(cost, held(before).CostMicro-old.HeldCostMicro)
+		bills[i].Short, bills[i].LeftTokens, bills[i].LeftCostMicro = true, remaining(maxTokens, tokens), remaining(maxCost, cost)
 		if h.entry != nil {
-			l.refused[key{after.Namespace, h.name}]++
+			l.refusals[key{after.Namespace, h.name}]++
 		}
 	}
 	return bills
 }
 
-// fits reports whether have plus need is within the limit. If need is zero or negative, the result is
-// always true.
-func fits(need, have, limit int64) bool {
+// isWithin reports whether have plus need is within the limit. It is true if need is zero or negative, even above the
+// limit.
+func isWithin(need, have, limit int64) bool {
 	return limit == math.MaxInt64 || need <= 0 || need <= limit-have
 }
 
-func left(limit, have int64) int64 {
+func remaining(limit, have int64) int64 {
 	if limit == math.MaxInt64 {
 		return limit
 	}

@@ -16,7 +16,7 @@ import (
 
 var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
-// graph is one state in which models are asked, in micro-dollars as many as tokens.
+// graph returns a graph with one state that asks models. A token costs one micro-dollar.
 func graph() *machine.Graph {
 	return &machine.Graph{
 		Digest: "sha256:00", PackID: "p", PackVersion: "1", Entry: "s",
@@ -42,7 +42,7 @@ func newRun(t testing.TB, l *Ledger, id string, labels ...machine.Label) *run {
 	return r
 }
 
-// take makes an input and commits it, or does not.
+// take makes an input. It commits the input if stored is true.
 func (r *run) take(c machine.Command, stored bool) (machine.Result, error) {
 	r.t.Helper()
 	result, hold, err := r.l.Decide(r.g, r.s, machine.Input{At: r.at.UnixNano(), Command: c, Semantics: machine.Current})
@@ -62,7 +62,7 @@ func (r *run) do(c machine.Command) machine.Result {
 	return result
 }
 
-// ask asks a model with a bound; the answer is the step, 0 = it was refused.
+// ask asks a model with a bound and returns the step; 0 = it was refused.
 func (r *run) ask(tokens int64) uint32 {
 	r.t.Helper()
 	r.rounds++
@@ -97,7 +97,7 @@ func tableOf(t testing.TB, accounts ...Account) *Table {
 	return table
 }
 
-// figures reads an account: settled and held.
+// figures returns what an account has settled and what it holds.
 func (l *Ledger) figures(name string) (cost, held int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,9 +114,8 @@ func wants(t *testing.T, l *Ledger, name string, settled, held int64) {
 
 var acme = machine.Label{Key: "tenant", Value: "acme"}
 
-// TestAccountIsNeverOver: 64 runs at once ask for what one account does not hold for all;
-// some commits fail. Never is more reserved and settled than there may be, and what is
-// there is used.
+// TestAccountIsNeverOver: 64 concurrent runs ask for more than one account has, and some commits fail. The
+// account never reserves and settles more than its limit, and it is used up.
 func TestAccountIsNeverOver(t *testing.T) {
 	t.Parallel()
 	const limit = 1_000_000
@@ -192,14 +191,14 @@ func TestAllAccountsOrNone(t *testing.T) {
 		t.Error("what was given back is not there")
 	}
 	wants(t, l, "/ever", 5, 25)
-	// Nothing is left, and whoever says nothing of what he may consume asks for more.
+	// Nothing is left. A call without a bound needs more than that.
 	if other := newRun(t, l, "D"); other.ask(0) != 0 {
 		t.Error("a call without a bound of an account that has nothing left")
 	}
 }
 
-// TestRaiseAndLower: a table that is put in force counts from the next input on; what is
-// held of an account that is in it no more is given back nevertheless.
+// TestRaiseAndLower: a new table counts from the next input on. If the new table does not have an account,
+// what is held on this account is still given back.
 func TestRaiseAndLower(t *testing.T) {
 	t.Parallel()
 	day := Account{Label: "tenant", Window: Day, MaxCostMicro: 100}
@@ -222,14 +221,14 @@ func TestRaiseAndLower(t *testing.T) {
 	l.Replace(tableOf(t, day))
 	b.answer(second, 40)
 	wants(t, l, "tenant=acme/day", 100, 50)
-	// The call that began without the account comes to it with the next one.
+	// The last call of this run began without the account. Its next call counts on the account.
 	if a.ask(1) != 0 {
 		t.Error("more is held than there is")
 	}
 	wants(t, l, "tenant=acme/day", 100, 50)
 }
 
-// TestWindowTurns: what was reserved yesterday counts today, and is settled today.
+// TestWindowTurns: a reservation of yesterday counts today, and it is settled today.
 func TestWindowTurns(t *testing.T) {
 	t.Parallel()
 	l := New(tableOf(t, Account{Label: "tenant", Window: Day, MaxCostMicro: 100}), nil)
@@ -255,7 +254,7 @@ func TestWindowTurns(t *testing.T) {
 	wants(t, l, "tenant=acme/day", 60, 0)
 }
 
-// TestUnpriced: what nobody has a price of is not asked where an account counts cost.
+// TestUnpriced: if an account counts cost, a call of a model without a price is refused.
 func TestUnpriced(t *testing.T) {
 	t.Parallel()
 	l := New(tableOf(t, Account{Label: "tenant", Window: Day, MaxCostMicro: 100}), nil)
@@ -272,8 +271,8 @@ func TestUnpriced(t *testing.T) {
 	}
 }
 
-// TestForkTakesNothing: a fork has none of what its source took, and no replay makes
-// another charge.
+// TestForkTakesNothing: a fork has nothing of what its source reserved or settled. A replay makes no further
+// charge.
 func TestForkTakesNothing(t *testing.T) {
 	t.Parallel()
 	l := New(tableOf(t, Account{Label: "tenant", Window: Day, MaxCostMicro: 100}), nil)
@@ -294,7 +293,7 @@ func TestForkTakesNothing(t *testing.T) {
 	}
 }
 
-// TestAbsurdFigures: no report wraps a sum.
+// TestAbsurdFigures: no reported figure makes a sum overflow.
 func TestAbsurdFigures(t *testing.T) {
 	t.Parallel()
 	l := New(tableOf(t, Account{Label: "tenant", Window: Day, MaxTokens: 100}), nil)
@@ -396,7 +395,7 @@ func TestNamed(t *testing.T) {
 		"team=red/day": 1, "tenant=acme/day": 2, "tenant=acme/day@Europe/Berlin": 3, "/day": 4, "tenant=acme/month": 0, "other=x/day": 0,
 	} {
 		var got int64
-		if _, entry := table.named(name); entry != nil {
+		if _, entry := table.findAccount(name); entry != nil {
 			got = entry.MaxTokens
 		}
 		if got != want {

@@ -9,9 +9,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Prices holds the operator's prices of models. A price applies if the pack of the run does not price
-// the model. A nil Prices is valid and contains no price. Each price is stamped into the input that
-// uses it, so a new table does not change committed costs. Safe for concurrent use.
+// Prices contains the operator's prices of models. They apply to models that the pack of a run does
+// not price. A nil Prices is valid and contains no price. The price that an input uses is stored in
+// the input, so a new table does not change committed costs. Safe for concurrent use.
 type Prices struct {
 	prices atomic.Pointer[map[string]machine.Price]
 }
@@ -23,37 +23,37 @@ func NewPrices(prices map[string]machine.Price) *Prices {
 	return t
 }
 
-// Replace applies a new table of prices.
+// Replace replaces the table of prices.
 func (t *Prices) Replace(prices map[string]machine.Price) { t.prices.Store(&prices) }
 
-func (t *Prices) all() map[string]machine.Price {
+func (t *Prices) byModel() map[string]machine.Price {
 	if t == nil {
 		return nil
 	}
 	return *t.prices.Load()
 }
 
-// Of returns the operator's price of a model that its pack does not price. It returns nil if the
-// pack prices the model, if there is no price, or if model is "".
-func (t *Prices) Of(g *machine.Graph, model string) *machine.Price {
+// PriceOf returns the operator's price of a model. It returns nil if the pack prices the model, if there is
+// no price, or if model is "".
+func (t *Prices) PriceOf(g *machine.Graph, model string) *machine.Price {
 	if _, ok := g.Prices[model]; ok || model == "" {
 		return nil
 	}
-	if p, ok := t.all()[model]; ok {
+	if p, ok := t.byModel()[model]; ok {
 		return &p
 	}
 	return nil
 }
 
-// Stamp returns u with the operator's price of its model added.
+// Stamp returns u with the operator's price of its model, so that the price is stored in the input.
 func (t *Prices) Stamp(g *machine.Graph, u machine.Usage) machine.Usage {
-	u.Price = t.Of(g, u.Model)
+	u.Price = t.PriceOf(g, u.Model)
 	return u
 }
 
-// Priced lists the models that have a price in runs of a graph, in order.
+// Priced returns the names of the models that have a price in runs of a graph, sorted.
 func (t *Prices) Priced(g *machine.Graph) []string {
-	all := maps.Clone(t.all())
+	all := maps.Clone(t.byModel())
 	if all == nil {
 		all = make(map[string]machine.Price, len(g.Prices))
 	}
@@ -61,18 +61,21 @@ func (t *Prices) Priced(g *machine.Graph) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// Admit returns an error for a run that has a cost budget and may call a model without a price. It
-// checks the models that the run sets for its prompts. If the run sets none, it checks the models that
-// the prompts declare. If the sidecar itself executes the run, own are the sidecar's models, and the
-// model of each prompt's turns is known.
-func (t *Prices) Admit(g *machine.Graph, own []string) error {
+// Admit returns an error for a run that has a cost budget and may call a model without a price. For
+// each prompt it checks the model that the run sets, which named returns. If named returns "", it
+// checks the models that the prompt declares. If the sidecar itself executes the run, own are the
+// sidecar's models, and only the model that it would use is checked.
+func (t *Prices) Admit(g *machine.Graph, own []string, named func(*machine.Prompt) string) error {
 	if g.Budget.MaxCostMicroUSD == 0 {
 		return nil
 	}
 	for _, key := range slices.Sorted(maps.Keys(g.Prompts)) {
 		models, field := g.Prompts[key].Models, "prompts."+key+".model_overrides"
-		if model := g.Prompts[key].Model; model != "" {
+		if model := named(g.Prompts[key]); model != "" {
 			models, field = []string{model}, "workflow.engine.x_pawl.models"
+			if g.Prompts[key].Model == "" {
+				field = "prompts." + key + ".provider"
+			}
 		} else if len(own) > 0 {
 			chosen := slices.IndexFunc(own, func(name string) bool { return slices.Contains(models, name) })
 			if chosen < 0 {
@@ -89,10 +92,10 @@ func (t *Prices) Admit(g *machine.Graph, own []string) error {
 	return nil
 }
 
-// Check returns an error if a run has a cost budget and the model has no price. field is the name of
-// the request field that contains the model.
+// Check returns an error if the runs of a graph have a cost budget and the model has no price. field
+// is the name of the request field that contains the model.
 func (t *Prices) Check(g *machine.Graph, model, field string) error {
-	if _, ok := g.Prices[model]; ok || g.Budget.MaxCostMicroUSD == 0 || t.Of(g, model) != nil {
+	if _, ok := g.Prices[model]; ok || g.Budget.MaxCostMicroUSD == 0 || t.PriceOf(g, model) != nil {
 		return nil
 	}
 	return &machine.Error{
@@ -102,8 +105,9 @@ func (t *Prices) Check(g *machine.Graph, model, field string) error {
 	}
 }
 
-// StampOf returns u with the operator's price of the requested model added. The provider may report
-// another name for that model. If model is "", the requested model is unknown.
+// StampOf returns u with the operator's price of the requested model. The requested name is used
+// because the provider may report another name for the same model. If model is "", the name in u is
+// used.
 func (t *Prices) StampOf(model string, g *machine.Graph, u machine.Usage) machine.Usage {
 	if model != "" {
 		u.Model = model

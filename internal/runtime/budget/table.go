@@ -10,30 +10,31 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Each is the value of a table entry that makes a separate account for each value of the label.
-const Each = "*"
+// EachValue is the value of a table entry that makes a separate account for each value of its label.
+const EachValue = "*"
 
-// MaxAccounts bounds the entries of a table.
+// MaxAccounts bounds the entries of a table of accounts.
 const MaxAccounts = 1000
 
-// maxName bounds labels and values in a table, in bytes.
+// maxName bounds the labels and values in a table of accounts, in bytes.
 const maxName = 256
 
-// Account is one entry of the operator's table.
+// Account is one entry of the operator's table of accounts.
 type Account struct {
-	// Label is the key of the label that a run must have. If it is "", the account counts every run of a namespace, and Value is "".
+	// Label is the key of the label by which runs are counted. If it is "", the account counts every run of a
+	// namespace, and Value is "".
 	Label string
-	// Value is the value of the label. If it is [Each], each value is a separate account.
+	// Value is the value that the label of a counted run has. If it is [EachValue], each value is a separate account.
 	Value  string
 	Window Window
-	// Zone is the time zone in which the window's days begin; "" = UTC.
+	// Zone is the time zone in which the window's days begin. "" means UTC.
 	Zone string
-	// MaxTokens and MaxCostMicro are the limits; 0 = none.
+	// MaxTokens and MaxCostMicro are the limits of the account in one window. 0 means that there is no limit.
 	MaxTokens, MaxCostMicro int64
 }
 
-// slot groups the entries that differ only in their value. A run is counted by the entry with the value of its label. If there is none,
-// the entry with [Each] counts it.
+// slot is a group of table entries that differ only in the label value. A run is counted by the entry with the run's
+// own value of the label or, if there is none, by the entry with [EachValue].
 type slot struct {
 	label  string
 	window Window
@@ -48,7 +49,7 @@ type Table struct {
 	slots    []*slot
 }
 
-// NewTable checks the entries and returns a Table. The error contains every fault.
+// NewTable checks the entries and returns a Table. The error contains all faults of the entries.
 func NewTable(accounts []Account) (*Table, error) {
 	t := &Table{accounts: slices.Clone(accounts)}
 	var faults Faults
@@ -77,8 +78,7 @@ func NewTable(accounts []Account) (*Table, error) {
 	return t, nil
 }
 
-// Fault is an error in one field of the operator's accounts. Faults is an error that lists several of
-// them.
+// Fault is an error in one field of the operator's table of accounts. Faults is an error with all of them.
 type (
 	Fault  struct{ Field, Message string }
 	Faults []Fault
@@ -92,7 +92,8 @@ func (f Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// check reports the faults of one entry. It returns the time zone of the entry, or nil if the zone is invalid.
+// check reports the faults of one table entry. An entry with a label and without a value gets the value [EachValue]. check returns the
+// time zone of the entry, or nil if the name of the zone is invalid.
 func (a *Account) check(fault func(field, format string, args ...any)) *time.Location {
 	if len(a.Label) > maxName || strings.Contains(a.Label, "=") {
 		fault("label", "want the key of a label, at most %d bytes without \"=\"", maxName)
@@ -101,7 +102,7 @@ func (a *Account) check(fault func(field, format string, args ...any)) *time.Loc
 	case a.Label == "" && a.Value != "":
 		fault("value", "is %q, and there is no label", a.Value)
 	case a.Label != "" && a.Value == "":
-		a.Value = Each
+		a.Value = EachValue
 	case len(a.Value) > maxName:
 		fault("value", "has %d bytes, at most %d", len(a.Value), maxName)
 	}
@@ -140,8 +141,8 @@ func (t *Table) slot(a *Account, zone *time.Location) *slot {
 	return s
 }
 
-// name returns the name of the account for a value, for example "tenant=acme/day@Europe/Berlin". For an
-// account that counts all runs, the name begins with "/", for example "/month".
+// name returns the name of an account of the slot, for example "tenant=acme/day@Europe/Berlin". The name of an account
+// that counts all runs begins with "/", for example "/month".
 func (s *slot) name(value string) string {
 	name := "/" + string(s.window)
 	if s.label != "" {
@@ -153,29 +154,29 @@ func (s *slot) name(value string) string {
 	return name
 }
 
-// hit is an account that counts a certain run at a certain time.
-type hit struct {
+// countedAccount is an operator's account that counts a certain run, with the account's window at a certain time.
+type countedAccount struct {
 	name string
-	// entry is nil if the table no longer has the account.
+	// entry is the table entry of the account. It is nil if the table no longer contains the account.
 	entry  *Account
 	window int64
 }
 
-// of returns the accounts that count a run with these labels at the time at.
-func (t *Table) of(labels []machine.Label, at int64) []hit {
-	var hits []hit
+// accountsFor returns the operator's accounts (budgets over many runs) that count a run with these labels at the given time.
+func (t *Table) accountsFor(labels []machine.Label, at int64) []countedAccount {
+	var hits []countedAccount
 	for _, s := range t.slots {
 		if value, ok := valueOf(labels, s.label); ok {
 			if entry := s.entry(value); entry != nil {
-				hits = append(hits, hit{name: s.name(value), entry: entry, window: s.begin(at)})
+				hits = append(hits, countedAccount{name: s.name(value), entry: entry, window: s.begin(at)})
 			}
 		}
 	}
 	return hits
 }
 
-// valueOf returns the value of a label and reports whether the run has the label. For the key "" it
-// returns "" and true.
+// valueOf returns the value of the label with the key, and whether the run has the label. For the key "" it returns ""
+// and true, because an account without a label counts every run.
 func valueOf(labels []machine.Label, key string) (string, bool) {
 	for _, l := range labels {
 		if l.Key == key && key != "" {
@@ -186,13 +187,14 @@ func valueOf(labels []machine.Label, key string) (string, bool) {
 }
 
 func (s *slot) entry(value string) *Account {
-	if a := s.values[value]; a != nil && (value != Each || s.label == "") {
+	if a := s.values[value]; a != nil && (value != EachValue || s.label == "") {
 		return a
 	}
-	return s.values[Each]
+	return s.values[EachValue]
 }
 
-// begin returns the beginning of the window, in Unix nanoseconds; 0 = the window has no beginning.
+// begin returns the beginning of the window at the given time, in Unix nanoseconds. It returns 0 if the window has no
+// beginning.
 func (s *slot) begin(at int64) int64 {
 	begin := s.window.Begin(time.Unix(0, at), s.at)
 	if begin.IsZero() {
@@ -201,9 +203,9 @@ func (s *slot) begin(at int64) int64 {
 	return begin.UnixNano()
 }
 
-// limits returns the largest sums of reserved and settled amounts that the account allows. 0 means that
-// there is no limit.
-func (h *hit) limits() (tokens, cost int64) {
+// limits returns the largest sums of reserved and consumed amounts that the account allows. Without a limit it returns
+// the largest int64.
+func (h *countedAccount) limits() (tokens, cost int64) {
 	tokens, cost = math.MaxInt64, math.MaxInt64
 	if h.entry != nil && h.entry.MaxTokens > 0 {
 		tokens = h.entry.MaxTokens

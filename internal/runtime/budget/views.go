@@ -8,24 +8,23 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// View is the current state of one account.
+// View is the present state of one account, for lists.
 type View struct {
 	Name string
-	// Begin and End are the bounds of the window, Unix nanoseconds; 0 = none.
+	// Begin and End are the beginning and the end of the current window, in Unix nanoseconds. 0 means
+	// that the window has none.
 	Begin, End int64
-	// Settled is the settled usage in the window. Held is the sum of the reservations of active calls.
+	// Settled is what was consumed in the window. Held is the sum of the present reservations.
 	Settled, Held machine.Amount
-	// Limit is 0 if there is none.
+	// Limit contains the limits of the account. A limit of 0 means that there is none.
 	Limit machine.Amount
-	// Refused is the number of inputs that were refused because they would have exceeded the limit. The
-	// count starts at zero when the process starts.
+	// Refused is how often the account could not cover an input that was decided, since the start of the process.
 	Refused int64
 }
 
-// List returns accounts of a namespace in the order of their names. It returns at most `most` accounts
-// whose name has the prefix and is greater than `after`. The list contains the accounts that have
-// counted runs, and the accounts with an explicit value in the table. more reports whether there are
-// further accounts.
+// List returns accounts of a namespace, ordered by name. It returns at most `most` accounts with a name that has the prefix and is greater
+// than `after`. It lists the accounts that have counted runs, and those of the table that have an explicit value or no label. more reports
+// whether further accounts follow.
 func (l *Ledger) List(namespace uint32, prefix, after string, most int, now time.Time) (views []View, more bool) {
 	if l == nil {
 		return nil, false
@@ -44,7 +43,7 @@ func (l *Ledger) List(namespace uint32, prefix, after string, most int, now time
 	return views, false
 }
 
-// names returns the names of a namespace's accounts, in order. The caller holds the mutex.
+// names returns the names of a namespace's accounts, sorted. The caller holds the mutex.
 func (l *Ledger) names(namespace uint32) []string {
 	var names []string
 	for k := range l.rows {
@@ -54,7 +53,7 @@ func (l *Ledger) names(namespace uint32) []string {
 	}
 	for _, s := range l.table.slots {
 		for value := range s.values {
-			if value != Each || s.label == "" {
+			if value != EachValue || s.label == "" {
 				names = append(names, s.name(value))
 			}
 		}
@@ -68,8 +67,8 @@ func (l *Ledger) view(namespace uint32, name string, now time.Time) View {
 	if known := l.rows[key{namespace, name}]; known != nil {
 		row = *known
 	}
-	v := View{Name: name, Begin: row.Window, Refused: l.refused[key{namespace, name}]}
-	if s, entry := l.table.named(name); entry != nil {
+	v := View{Name: name, Begin: row.Window, Refused: l.refusals[key{namespace, name}]}
+	if s, entry := l.table.findAccount(name); entry != nil {
 		row.Turn(s.begin(now.UnixNano()))
 		v.Begin, v.Limit = row.Window, machine.Amount{Tokens: entry.MaxTokens, CostMicro: entry.MaxCostMicro}
 		if end := s.window.End(time.Unix(0, max(row.Window, now.UnixNano())), s.at); !end.IsZero() {
@@ -81,9 +80,9 @@ func (l *Ledger) view(namespace uint32, name string, now time.Time) View {
 	return v
 }
 
-// named returns the table entry of the account with this name, and the slot of the entry. It returns
-// nil if the table does not have the account.
-func (t *Table) named(name string) (*slot, *Account) {
+// findAccount returns the table entry of the account with this name, and the slot (group of entries) of the
+// entry. It returns nil if the table does not contain the account.
+func (t *Table) findAccount(name string) (*slot, *Account) {
 	for _, s := range t.slots {
 		value, ok := s.valueIn(name)
 		if entry := s.entry(value); ok && entry != nil {
@@ -93,7 +92,8 @@ func (t *Table) named(name string) (*slot, *Account) {
 	return nil, nil
 }
 
-// valueIn returns the value in the name of an account of this slot. It is the inverse of name.
+// valueIn returns the label value that is part of the name of an account of this slot. It is the
+// inverse of the method name.
 func (s *slot) valueIn(name string) (string, bool) {
 	empty := s.name("")
 	if s.label == "" {
@@ -107,19 +107,19 @@ func (s *slot) valueIn(name string) (string, bool) {
 	return strings.CutSuffix(value, empty[len(label):])
 }
 
-// Figure is the sum over all accounts of one entry of the table.
+// Figure is the sum over all accounts of one entry of the table, for metrics.
 type Figure struct {
-	// Name is the name of the account, with the value "*" for [Each].
+	// Name is the common name of the accounts of the entry, with the value "*" if the entry has the value
+	// [EachValue].
 	Name string
-	// Accounts is the number of accounts with counted runs.
+	// Accounts is the number of accounts of the entry that have counted runs.
 	Accounts             int64
 	Settled, Held, Limit machine.Amount
-	// Refused is the number of inputs that were refused because they would have exceeded a limit. The
-	// count starts at zero when the process starts.
+	// Refused is how often an account of the entry could not cover an input that was decided, since the start of the process.
 	Refused int64
 }
 
-// Figures returns one Figure for each entry of the table, in its order.
+// Figures returns one Figure for each entry of the table, in the order of the table.
 func (l *Ledger) Figures(now time.Time) []Figure {
 	if l == nil {
 		return nil
@@ -139,7 +139,7 @@ func (l *Ledger) Figures(now time.Time) []Figure {
 		}
 	}
 	for k := range l.rows {
-		_, entry := l.table.named(k.account)
+		_, entry := l.table.findAccount(k.account)
 		if entry == nil {
 			continue
 		}

@@ -7,7 +7,7 @@ import (
 	_ "time/tzdata" // embeds the time zones, so that they are the same on every host
 )
 
-// Window is the period after which an account starts from zero.
+// Window is the period of time after which the consumption in an account starts from zero.
 type Window string
 
 // The windows.
@@ -25,9 +25,9 @@ func (w Window) Begin(at time.Time, zone *time.Location) time.Time {
 	year, month, day := at.In(zone).Date()
 	switch w {
 	case Day:
-		return first(year, month, day, zone)
+		return firstInstant(year, month, day, zone)
 	case Month:
-		return first(year, month, 1, zone)
+		return firstInstant(year, month, 1, zone)
 	default:
 		return time.Time{}
 	}
@@ -38,22 +38,22 @@ func (w Window) End(at time.Time, zone *time.Location) time.Time {
 	year, month, day := at.In(zone).Date()
 	switch w {
 	case Day:
-		return first(year, month, day+1, zone)
+		return firstInstant(year, month, day+1, zone)
 	case Month:
-		return first(year, month+1, 1, zone)
+		return firstInstant(year, month+1, 1, zone)
 	default:
 		return time.Time{}
 	}
 }
 
-// first returns the first instant of a day. If clocks are put forward at midnight, the day begins
+// firstInstant returns the first instant of a day. If clocks are put forward at midnight, the day begins
 // an hour later.
-func first(year int, month time.Month, day int, zone *time.Location) time.Time {
+func firstInstant(year int, month time.Month, day int, zone *time.Location) time.Time {
 	at := time.Date(year, month, day, 0, 0, 0, 0, zone)
 	noon := time.Date(year, month, day, 12, 0, 0, 0, zone)
 	if at.Day() != noon.Day() {
-		// On this day midnight does not exist, and time.Date used the offset before the change of the
-		// clocks.
+		// Midnight does not exist on this day, because the clock was put forward, and time.Date used the offset from before
+		// the change.
 		_, after := noon.Zone()
 		_, before := at.Zone()
 		at = at.Add(time.Duration(after-before) * time.Second)

@@ -135,7 +135,7 @@ func TestWhichAccounts(t *testing.T) {
 		{[]machine.Label{{Key: "", Value: "x"}}, "/ever:4"},
 	} {
 		var got []string
-		for _, h := range table.of(c.labels, at) {
+		for _, h := range table.accountsFor(c.labels, at) {
 			got = append(got, h.name+":"+string(rune('0'+h.entry.MaxTokens)))
 		}
 		if strings.Join(got, " ") != c.want {

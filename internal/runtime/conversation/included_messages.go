@@ -11,12 +11,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
-// includeRequired lists the required messages that the request contains. If the request asks for it,
-// includeRequired also adds the missing ones. If the step of the request is already answered,
-// includeRequired adds the messages of the recorded request, because both requests must be equal.
+// includeRequired finds out which required messages the request contains: steering messages of people,
+// and notices of the sidecar. With IncludeRequired it also adds the missing ones. If the request was
+// already answered, it adds the messages of the recorded request, because both requests must be equal.
 func (p *resolution) includeRequired(ctx context.Context, c *machine.RequestModel) error {
 	if c.IncludeRequired {
-		seqs, err := p.due(ctx, c)
+		seqs, err := p.dueMessages(ctx, c)
 		if err != nil {
 			return err
 		}
@@ -26,23 +26,24 @@ func (p *resolution) includeRequired(ctx context.Context, c *machine.RequestMode
 			}
 		}
 	}
-	p.out.IncludedSeqs = nil
+	p.resolved.IncludedSeqs = nil
 	for _, h := range p.state.RequiredMessages {
 		in, err := p.contains(ctx, h)
 		if err != nil {
 			return err
 		}
 		if in {
-			p.out.IncludedSeqs = append(p.out.IncludedSeqs, h.Seq)
+			p.resolved.IncludedSeqs = append(p.resolved.IncludedSeqs, h.Seq)
 		}
 	}
 	return nil
 }
 
-// due returns the record numbers of the required messages that the request does not contain yet.
-func (p *resolution) due(ctx context.Context, c *machine.RequestModel) (seqs []uint64, err error) {
+// dueMessages returns the records of the messages that must be added to the request: required steering messages and notices. Those that
+// are for a later request are left out.
+func (p *resolution) dueMessages(ctx context.Context, c *machine.RequestModel) (seqs []uint64, err error) {
 	if step := rules.Round(p.state, c); step != nil && step.Status == machine.StepStatusOK {
-		return p.recorded(ctx, step)
+		return p.compareRecorded(ctx, step)
 	}
 	for _, h := range p.state.RequiredMessages {
 		in, err := p.contains(ctx, h)
@@ -56,30 +57,30 @@ func (p *resolution) due(ctx context.Context, c *machine.RequestModel) (seqs []u
 	return seqs, nil
 }
 
-// recorded returns the records that the recorded request of an answered step includes, but this request
-// does not.
-func (p *resolution) recorded(ctx context.Context, step *machine.ToolStep) (seqs []uint64, err error) {
-	asked, _, err := p.past.ModelRequest(ctx, p.key, machine.StepRef{Step: step.Step, Request: step.RequestSeq})
+// compareRecorded compares a new request with the recorded request of an answered step. It returns the
+// records of the required messages that only the recorded request contains.
+func (p *resolution) compareRecorded(ctx context.Context, step *machine.ToolStep) (seqs []uint64, err error) {
+	asked, _, err := p.history.ModelRequest(ctx, p.key, machine.StepRef{Step: step.Step, Request: step.RequestSeq})
 	if err != nil {
 		return nil, err
 	}
 	for i := range asked.Messages {
-		if seq := asked.Messages[i].IncludedSeq; seq != 0 && !p.has(seq) {
+		if seq := asked.Messages[i].IncludedSeq; seq != 0 && !p.hasSeq(seq) {
 			seqs = append(seqs, seq)
 		}
 	}
 	return seqs, nil
 }
 
-func (p *resolution) has(seq uint64) bool {
-	return slices.ContainsFunc(p.out.Messages, func(m machine.ModelMessage) bool { return m.IncludedSeq == seq })
+func (p *resolution) hasSeq(seq uint64) bool {
+	return slices.ContainsFunc(p.resolved.Messages, func(m machine.ModelMessage) bool { return m.IncludedSeq == seq })
 }
 
-// contains reports whether the request refers to the message, or to the part of the conversation
-// that contains it.
+// contains reports whether the request contains the required message h, directly or in the range of
+// the conversation that the request refers to.
 func (p *resolution) contains(ctx context.Context, h machine.RequiredMessage) (bool, error) {
-	if h.Row == 0 || p.has(h.Seq) {
-		return p.has(h.Seq), nil
+	if h.Row == 0 || p.hasSeq(h.Seq) {
+		return p.hasSeq(h.Seq), nil
 	}
 	window := machine.Conversation{State: p.state.Current}
 	for _, c := range p.state.Conversations {
@@ -88,16 +89,17 @@ func (p *resolution) contains(ctx context.Context, h machine.RequiredMessage) (b
 		}
 	}
 	window.Next = h.Row - 1
-	before, err := p.past.Conversation(ctx, p.key, window)
+	before, err := p.history.Conversation(ctx, p.key, window)
 	if err != nil {
 		return false, err
 	}
-	return slices.ContainsFunc(p.out.Messages, func(m machine.ModelMessage) bool {
+	return slices.ContainsFunc(p.resolved.Messages, func(m machine.ModelMessage) bool {
 		return m.Conversation != nil && m.Conversation.First <= len(before) && len(before) < m.Conversation.First+m.Conversation.Count
 	}), nil
 }
 
-// checkIncluded checks that a record is a message that requests can include.
+// checkIncluded returns an error if the record seq does not contain a message that a request can
+// include (a steering message or a notice).
 func (p *resolution) checkIncluded(ctx context.Context, field string, seq uint64) error {
 	refused := &machine.Error{
 		Code: machine.CodeFailedPrecondition, Reason: "NO_SUCH_STEERING", Field: field, Message: fmt.Sprintf("record %d is not a message that a request can include", seq),
@@ -105,7 +107,7 @@ func (p *resolution) checkIncluded(ctx context.Context, field string, seq uint64
 	if seq > p.state.Seq {
 		return refused
 	}
-	body, err := p.past.Body(ctx, p.key, seq)
+	body, err := p.history.Body(ctx, p.key, seq)
 	switch {
 	case errors.Is(err, machine.ErrNoRecord):
 		return refused
@@ -118,13 +120,15 @@ func (p *resolution) checkIncluded(ctx context.Context, field string, seq uint64
 	return nil
 }
 
-// IncludedMessage is a required message that a request includes.
+// IncludedMessage is a required message that a model request includes: a steering message of a person,
+// or a notice of the sidecar.
 type IncludedMessage struct {
 	Seq  uint64
 	Text string
 }
 
-// IncludedMessages returns the included messages of a request, in its order.
+// IncludedMessages returns the required messages (steering messages and notices) that a model request
+// includes, in the order of the request.
 func IncludedMessages(ctx context.Context, past *history.Reader, key machine.RunKey, r *machine.ModelRequest) (messages []IncludedMessage, err error) {
 	for i := range r.Messages {
 		seq := r.Messages[i].IncludedSeq

@@ -42,17 +42,17 @@ func (j *journal) MessageRows(_ context.Context, _ uint32, _, state string, from
 
 // talked is a run, an executor of its turns and people who speak to it, at random.
 type talked struct {
-	t     *testing.T
-	rnd   *rand.Rand
-	g     *machine.Graph
-	j     *journal
-	past  *history.Reader
-	s     *machine.State
-	inner execution
-	// said are the texts that a model has to hear, by their record; asked how many requests
+	t       *testing.T
+	rnd     *rand.Rand
+	g       *machine.Graph
+	j       *journal
+	history *history.Reader
+	s       *machine.State
+	inner   execution
+	// expectedTexts are the texts that a model has to hear, by their record; asked how many requests
 	// were looked at.
-	said  map[uint64]string
-	asked int
+	expectedTexts map[uint64]string
+	requestCount  int
 }
 
 // execution is what an executor knows of the turn that it is at.
@@ -69,14 +69,14 @@ type execution struct {
 const chatState = "a"
 
 func newTalked(t *testing.T, seed uint64) *talked {
-	r := &talked{t: t, rnd: rand.New(rand.NewPCG(seed, 3)), j: &journal{}, said: map[uint64]string{}}
-	r.past = history.New(r.j)
+	r := &talked{t: t, rnd: rand.New(rand.NewPCG(seed, 3)), j: &journal{}, expectedTexts: map[uint64]string{}}
+	r.history = history.New(r.j)
 	r.g = &machine.Graph{
 		Digest: "d", Entry: chatState, Tools: map[string]machine.Tool{"look": {}, "card": {Agent: true}},
 		States:  map[string]*machine.Node{chatState: {Name: chatState, Prompt: "p", OnEvent: map[string]string{"Go": "b"}}, "b": {Name: "b", Terminal: true}},
 		Prompts: map[string]*machine.Prompt{"p": {Tools: map[string]bool{"look": true, "card": true}}},
 	}
-	r.must(machine.Start{RunID: "R", Execution: machine.Caller, Input: text("hello")})
+	r.mustStep(machine.Start{RunID: "R", Execution: machine.Caller, Input: text("hello")})
 	return r
 }
 
@@ -87,7 +87,7 @@ func (r *talked) apply(c machine.Command) bool {
 	r.t.Helper()
 	if r.s != nil {
 		var err error
-		if c, err = Resolve(context.Background(), r.past, r.key(), r.s, c); err != nil {
+		if c, err = Resolve(context.Background(), r.history, r.key(), r.s, c); err != nil {
 			return false
 		}
 	}
@@ -101,7 +101,7 @@ func (r *talked) apply(c machine.Command) bool {
 		r.j.rows = append(r.j.rows, b.Messages...)
 		for _, rec := range b.Records {
 			if steered, ok := rec.Body.(*machine.Steered); ok {
-				r.said[rec.Seq] = steered.Text
+				r.expectedTexts[rec.Seq] = steered.Text
 			}
 		}
 	}
@@ -111,7 +111,7 @@ func (r *talked) apply(c machine.Command) bool {
 	return true
 }
 
-func (r *talked) must(c machine.Command) {
+func (r *talked) mustStep(c machine.Command) {
 	r.t.Helper()
 	if !r.apply(c) {
 		r.t.Fatalf("%T was refused", c)
@@ -120,14 +120,14 @@ func (r *talked) must(c machine.Command) {
 
 func (r *talked) key() machine.RunKey { return machine.RunKey{ID: "R"} }
 
-// act is one thing that happens.
-func (r *talked) act(n int) {
+// actOnce is one thing that happens.
+func (r *talked) actOnce(n int) {
 	switch r.rnd.IntN(10) {
 	case 0:
 		when := []machine.SteerWhen{machine.NextModelCall, machine.SteerNow, machine.NextTurn}[r.rnd.IntN(3)]
 		r.apply(machine.Steer{Text: fmt.Sprintf("words %d", n), When: when})
 	case 1:
-		r.must(machine.Stop{})
+		r.mustStep(machine.Stop{})
 	case 2:
 		r.apply(machine.SendInput{Parts: text("input")})
 	case 3:
@@ -143,7 +143,7 @@ func (r *talked) act(n int) {
 func (r *talked) resolve() {
 	for _, p := range r.s.Steps {
 		if p.Model == nil && p.Status == machine.StepStatusPending && r.rnd.IntN(2) == 0 {
-			r.must(machine.ResolveStep{Step: p.Step, Tool: p.Tool, Attempt: p.Attempt, OK: true, Result: []byte(`1`)})
+			r.mustStep(machine.ResolveStep{Step: p.Step, Tool: p.Tool, Attempt: p.Attempt, OK: true, Result: []byte(`1`)})
 			return
 		}
 	}
@@ -172,7 +172,7 @@ func (r *talked) ask() {
 	x := &r.inner
 	x.round++
 	asked := &machine.ModelRequest{Model: "m", PreviousStep: machine.StepRef{Step: x.follows}, Messages: x.next}
-	r.must(machine.RequestModel{TurnSeq: x.turn, Attempt: 1, Round: x.round, Model: asked, IncludeRequired: true})
+	r.mustStep(machine.RequestModel{TurnSeq: x.turn, Attempt: 1, Round: x.round, Model: asked, IncludeRequired: true})
 	c := machine.RequestModel{Round: x.round}
 	step := rules.Round(r.s, &c)
 	if x.step = step.Step; step.Status == machine.StepStatusOK {
@@ -180,49 +180,49 @@ func (r *talked) ask() {
 		x.next = []machine.ModelMessage{{Message: &machine.Message{Role: "user", Parts: text("go on")}}}
 		return
 	}
-	r.look(step)
+	r.checkRequest(step)
 }
 
-// look proves that the request dangles nowhere, and says what it has to.
-func (r *talked) look(step *machine.ToolStep) {
+// checkRequest proves that the request dangles nowhere, and says what it has to.
+func (r *talked) checkRequest(step *machine.ToolStep) {
 	ctx := context.Background()
-	request, _, err := r.past.ModelRequest(ctx, r.key(), machine.StepRef{Step: step.Step, Request: step.RequestSeq})
+	request, _, err := r.history.ModelRequest(ctx, r.key(), machine.StepRef{Step: step.Step, Request: step.RequestSeq})
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	messages, err := r.past.Messages(ctx, r.key(), request)
+	messages, err := r.history.Messages(ctx, r.key(), request)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.asked++
+	r.requestCount++
 	open := map[string]bool{}
 	for i, m := range messages {
 		if m.Role == "tool" {
 			if !open[m.ToolCallID] {
-				r.t.Fatalf("message %d answers %q, which nobody asked for: %s", i, m.ToolCallID, shown(messages))
+				r.t.Fatalf("message %d answers %q, which nobody asked for: %s", i, m.ToolCallID, describeMessages(messages))
 			}
 			delete(open, m.ToolCallID)
 			continue
 		}
 		if len(open) > 0 {
-			r.t.Fatalf("calls %v have no answer before message %d: %s", open, i, shown(messages))
+			r.t.Fatalf("calls %v have no answer before message %d: %s", open, i, describeMessages(messages))
 		}
 		for _, id := range callsOf(r.t, m) {
 			open[id] = true
 		}
 	}
 	if len(open) > 0 {
-		r.t.Fatalf("calls %v have no answer: %s", open, shown(messages))
+		r.t.Fatalf("calls %v have no answer: %s", open, describeMessages(messages))
 	}
 	for _, h := range r.s.RequiredMessages {
 		times := 0
 		for _, m := range messages {
-			if m.Role == "user" && m.Parts[0].Text == r.said[h.Seq] {
+			if m.Role == "user" && m.Parts[0].Text == r.expectedTexts[h.Seq] {
 				times++
 			}
 		}
 		if h.Seq < step.RequestSeq && !h.Later && times != 1 {
-			r.t.Fatalf("%q is said %d times: %s", r.said[h.Seq], times, shown(messages))
+			r.t.Fatalf("%q is said %d times: %s", r.expectedTexts[h.Seq], times, describeMessages(messages))
 		}
 	}
 }
@@ -241,7 +241,7 @@ func callsOf(t *testing.T, m machine.Message) (ids []string) {
 	return ids
 }
 
-func shown(messages []machine.Message) (out string) {
+func describeMessages(messages []machine.Message) (out string) {
 	for _, m := range messages {
 		out += fmt.Sprintf("\n%s %s %s %v", m.Role, m.ToolCalls, m.ToolCallID, m.Parts)
 	}
@@ -316,9 +316,9 @@ func TestInterleavings(t *testing.T) {
 	for seed := range uint64(runs) {
 		r := newTalked(t, seed)
 		for n := range 40 {
-			r.act(n)
+			r.actOnce(n)
 		}
-		asked += r.asked
+		asked += r.requestCount
 	}
 	if asked < runs {
 		t.Errorf("%d requests in %d runs", asked, runs)

@@ -11,19 +11,20 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// resolution is the state of one call of Resolve for a model request.
+// resolution is the state while one model request is resolved.
 type resolution struct {
-	past  *history.Reader
-	key   machine.RunKey
-	state *machine.State
-	out   *machine.ModelRequest
-	// conversation is the conversation that the turn sees. It is read when it is first needed.
+	history  *history.Reader
+	key      machine.RunKey
+	state    *machine.State
+	resolved *machine.ModelRequest
+	// conversation is the conversation that the turn sees. It is read from the store when it is first needed. read
+	// reports whether it was read.
 	conversation []machine.Message
 	read         bool
 }
 
-// Resolve resolves the references in a command about model calls. Other commands are returned
-// unchanged. The error is a *[machine.Error] or a read error.
+// Resolve resolves the references in a command about a model call. Other commands, and a model request to a run that has ended, are
+// returned unchanged. The error is a *[machine.Error] or a read error.
 func Resolve(ctx context.Context, past *history.Reader, key machine.RunKey, s *machine.State, c machine.Command) (_ machine.Command, err error) {
 	out := c
 	switch cmd := c.(type) {
@@ -42,11 +43,12 @@ func Resolve(ctx context.Context, past *history.Reader, key machine.RunKey, s *m
 	return out, nil
 }
 
-// calledModel returns the model of a reported call. This is the requested model, because the provider may report another name. The
-// machine does not know the steps of an earlier visit, so calledModel looks the step up in the records.
+// calledModel returns the model of a call whose outcome is reported. It is the requested model, because the provider may report another
+// name. The state does not contain the steps of earlier visits, so calledModel looks the step up in the records. The Tool of a model call
+// is the name of the model.
 func calledModel(ctx context.Context, past *history.Reader, key machine.RunKey, s *machine.State, cmd *machine.AnswerModel) (string, error) {
 	if cmd.Step == 0 || cmd.Step > s.LastStep {
-		return cmd.Usage.Model, nil // the machine refuses this report
+		return cmd.Usage.Model, nil // the run has no such step, so the rules refuse the report
 	}
 	step, err := past.FindStep(ctx, key, s, cmd.Step)
 	switch {
@@ -66,22 +68,21 @@ func calledModel(ctx context.Context, past *history.Reader, key machine.RunKey, 
 	return step.Tool, nil
 }
 
-// resolveRequest completes a request. It adds the digests and the numbers of the records that the
-// request refers to. Before this call, a reference to a step, answer or result has only its Step, and a
-// text has only its Hash.
+// resolveRequest completes a model request: it adds the digests and the seqs of the records that the request refers to.
+// In the given request, a reference to a step, answer or result has only its Step, and a text has only its Hash.
 func resolveRequest(ctx context.Context, past *history.Reader, key machine.RunKey, s *machine.State, c *machine.RequestModel) (*machine.ModelRequest, error) {
-	asked := c.Model
-	out := *asked
-	p := &resolution{past: past, key: key, state: s, out: &out}
-	if err := p.follow(ctx); err != nil {
+	model := c.Model
+	out := *model
+	p := &resolution{history: past, key: key, state: s, resolved: &out}
+	if err := p.copySettings(ctx); err != nil {
 		return nil, err
 	}
 	if err := p.texts(); err != nil {
 		return nil, err
 	}
 	out.Messages = nil
-	for i := range asked.Messages {
-		if err := p.message(ctx, fmt.Sprintf("request.messages[%d]", i), asked.Messages[i]); err != nil {
+	for i := range model.Messages {
+		if err := p.message(ctx, fmt.Sprintf("request.messages[%d]", i), model.Messages[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -92,7 +93,7 @@ func resolveRequest(ctx context.Context, past *history.Reader, key machine.RunKe
 	return &out, nil
 }
 
-// Text returns a [machine.ModelText] that is set to text. The text may be "".
+// Text returns a [machine.ModelText] with the given text, which may be "".
 func Text(text string) machine.ModelText {
 	return machine.ModelText{Hash: sha256.Sum256([]byte(text)), Text: text}
 }
@@ -100,34 +101,35 @@ func Text(text string) machine.ModelText {
 // emptyHash is the hash of the empty text.
 var emptyHash = sha256.Sum256(nil)
 
-// follow copies the settings that the request takes from the request of the previous step.
-func (p *resolution) follow(ctx context.Context) error {
-	step := p.out.PreviousStep.Step
+// copySettings copies the settings (system prompt, tools and parameters) that the request does not set from the request of its previous
+// step. The thread of the request continues after the answer to that step.
+func (p *resolution) copySettings(ctx context.Context) error {
+	step := p.resolved.PreviousStep.Step
 	if step == 0 {
 		return nil
 	}
-	said, err := p.answeredStep("request.previous_step", step, true)
+	previous, err := p.answeredStep("request.previous_step", step, true)
 	if err != nil {
 		return err
 	}
-	base, _, err := p.past.ModelRequest(ctx, p.key, said)
+	base, _, err := p.history.ModelRequest(ctx, p.key, previous)
 	if err != nil {
 		return err
 	}
-	answer, err := p.past.Answered(ctx, p.key, said)
+	answer, err := p.history.AnswerMessage(ctx, p.key, previous)
 	if err != nil {
 		return err
 	}
-	p.out.PreviousStep, p.out.Thread = said, next(base.Thread, &answer)
-	p.out.System = inherited(p.out.System, base.System, said.Request)
-	p.out.Tools = inherited(p.out.Tools, base.Tools, said.Request)
-	p.out.Parameters = inherited(p.out.Parameters, base.Parameters, said.Request)
+	p.resolved.PreviousStep, p.resolved.Thread = previous, next(base.Thread, &answer)
+	p.resolved.System = inheritText(p.resolved.System, base.System, previous.Request)
+	p.resolved.Tools = inheritText(p.resolved.Tools, base.Tools, previous.Request)
+	p.resolved.Parameters = inheritText(p.resolved.Parameters, base.Parameters, previous.Request)
 	return nil
 }
 
-// inherited returns the request's own text if this text is set. Otherwise it returns a reference to the
-// text in the record seq.
-func inherited(own, base machine.ModelText, seq uint64) machine.ModelText {
+// inheritText returns the request's own text if it is set. Otherwise it returns a reference to the text base, which an
+// earlier request in the record seq contains.
+func inheritText(own, base machine.ModelText, seq uint64) machine.ModelText {
 	if own.Hash != ([32]byte{}) || base.Hash == ([32]byte{}) {
 		return own
 	}
@@ -138,15 +140,15 @@ func inherited(own, base machine.ModelText, seq uint64) machine.ModelText {
 	return base
 }
 
-// texts checks the texts that are set in the request. If a record already contains a text, texts
-// replaces the text by a reference to that record.
+// texts checks the texts of the request. An empty text becomes an unset one, after copySettings has run, so it replaces the text of the
+// previous step. A text that a record already contains is replaced by a reference to the record.
 func (p *resolution) texts() error {
 	for _, t := range []struct {
 		field string
 		text  *machine.ModelText
 		json  bool
 	}{
-		{"request.system", &p.out.System, false}, {"request.tools_json", &p.out.Tools, true}, {"request.parameters_json", &p.out.Parameters, true},
+		{"request.system", &p.resolved.System, false}, {"request.tools_json", &p.resolved.Tools, true}, {"request.parameters_json", &p.resolved.Parameters, true},
 	} {
 		if t.text.Hash == emptyHash {
 			*t.text = machine.ModelText{}
@@ -167,53 +169,53 @@ func (p *resolution) texts() error {
 	return nil
 }
 
-// message resolves one element of the request.
+// message resolves one element of the request and appends it to the result. An empty range of the conversation is left out.
 func (p *resolution) message(ctx context.Context, field string, m machine.ModelMessage) error {
 	var err error
 	switch {
 	case m.Message != nil:
 		err = validate.CheckMessage(field+".message", m.Message)
 	case m.Conversation != nil:
-		if m.Conversation, err = p.among(ctx, field+".conversation", m.Conversation); m.Conversation == nil {
+		if m.Conversation, err = p.checkRange(ctx, field+".conversation", m.Conversation); m.Conversation == nil {
 			return err
 		}
 	case m.Answer != nil:
-		var said machine.StepRef
-		said, err = p.answeredStep(field+".answer", m.Answer.Step, true)
-		m.Answer = &said
+		var stepRef machine.StepRef
+		stepRef, err = p.answeredStep(field+".answer", m.Answer.Step, true)
+		m.Answer = &stepRef
 	case m.Result != nil:
-		var said machine.StepRef
-		said, err = p.answeredStep(field+".result.step", m.Result.AnsweredStep.Step, false)
-		m.Result = &machine.ToolResult{AnsweredStep: said, CallID: m.Result.CallID}
+		var stepRef machine.StepRef
+		stepRef, err = p.answeredStep(field+".result.step", m.Result.AnsweredStep.Step, false)
+		m.Result = &machine.ToolResult{AnsweredStep: stepRef, CallID: m.Result.CallID}
 	case m.IncludedSeq != 0:
 		err = p.checkIncluded(ctx, field+".included_seq", m.IncludedSeq)
 	}
 	if err != nil {
 		return err
 	}
-	meant, err := p.meant(ctx, &m)
+	meant, err := p.elementMessages(ctx, &m)
 	if err != nil {
 		return err
 	}
 	for i := range meant {
-		p.out.Thread = next(p.out.Thread, &meant[i])
+		p.resolved.Thread = next(p.resolved.Thread, &meant[i])
 	}
-	p.out.Messages = append(p.out.Messages, m)
+	p.resolved.Messages = append(p.resolved.Messages, m)
 	return nil
 }
 
-// meant returns the messages that an element of the request refers to. The conversation is read only
+// elementMessages returns the messages that an element of the request stands for. The conversation is read from the store only
 // once.
-func (p *resolution) meant(ctx context.Context, m *machine.ModelMessage) ([]machine.Message, error) {
+func (p *resolution) elementMessages(ctx context.Context, m *machine.ModelMessage) ([]machine.Message, error) {
 	if m.Conversation != nil {
 		return p.conversation[m.Conversation.First : m.Conversation.First+m.Conversation.Count], nil
 	}
-	return p.past.Meant(ctx, p.key, m)
+	return p.history.ElementMessages(ctx, p.key, m)
 }
 
-// among checks a range of the conversation that the turn sees, and returns the range. It returns nil if
-// the range is empty.
-func (p *resolution) among(ctx context.Context, field string, r *machine.ConversationRange) (*machine.ConversationRange, error) {
+// checkRange checks a range of the conversation that the turn sees, and returns it with its rows. A Count of 0 means all messages from
+// First on. checkRange returns nil if the range is empty.
+func (p *resolution) checkRange(ctx context.Context, field string, r *machine.ConversationRange) (*machine.ConversationRange, error) {
 	window := machine.Conversation{State: p.state.Current}
 	for _, c := range p.state.Conversations {
 		if c.State == p.state.Current {
@@ -221,7 +223,7 @@ func (p *resolution) among(ctx context.Context, field string, r *machine.Convers
 		}
 	}
 	if !p.read {
-		talk, err := p.past.Conversation(ctx, p.key, window)
+		talk, err := p.history.Conversation(ctx, p.key, window)
 		if err != nil {
 			return nil, err
 		}
@@ -243,8 +245,8 @@ func (p *resolution) among(ctx context.Context, field string, r *machine.Convers
 	return &machine.ConversationRange{State: window.State, From: window.From, Next: window.Next, First: r.First, Count: count}, nil
 }
 
-// answeredStep returns a reference to an answered step of the visit. If model is true, the step must be
-// a MODEL step, otherwise a tool step.
+// answeredStep returns a reference to an answered step of the visit. If model is true, the step must be a model call,
+// otherwise a tool step.
 func (p *resolution) answeredStep(field string, step uint32, model bool) (machine.StepRef, error) {
 	for i := range p.state.Steps {
 		s := &p.state.Steps[i]
@@ -265,7 +267,8 @@ func (p *resolution) answeredStep(field string, step uint32, model bool) (machin
 	}
 }
 
-// next returns the digest of a thread after the message m is added.
+// next returns the digest of a conversation after the message m was added. thread is the digest of the conversation
+// without m.
 func next(thread [32]byte, m *machine.Message) [32]byte {
 	b := validate.NewBody(machine.CmdRequestModel)
 	defer b.Free()
@@ -274,7 +277,7 @@ func next(thread [32]byte, m *machine.Message) [32]byte {
 	return b.Sum()
 }
 
-// digest returns the digest of a complete request.
+// digest returns the digest of a resolved model request.
 func digest(r *machine.ModelRequest) [32]byte {
 	b := validate.NewBody(machine.CmdRequestModel)
 	defer b.Free()

@@ -9,9 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/streams"
 )
 
-// TestHandedOut: this process knows which turns it gave away, and tells those who watch;
-// a worker that is lost changes nothing of that, another process knows nothing of it, and
-// the journal neither.
+// TestHandedOut: this process knows which turns it gave away, and it notifies watchers. The loss of a worker
+// does not change that. Another process does not know it, and the journal does not have it.
 func TestHandedOut(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -59,7 +58,7 @@ func TestHandedOut(t *testing.T) {
 	handed(false, "in the next process")
 }
 
-// TestHandedOutToACaller: whoever was given the token of a turn has it.
+// TestHandedOutToACaller: a turn counts as assigned once this process has given its token to a caller.
 func TestHandedOutToACaller(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

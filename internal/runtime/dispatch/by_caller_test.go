@@ -14,7 +14,7 @@ type ownCaller struct {
 	worker *fakeWorker
 }
 
-// again starts the sidecar again, with a worker of the tool.
+// again restarts the sidecar, with a worker of the tool.
 func (o *ownCaller) again() {
 	o.t.Helper()
 	o.restart()
@@ -24,7 +24,7 @@ func (o *ownCaller) again() {
 
 func (o *ownCaller) own() machine.ToolStep { return o.stepsOf(o.started.RunID)[0] }
 
-// answer answers the own call as the caller does.
+// answer answers the call that the caller makes itself.
 func (o *ownCaller) answer(ok bool) machine.Disposition {
 	o.t.Helper()
 	req := runtime.ResolveRequest{
@@ -40,7 +40,7 @@ func (o *ownCaller) answer(ok bool) machine.Disposition {
 	return answer.Disposition
 }
 
-// alone asks for a call that is for workers, and looks that a worker gets that one alone.
+// alone requests a call for workers. It checks that a worker gets only that call.
 func (o *ownCaller) alone() {
 	o.t.Helper()
 	asked := o.req
@@ -65,8 +65,8 @@ func (o *ownCaller) alone() {
 	}
 }
 
-// TestByCaller: a call that its caller makes itself (by_caller) goes to no worker, whatever
-// becomes of it; the caller's answer is taken.
+// TestByCaller: in each of these cases, a call that its caller makes itself (by_caller) goes to no worker. The
+// caller's answer is taken.
 func TestByCaller(t *testing.T) {
 	t.Parallel()
 	approve := `"approve": "payload.path == 'x'", `
@@ -126,8 +126,8 @@ func newOwnCaller(t *testing.T, tool string) *ownCaller {
 	return o
 }
 
-// TestByCallerIsTakenOver: a worker that takes the run over does not get the call that the
-// caller before it may be making.
+// TestByCallerIsTakenOver: a worker takes a run over. It does not get the call that the previous caller may be
+// making.
 func TestByCallerIsTakenOver(t *testing.T) {
 	t.Parallel()
 	o := newOwnCaller(t, "")
@@ -140,7 +140,8 @@ func TestByCallerIsTakenOver(t *testing.T) {
 	o.alone()
 }
 
-// TestByCallerIsForCallers: a worker that asks under its lease makes no call itself.
+// TestByCallerIsForCallers: if a worker requests a call under its lease, by_caller has no effect, and the call
+// goes to a worker.
 func TestByCallerIsForCallers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -155,9 +156,9 @@ func TestByCallerIsForCallers(t *testing.T) {
 	tools.step()
 }
 
-// TestByCallerNoLongerAllowed: a call that its caller makes, and whose tool left the operator's
-// allowlist, does not leave in an attempt that no answer gave out: it is answered with
-// TOOL_NOT_ALLOWED. Of an attempt that an answer gave out, the outcome is unknown.
+// TestByCallerNoLongerAllowed: the operator's allowlist no longer has the tool of a call that its caller makes
+// itself. If no answer gave out the attempt, the call is answered with TOOL_NOT_ALLOWED. If an answer gave out
+// the attempt, its outcome is unknown.
 func TestByCallerNoLongerAllowed(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -203,8 +204,8 @@ func TestByCallerNoLongerAllowed(t *testing.T) {
 	}
 }
 
-// TestByCallerTakesNoPlace: a call that its caller makes counts in no limit of what is open at
-// once, also after a restart, where its attempt is noted as given out.
+// TestByCallerTakesNoPlace: a call that its caller makes itself does not count in a limit of open calls. This
+// holds after a restart too, where its attempt is noted as given out.
 func TestByCallerTakesNoPlace(t *testing.T) {
 	t.Parallel()
 	o := newOwnCaller(t, "")

@@ -13,7 +13,6 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/packcache"
 	"github.com/pawl-dev/pawl/internal/runtime/quota"
-	"github.com/pawl-dev/pawl/internal/runtime/render"
 )
 
 // Defaults of [Config].
@@ -29,87 +28,92 @@ const (
 
 // Engine is the part of the runtime engine that the dispatcher uses.
 type Engine interface {
-	// Admit resolves a namespace for a caller that has one of the scopes.
+	// Admit checks that the caller has one of the scopes, and returns the number of the namespace of the call.
 	Admit(call runtime.Call, scopes runtime.Scopes) (uint32, error)
-	// Health returns nil while the engine accepts inputs, else the reason why it does not.
+	// Health returns nil while the engine accepts inputs. Otherwise the error says why it does not.
 	Health() error
 	// Find returns the key of a run that the principal may see.
 	Find(ref runtime.RunRef) (runtime.RunKey, error)
-	// Current returns the newest state of a run and its program.
+	// Current returns the newest state of a run and its compiled pack.
 	Current(ctx context.Context, key runtime.RunKey) (*machine.State, *packcache.Program, error)
-	// ApplyInternal applies an input that the server makes itself.
+	// ApplyInternal applies an input that the sidecar itself makes.
 	ApplyInternal(ctx context.Context, key runtime.RunKey, command machine.Command) (runtime.Answer, error)
-	// WithRunLock calls do under the lock of the run, after all commits that observers have already
-	// received.
+	// WithRunLock calls do while no input of the run is executed. Observers have already received all earlier commits
+	// of the run.
 	WithRunLock(key runtime.RunKey, do func() error) error
-	// TokenOut returns the number of the open turn of a run if a caller has received the token of this
-	// turn. Otherwise it returns 0.
+	// TokenOut returns the seq of a run's open turn if a caller has a token for it. Otherwise it returns 0.
 	TokenOut(key runtime.RunKey) uint64
 }
 
-// Store is the part of the store that the dispatcher uses. The dispatcher writes only one fact: which worker holds a step.
+// Store is the part of the store that the dispatcher uses. The dispatcher writes only which worker has a step.
 type Store interface {
-	// ReadyRuns lists runs in the ready index after the given run id.
+	// ReadyRuns lists the ids of runs with a ready turn, as stored in the ready index, beginning after the given id.
 	ReadyRuns(ctx context.Context, ns uint32, after string, limit int) ([]string, error)
-	// Outbox lists rows of a kind with Due <= now, earliest first.
+	// Outbox lists the rows of one kind in the outbox (stored work that still has to be sent) with Due <= now, the
+	// earliest first.
 	Outbox(ctx context.Context, kind machine.OutboxKind, now int64, limit int) ([]machine.OutboxRow, error)
-	// HoldStep stores, in the outbox row of a step, the worker that the step is sent to. It returns
-	// [machine.ErrNoStep] if the row no longer exists. StepHolder returns the stored worker.
+	// HoldStep stores to which worker a step is sent, in the step's row of the outbox. It returns [machine.ErrNoStep] if
+	// the row no longer exists. StepHolder returns the stored worker.
 	HoldStep(ctx context.Context, row machine.OutboxRow, holder machine.StepHolder) error
 	StepHolder(ctx context.Context, row machine.OutboxRow) (machine.StepHolder, error)
-	// ListRuns returns the current states of runs in order of creation, as in [runtime.Store].
+	// ListRuns returns the newest states of runs in the order of their creation, see [runtime.Store].
 	ListRuns(ctx context.Context, ns uint32, filter machine.RunFilter, after string, limit int) ([]*machine.State, string, error)
 	// ListPacks lists packs, ordered by id and version.
 	ListPacks(ctx context.Context, ns uint32, after string, limit int) ([]machine.PackRow, string, error)
 }
 
-// Limits are the operator's rate limits. They decide when a step may begin.
+// Limits are the operator's rate limits. They decide when a pending step may be sent to a worker.
 type Limits interface {
-	// Step reports whether a pending step may be sent now. If the result is false, the caller must wait
-	// until Step calls the function then, and may then call Step again. Step calls then in a separate
-	// goroutine. The step must stay pending until Step returns.
+	// Step reports whether a pending step may be sent now. If not, it later calls the function `then` in a goroutine of
+	// its own, and the caller may then call Step a second time. The step must stay pending until Step returns.
 	Step(key runtime.RunKey, s *machine.State, step *machine.ToolStep, then func()) bool
-	// Requeue frees the capacity that an attempt of a pending step occupies, because no worker executes the attempt.
+	// Requeue frees the rate-limit capacity of an attempt of a pending step, because no worker executes the attempt.
 	Requeue(key runtime.RunKey, step uint32, attempt int)
 }
 
-// Config configures a [Dispatcher]. Engine, Turns, Past, Packs, Store, Clock and IDs are required. The other fields have a default, which
-// the zero value selects.
+// Config configures a [Dispatcher]. Engine, Turns, Past, Packs, Store, Clock and IDs are required. All other fields are
+// optional, and their zero values select the defaults.
 type Config struct {
 	Engine Engine
-	// Turns renders assignments. Past reads steps. Packs reads the declarations of packs.
-	Turns *render.Renderer
+	// Turns renders the turns that are sent to workers. Past reads steps. Packs reads which names packs declare.
+	Turns *runtime.Renderer
 	Past  *history.Reader
 	Packs *packcache.Cache
 	Store Store
 	Clock runtime.Clock
 	IDs   runtime.IDs
 
-	// Allow is the operator's list of allowed tools. It is checked again when a call is sent.
+	// Allow is the operator's allowlist of tools. The engine checks it when a call is requested, and the dispatcher
+	// checks it when the call is sent.
 	Allow policy.Allowlist
-	// Limits are the operator's rate limits; nil = every step is sent as soon as it is ready.
+	// SidecarTool reports whether the sidecar itself executes the calls of a tool, so that no other worker gets them.
+	// If it is nil, the sidecar executes none.
+	SidecarTool func(tool string) bool
+	// Limits are the operator's rate limits. If it is nil, every step is sent as soon as it is ready.
 	Limits Limits
-	// Off disables workers: the dispatcher refuses them with WORKERS_OFF.
+	// Off means that workers may not connect. Connect then returns the error WORKERS_OFF.
 	Off bool
 	// OnVolatileChange is called when a run changes without a new record, because a turn was assigned
 	// or output of a turn arrived. It must not block. It may be nil.
 	OnVolatileChange func(key runtime.RunKey)
+	// OnFailure is called when a connected worker has failed or lost a turn or step, and when a turn or step was lost
+	// because its worker disconnected. It must not block. It may be nil.
+	OnFailure func(f Failure)
 	// Lease is how long a worker keeps a turn without a heartbeat. The pack can set another time with x_pawl.lease_sec. Default 60 s.
 	Lease time.Duration
 	// StepGrace is how long a step waits for its disconnected worker to reconnect. After that the outcome of the step is unknown. Default 5
 	// s.
 	StepGrace time.Duration
-	// RestartGrace is how long a step waits, counted from [New], for the worker that held it when
-	// an earlier process ended. It is longer than StepGrace because workers reconnect with backoff.
-	// Default 20 s.
+	// RestartGrace is how long a step waits after the start of this process for the worker that had it in an earlier
+	// process. It is longer than StepGrace because workers reconnect with backoff. Default 20 s.
 	RestartGrace time.Duration
 	// MaxWorkers bounds the connected workers of a namespace. Default 10 000.
 	MaxWorkers int
 	// Quotas may lower MaxWorkers for a namespace. If it is nil, there are no quotas.
 	Quotas *quota.Limits
-	// MaxWorkerTurns and MaxWorkerSteps bound what one worker holds at once. Default 256 each.
+	// MaxWorkerTurns and MaxWorkerSteps bound the turns and steps that one worker has at once. Default 256 each.
 	MaxWorkerTurns, MaxWorkerSteps int
-	// MaxMessageBytes is the largest message that a worker can register with. Default 4 MiB.
+	// MaxMessageBytes is the largest message that a worker can send to register. Default 4 MiB.
 	MaxMessageBytes int
 }
 
@@ -123,6 +127,9 @@ func (c Config) withDefaults() Config {
 	c.MaxWorkerSteps = cmp.Or(c.MaxWorkerSteps, DefaultMaxWorkerWork)
 	if c.OnVolatileChange == nil {
 		c.OnVolatileChange = func(runtime.RunKey) {}
+	}
+	if c.OnFailure == nil {
+		c.OnFailure = func(Failure) {}
 	}
 	return c
 }

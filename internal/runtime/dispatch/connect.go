@@ -19,27 +19,26 @@ import (
 // WorkerRequest is the argument of [Dispatcher.Connect].
 type WorkerRequest struct {
 	runtime.Call
-	// ID is the worker's id, which stays the same when the worker reconnects.
+	// ID is the id that the worker chose. It stays the same when the worker reconnects.
 	ID string
-	// Instance identifies the worker's process. If it is "", the process is unknown. Counts reports
-	// whether the worker sent the highest number of a step delivery that it received. Received is this
-	// number. It is 0 if the worker has received no delivery.
+	// Instance identifies the worker's process. "" means that the process is unknown. Received is the highest number of a
+	// step delivery that this process has received, or 0 if it has received none. Counts reports whether the worker sent
+	// this number.
 	Instance string
 	Counts   bool
 	Received uint64
-	// Client is the program and version of the worker, for display; "" = unknown.
+	// Client is the program and version of the worker, for display. "" means unknown.
 	Client string
-	// Address is the network address of the worker, for display; "" = unknown.
+	// Address is the network address of the worker, for display. "" means unknown.
 	Address string
-	// Offer is the work that the worker executes. Capacities above the operator's limit are
-	// lowered.
+	// Offer describes the work that the worker offers to execute. Capacities above the operator's limit are lowered.
 	Offer machine.WorkOffer
-	// AllowUnknown accepts an offer with names that no pack declares.
+	// AllowUnknown means that the offer may contain names that no pack declares.
 	AllowUnknown bool
-	// Turns and Steps are the leases that the worker still holds from an earlier connection.
+	// Turns and Steps are the leases that the worker still has from an earlier connection.
 	Turns []TurnLease
 	Steps []StepLease
-	// Served are the runs that the worker served on an earlier connection. refused are the runs among
+	// Served are the runs that the worker served (executed alone) on an earlier connection. refused are the runs among
 	// them that the worker may not serve.
 	Served  []Served
 	refused map[string]bool
@@ -49,29 +48,29 @@ type WorkerRequest struct {
 // Connection is the result of [Dispatcher.Connect].
 type Connection struct {
 	Worker *Worker
-	// Turns and Steps are the work that the worker keeps. Each piece of work has a new token.
+	// Turns and Steps are the leases that the worker keeps from an earlier connection. Each has a new token.
 	Turns []TurnLease
 	Steps []StepLease
-	// Offer is the worker's offer with its effective capacities.
+	// Offer is the worker's offer with the capacities that apply.
 	Offer machine.WorkOffer
 	// Unknown are the names in the offer that no pack declares, for example "prompt:<key>". The list is
 	// sorted.
 	Unknown []string
-	// Replaced describes the connection that this connection ended, if that connection belonged to
-	// another process with the same principal and id. Otherwise it is nil.
+	// Replaced describes another process with the same principal and id whose connection was ended. It is nil if there
+	// was none.
 	Replaced *Replaced
 }
 
-// Replaced describes a replaced worker, for display.
+// Replaced describes a worker process whose connection was ended, for display.
 type Replaced struct{ Client, Instance, Address string }
 
-// Connect registers a worker and returns the work that the worker keeps. The worker has no credits yet,
-// so it receives no work before it has received the returned [Connection]. If a worker with the same
-// principal and id is connected, Connect ends that connection with ABORTED WORKER_REPLACED.
+// Connect registers a worker and returns the work that it keeps. The worker has announced no free capacity (credits)
+// yet, so it receives no work before the returned [Connection]. If a worker with the same principal and id is
+// connected, Connect ends the earlier connection with ABORTED WORKER_REPLACED.
 //
-// Errors: PERMISSION_DENIED SCOPE_MISSING; NOT_FOUND NAMESPACE_NOT_FOUND, PACK_NOT_FOUND;
-// INVALID_ARGUMENT UNKNOWN_PROMPT, UNKNOWN_AGENT, UNKNOWN_TOOL; RESOURCE_EXHAUSTED MAX_WORKERS;
-// FAILED_PRECONDITION WORKERS_OFF; UNAVAILABLE DRAINING, COMMIT_UNKNOWN, DATABASE_AWAY.
+// Errors: PERMISSION_DENIED SCOPE_MISSING; NOT_FOUND NAMESPACE_NOT_FOUND, PACK_NOT_FOUND; INVALID_ARGUMENT
+// UNKNOWN_PROMPT, UNKNOWN_AGENT, UNKNOWN_TOOL; RESOURCE_EXHAUSTED MAX_WORKERS; FAILED_PRECONDITION WORKERS_OFF;
+// UNAVAILABLE DRAINING, COMMIT_UNKNOWN, DATABASE_AWAY.
 func (r *Dispatcher) Connect(ctx context.Context, req WorkerRequest) (Connection, error) {
 	scopes := policy.Work
 	if req.ServesOnly() {
@@ -107,21 +106,21 @@ func (r *Dispatcher) Connect(ctx context.Context, req WorkerRequest) (Connection
 	return conn, err
 }
 
-// ServesOnly reports whether the worker only serves runs and offers no prompts, agents or tools.
+// ServesOnly reports whether the worker only serves named runs and offers no prompts, agents or tools.
 func (req *WorkerRequest) ServesOnly() bool {
 	return len(req.Offer.Prompts)+len(req.Offer.Agents)+len(req.Offer.Tools) == 0
 }
 
-// heldState is the current state of a run that a connecting worker claims to hold work of.
+// heldState is the newest state of a run. The connecting worker has leases of this run.
 type heldState struct {
 	state *machine.State
 	graph *machine.Graph
 	held  holders
 }
 
-// heldStates reads the runs that the worker claims to hold work of. It omits a run that cannot be read,
-// so the worker keeps no work of that run. If the store is unavailable, heldStates returns an error.
-// Then the worker keeps its work and has to reconnect later.
+// heldStates reads the runs of which the reconnecting worker has leases. If a run cannot be read, the worker loses its
+// work of this run. If the store is unavailable, heldStates returns an error, so that the worker keeps its work and
+// reconnects later.
 func (r *Dispatcher) heldStates(ctx context.Context, ns uint32, req *WorkerRequest) (map[string]heldState, error) {
 	states := make(map[string]heldState)
 	read := func(run string) error {
@@ -151,7 +150,7 @@ func (r *Dispatcher) heldStates(ctx context.Context, ns uint32, req *WorkerReque
 	return states, nil
 }
 
-// soon adds a short retry delay to an error that no longer occurs when another worker has disconnected.
+// soon adds a short retry delay to an error that may no longer occur when another worker has disconnected.
 func soon(err error) error {
 	if refusal, ok := errors.AsType[*machine.Error](err); ok && refusal.RetryAfter == 0 {
 		refusal.RetryAfter = int64(workRetry)
@@ -159,7 +158,8 @@ func soon(err error) error {
 	return err
 }
 
-// connect adds the worker, with the work that it keeps, under one lock.
+// connect adds the worker to the shard, with the work that the worker keeps. It does everything under one lock, so that
+// other code never sees a half-connected worker.
 func (sp *namespaceShard) connect(req *WorkerRequest, states map[string]heldState) (Connection, error) {
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
@@ -172,7 +172,7 @@ func (sp *namespaceShard) connect(req *WorkerRequest, states map[string]heldStat
 		}
 	}
 	if old == nil {
-		if err := sp.dispatcher.cfg.Quotas.Within(sp.ns, quota.Workers, len(sp.workers)+1); err != nil {
+		if err := sp.dispatcher.cfg.Quotas.CheckCount(sp.ns, quota.Workers, len(sp.workers)+1); err != nil {
 			return Connection{}, soon(err)
 		}
 	}
@@ -207,31 +207,30 @@ func (sp *namespaceShard) connect(req *WorkerRequest, states map[string]heldStat
 	}
 	sp.remind(w)
 	if !sp.scanned {
-		// The scan begins only after the worker is connected, so that the first worker keeps its steps
-		// even if it connects late.
+		// The scan for ready work begins only now, after the first worker is connected. So this worker keeps its steps even
+		// if it connects late.
 		sp.scanned = true
 		go sp.scan()
 	}
 	return conn, nil
 }
 
-// remind sends a worker the step answers that arrived while the worker was disconnected. It does so for
-// each turn that the worker keeps.
+// remind sends a reconnected worker, for each turn that it keeps, the answers of all answered steps of the visit,
+// because the worker may have missed some while it was disconnected.
 func (sp *namespaceShard) remind(w *Worker) {
 	for _, lease := range w.turns {
 		go sp.sendAnswers(lease, nil)
 	}
 }
 
-// replace ends the earlier connection of a worker. If the earlier connection belonged to another
-// process, replace returns its description, and the other process gets an error after which it must not
-// reconnect. Otherwise two processes with the same id would replace each other forever. If it belonged
-// to the same process, that connection is broken and has no reader.
+// replace ends the earlier connection of a worker. The error to its process says that it must not reconnect. Otherwise two connections
+// with the same id would replace each other forever. If the earlier connection belonged to another process, replace returns its
+// description.
 func (sp *namespaceShard) replace(old, w *Worker) *Replaced {
 	if old == nil {
 		return nil
 	}
-	sp.removeWorker(old, true)
+	sp.removeWorker(old, true) // work that the new connection does not keep counts as lost
 	same := old.instance != "" && old.instance == w.instance
 	text := fmt.Sprintf("do not reconnect: another process registered as worker %q; give each process its own worker_id", old.name.id)
 	if same {
@@ -244,15 +243,15 @@ func (sp *namespaceShard) replace(old, w *Worker) *Replaced {
 	return &Replaced{Client: old.client, Instance: old.instance, Address: old.address}
 }
 
-// keepTurn lets a worker keep a turn, unless the turn was assigned to another worker in the meantime.
-// It returns nil if the worker loses the turn.
+// keepTurn lets a reconnected worker keep a turn. It returns nil if the worker loses the turn, for example because
+// another worker got it in the meantime.
 func (sp *namespaceShard) keepTurn(w, old *Worker, held *TurnLease, states map[string]heldState) *turnLease {
 	at, ok := states[held.RunID]
 	if !ok || !holdsStill(at.state, w, held) {
 		return nil
 	}
 	if _, serves := w.served[held.RunID]; !serves && !at.state.Execution.Leased() {
-		return nil // Only the worker that serves a run with execution CALLER gets the turns of the run.
+		return nil // only the worker that serves a run with the execution CALLER may have its turn
 	}
 	run := sp.run(held.RunID)
 	if at.state.Seq < run.seq && (run.turn == nil || run.turn.seq != held.Turn || run.turn.attempt != held.Attempt) {
@@ -264,7 +263,7 @@ func (sp *namespaceShard) keepTurn(w, old *Worker, held *TurnLease, states map[s
 		return nil
 	}
 	if turn.lease == nil && turn.lost > 0 {
-		turn.lost-- // The delivery is not lost: the worker still has it.
+		turn.lost-- // the delivery counted as lost, but the worker still has it
 	}
 	sp.takeOver(run, turn.lease)
 	lease := &turnLease{
@@ -278,11 +277,12 @@ func (sp *namespaceShard) keepTurn(w, old *Worker, held *TurnLease, states map[s
 	lease.deadline = sp.now() + int64(lease.duration)
 	lease.timer = sp.dispatcher.timers.set(lease.duration, func() { sp.expire(lease) })
 	turn.deliveries, turn.lease, w.turns[lease.token] = held.Delivery, lease, lease
+	w.counts.countTaken(&turn.class)
 	return lease
 }
 
-// holdsStill reports whether the turn is still open in the state, and the state does not record a delivery of this turn to another
-// worker.
+// holdsStill reports whether the attempt of the turn is still open in the state, is neither suspended nor in the pause before it, and was
+// not assigned to a worker again in the meantime.
 func holdsStill(s *machine.State, w *Worker, held *TurnLease) bool {
 	turn := s.Turn
 	if s.Status.Terminal() || turn == nil {
@@ -295,7 +295,8 @@ func holdsStill(s *machine.State, w *Worker, held *TurnLease) bool {
 	return recorded.Delivery < held.Delivery || recorded.Delivery == held.Delivery && recorded.Worker == w.name.id
 }
 
-// takeOver ends the lease of the worker's earlier connection, or removes the turn from its queue.
+// takeOver prepares a turn for its reconnected worker. It ends the lease of the earlier connection or, if no worker has
+// the turn, removes the turn from the queue of unassigned work.
 func (sp *namespaceShard) takeOver(run *workRun, before *turnLease) {
 	if before == nil {
 		sp.withdraw(machine.WorkID{RunID: run.id}, run.turn.class)
@@ -306,9 +307,9 @@ func (sp *namespaceShard) takeOver(run *workRun, before *turnLease) {
 	sp.dispatcher.timers.cancel(before.timer)
 }
 
-// keepStep lets a worker keep a step, unless the step was assigned to another worker in the meantime.
-// It returns nil if the worker loses the step. For a step that has ended, keepStep remembers the token,
-// so that a late answer gets the recorded outcome.
+// keepStep lets a reconnected worker keep a step. It returns nil if the worker loses the step, for example because another worker got it
+// in the meantime. If the attempt has ended or the run could not be read, its token is remembered, so that a late answer gets the recorded
+// outcome.
 func (sp *namespaceShard) keepStep(w, old *Worker, held *StepLease, states map[string]heldState) *stepLease {
 	at, ok := states[held.RunID]
 	if !ok {
@@ -316,7 +317,7 @@ func (sp *namespaceShard) keepStep(w, old *Worker, held *StepLease, states map[s
 		return nil
 	}
 	if !pendingAt(at.state, held.Step, held.Attempt) {
-		if held.Step <= at.state.LastStep && acceptsStaleAnswer(w, at.state, held) {
+		if held.Step <= at.state.LastStep && sp.acceptsStaleAnswer(w, at.state, held) {
 			w.past.put(*held)
 		}
 		return nil
@@ -331,14 +332,14 @@ func (sp *namespaceShard) keepStep(w, old *Worker, held *StepLease, states map[s
 	}
 	served, may := w.keeps(run, &step.class)
 	if !may && w.offer.Serves(&step.class) {
-		return nil // The worker has no capacity left.
+		return nil // the worker has no free capacity
 	}
-	// The worker does not offer this kind of step. It received the step because it served the run at
+	// A worker that does not offer steps of this class received the step because it served (executed alone) the run at
 	// that time.
 	return sp.adoptStep(w, run, step, served || !may)
 }
 
-// heldBy reports whether the step was last sent to this worker or to its earlier connection.
+// heldBy reports whether the step was last sent to the worker with this name, possibly over its earlier connection.
 func (s *stepWork) heldBy(name workerName, old *Worker) bool {
 	if s.lease != nil {
 		return old != nil && s.lease.worker == old && s.lease.sent
@@ -346,13 +347,13 @@ func (s *stepWork) heldBy(name workerName, old *Worker) bool {
 	return workerName{principal: s.lostBy.Principal, id: s.lostBy.Worker} == name
 }
 
-// acceptsStaleAnswer reports whether the worker may still answer an attempt that is over. If the step has been answered, the worker gets
-// the recorded outcome. If the step is in a later attempt, a valid answer to the earlier attempt is still accepted.
-func acceptsStaleAnswer(w *Worker, s *machine.State, held *StepLease) bool {
+// acceptsStaleAnswer reports whether the worker may still answer an attempt that has ended. If the step is answered,
+// the worker gets the recorded outcome. If the step is in a later attempt, a successful answer to the earlier attempt
+// is still accepted.
+func (sp *namespaceShard) acceptsStaleAnswer(w *Worker, s *machine.State, held *StepLease) bool {
 	for i := range s.Steps {
 		if p := &s.Steps[i]; p.Step == held.Step && p.AwaitingAnswer() {
-			class := classOf(s)
-			class.Kind, class.Tool = machine.StepWork, p.Tool
+			class := sp.dispatcher.stepClass(s, p.Tool)
 			_, serves := w.served[s.RunID]
 			return held.Attempt < p.Attempt && (serves || w.offer.Serves(&class))
 		}
@@ -372,15 +373,19 @@ func (sp *namespaceShard) adoptStep(w *Worker, run *workRun, step *stepWork, ser
 	step.reconnectTimer, step.lostBy = nil, machine.StepHolder{}
 	lease := &stepLease{
 		run: run.id, worker: w, work: step, step: step.step, tool: step.class.Tool, attempt: step.attempt,
-		token: sp.dispatcher.cfg.IDs.Token(), sent: true, served: served,
+		token: sp.dispatcher.cfg.IDs.Token(), sent: true, served: served, at: sp.now(),
+	}
+	if before := step.lease; before != nil {
+		lease.at = before.at
 	}
 	step.lease = lease
 	lease.register()
+	w.counts.countTaken(&step.class)
 	return lease
 }
 
-// checkOffer compares the names in an offer with the names that the packs of the offer declare. It
-// returns the unknown names in order. If unknown names are not allowed, it returns an error.
+// checkOffer compares the names in an offer with the names that the packs of the offer declare. It returns the unknown
+// names, sorted. If the worker does not allow unknown names, it returns an error instead.
 func (r *Dispatcher) checkOffer(ctx context.Context, ns uint32, req *WorkerRequest) ([]string, error) {
 	known, unknown, err := r.offeredNames(ctx, ns, req)
 	if err != nil {
@@ -412,7 +417,7 @@ func (r *Dispatcher) checkOffer(ctx context.Context, ns uint32, req *WorkerReque
 	return unknown, nil
 }
 
-// packNames are the prompts, agents and tools that packs declare.
+// packNames are the names of the prompts, agents and tools that packs declare.
 type packNames struct{ prompts, agents, tools map[string]bool }
 
 func (n *packNames) add(p *pack.Pack) {
@@ -429,9 +434,9 @@ func (n *packNames) add(p *pack.Pack) {
 	}
 }
 
-// offeredNames collects the names that the packs of the offer declare. An offer without packs is for
-// all packs of the namespace. If a pack is not registered, offeredNames returns an error or, if unknown
-// names are allowed, the pack as unknown.
+// offeredNames returns the names that the packs of an offer declare. An offer without packs is for all packs of the
+// namespace. A pack that is not registered is returned as unknown, or as an error if the worker does not allow unknown
+// names.
 func (r *Dispatcher) offeredNames(ctx context.Context, ns uint32, req *WorkerRequest) (packNames, []string, error) {
 	names := packNames{prompts: map[string]bool{}, agents: map[string]bool{}, tools: map[string]bool{}}
 	var unknown []string

@@ -8,29 +8,28 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
-	"github.com/pawl-dev/pawl/internal/runtime/render"
 )
 
-// Dispatcher assigns ready turns and pending steps to connected workers. All of its data is in
-// memory. When the first worker of a namespace connects, the dispatcher scans the store for ready
-// work; after that it follows each commit. The only stored fact is the holder of a step
-// (step_holder.go). Safe for concurrent use.
+// Dispatcher assigns ready turns and pending steps to connected workers. All of its data is in memory, except which
+// worker has a step (step_holder.go). When the first worker of a namespace connects, the dispatcher reads the ready
+// work from the store; after that it follows each commit. Safe for concurrent use.
 //
-// Locks: mu guards the map of shards and is read on every commit. The mutex of a shard guards
-// everything in the shard. It is taken inside the lock of a run, never the other way round.
+// Locks: mu guards the map of shards. The mutex of a shard guards everything in the shard. It is taken while the lock
+// of a run is held, never the other way round.
 type Dispatcher struct {
 	cfg Config
-	// mu guards shards. The map changes only when the first worker of a namespace connects.
+	// mu guards the map of shards, which is read on every commit. The map changes only when the first worker of a
+	// namespace connects.
 	mu     sync.RWMutex
 	shards map[uint32]*namespaceShard
 	timers *timers
-	// started is the clock's Elapsed at [New].
+	// started is the value of Clock.Elapsed at the call of [New].
 	started time.Duration
-	// waiting bounds the ready work held in memory, for each pack of a namespace.
+	// waiting bounds, for each pack of a namespace, the ready work that is kept in memory.
 	waiting int
 }
 
-// New returns a Dispatcher and starts no goroutine. Zero fields of cfg take their default.
+// New returns a Dispatcher and starts no goroutine. Zero fields of cfg get their defaults.
 func New(cfg Config) (*Dispatcher, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -52,8 +51,8 @@ func (r *Dispatcher) shard(ns uint32) *namespaceShard {
 	return r.shards[ns]
 }
 
-// open returns the shard of the namespace and creates it if needed. The first worker that connects
-// starts the scan for ready work.
+// open returns the shard of the namespace and creates it if needed. The shard reads the ready work from the store when
+// its first worker connects.
 func (r *Dispatcher) open(ns uint32) *namespaceShard {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -65,8 +64,8 @@ func (r *Dispatcher) open(ns uint32) *namespaceShard {
 	return sp
 }
 
-// OnCommit updates the work of a run after a commit. It runs under the lock of the run, so it sees
-// the states of a run in order.
+// OnCommit updates the turn and the steps of a run after a commit. It is called under the lock of the run, so it
+// receives the states of a run in order.
 func (r *Dispatcher) OnCommit(c *runtime.Commit) {
 	sp := r.shard(c.Key.Namespace)
 	if sp == nil {
@@ -95,8 +94,8 @@ func hasPending(s *machine.State) bool {
 	return false
 }
 
-// Drain stops all assignments because the server is shutting down. Answers to work that was
-// assigned before are still accepted.
+// Drain stops all assignments because the server is shutting down. Answers to work that was already assigned are still
+// accepted.
 func (r *Dispatcher) Drain() {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -110,23 +109,22 @@ func (r *Dispatcher) Drain() {
 	}
 }
 
-// Output returns the piece of a run's turn output that follows a position. It returns false if there is no such piece yet.
-func (r *Dispatcher) Output(key runtime.RunKey, after render.OutputPosition) (render.OutputChunk, bool) {
+// Output returns the next piece of the output of a run's turn after a position. It returns false if there is none yet.
+func (r *Dispatcher) Output(key runtime.RunKey, after runtime.OutputPosition) (runtime.OutputChunk, bool) {
 	sp := r.shard(key.Namespace)
 	if sp == nil {
-		return render.OutputChunk{}, false
+		return runtime.OutputChunk{}, false
 	}
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
 	return sp.outputs.after(key.ID, after)
 }
 
-// AssignedTurn returns the number of the turn of a run that a worker, or the holder of a turn token,
-// has received. 0 means that no turn is assigned. If the assignee disconnects, its turn counts as
-// assigned until the turn is known to be over.
+// AssignedTurn returns the seq of a run's turn that a worker or a caller with a turn token has received. 0 means that
+// no turn is assigned. If the receiver disconnects, the turn counts as assigned until it is known to be over.
 //
-// An assignment is not recorded in the journal. Until the first record of the execution, only this
-// process knows of the assignment. Another process would assign the turn again.
+// The journal does not contain assignments. Until the execution makes its first record, only this process knows of the
+// assignment, and another process would assign the turn a second time.
 func (r *Dispatcher) AssignedTurn(key runtime.RunKey) uint64 {
 	if turn := r.cfg.Engine.TokenOut(key); turn != 0 {
 		return turn
@@ -143,7 +141,7 @@ func (r *Dispatcher) AssignedTurn(key runtime.RunKey) uint64 {
 	return 0
 }
 
-// IsTurnAssigned reports whether the open turn of a state is assigned, see [Dispatcher.AssignedTurn].
+// IsTurnAssigned reports whether an executor has received the open turn of a state, see [Dispatcher.AssignedTurn].
 func (r *Dispatcher) IsTurnAssigned(s *machine.State) bool {
 	return s.Turn != nil && r.AssignedTurn(runtime.RunKey{Namespace: s.Namespace, ID: s.RunID}) == s.Turn.Seq
 }

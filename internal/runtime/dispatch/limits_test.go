@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/ratelimit"
 )
 
-// limit puts one entry in force, which counts together what the expression names.
+// limit sets one limit. The calls for which the expression has the same value count together.
 func (r *rig) limit(source string, concurrent int64) {
 	r.t.Helper()
 	language, err := ratelimit.Language()
@@ -27,7 +27,7 @@ func (r *rig) limit(source string, concurrent int64) {
 	r.Admission.Replace(&ratelimit.Table{Tenant: "tenant", Limits: []*ratelimit.Limit{l}})
 }
 
-// until waits for what other goroutines do.
+// until waits until holds returns true because of other goroutines.
 func until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	for over := time.Now().Add(within); !holds(); stdruntime.Gosched() {
@@ -37,9 +37,8 @@ func until(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// TestStepsWaitForLimits: of a tool's pending steps as many are handed out as the operator
-// allows, the others are the run's own wait; an answer lets the next one go, and after a
-// restart those that a worker has count.
+// TestStepsWaitForLimits: the workers get as many of a tool's pending steps as the operator allows at once,
+// and the run lists the others as waiting. An answer lets the next step go.
 func TestStepsWaitForLimits(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -55,8 +54,8 @@ func TestStepsWaitForLimits(t *testing.T) {
 	key := runtime.RunKey{ID: run}
 	for left := 2; left >= 0; left-- {
 		step := await(t, "a step", w.steps)
-		until(t, "the others wait", func() bool { return len(r.Admission.Waiting(key)) == left })
-		for _, wait := range r.Admission.Waiting(key) {
+		until(t, "the others wait", func() bool { return len(r.Admission.WaitingCalls(key)) == left })
+		for _, wait := range r.Admission.WaitingCalls(key) {
 			if wait.Tool != "run_tests" || wait.Limits[0] != "tests" {
 				t.Errorf("%+v", wait)
 			}
@@ -69,8 +68,8 @@ func TestStepsWaitForLimits(t *testing.T) {
 	until(t, "no place is taken", func() bool { f := r.Admission.Figures(); return len(f) == 1 && f[0].Open == 0 })
 }
 
-// TestADoubtedStepLeavesItsPlace: where one call may be open at once, the tool that knows what
-// came of an attempt can be asked, and what comes after the answer goes on.
+// TestADoubtedStepLeavesItsPlace: only one call may be open at once, and the outcome of a call becomes
+// unknown. The reconcile tool can still be asked, and after its answer the next attempt is made.
 func TestADoubtedStepLeavesItsPlace(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -92,8 +91,8 @@ func TestADoubtedStepLeavesItsPlace(t *testing.T) {
 	}
 }
 
-// TestALapsedApprovalLeavesItsPlace: a call that had its place when its approval lapsed is held
-// again, and others go on.
+// TestALapsedApprovalLeavesItsPlace: the approval of a call expires while the call waits for a place under a
+// limit. When the call gets the place, it is held for approval again, and other calls get the place.
 func TestALapsedApprovalLeavesItsPlace(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -114,7 +113,7 @@ func TestALapsedApprovalLeavesItsPlace(t *testing.T) {
 	}}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "both wait", func() bool { return len(r.Admission.Waiting(runtime.RunKey{ID: run})) == 2 })
+	until(t, "both wait", func() bool { return len(r.Admission.WaitingCalls(runtime.RunKey{ID: run})) == 2 })
 	r.clock.Advance(2 * time.Second)
 	for _, next := range []func() dispatch.StepDelivery{func() dispatch.StepDelivery { return first }, tools.step} {
 		step := next()
@@ -131,8 +130,8 @@ func TestALapsedApprovalLeavesItsPlace(t *testing.T) {
 	}
 }
 
-// out is a step of one run that is out at a worker, where one call may be open at once, and a
-// step of another run that waits for its place.
+// out has a step that a worker holds, under a limit of one open call. A step of another run waits for the
+// place.
 type out struct {
 	*rig
 	model, tools *fakeWorker
@@ -156,7 +155,7 @@ func serves(tool string) func(*dispatch.WorkerRequest) {
 	return func(req *dispatch.WorkerRequest) { req.Offer.Tools = []string{tool} }
 }
 
-// wait has another run ask for a call of a tool, which waits for the place.
+// wait makes another run request a call of a tool. This call waits for the place.
 func (o *out) wait(id, tool string) (run string) {
 	o.t.Helper()
 	o.model.Credit(1, 0)
@@ -167,7 +166,7 @@ func (o *out) wait(id, tool string) (run string) {
 		o.t.Fatal(err)
 	}
 	until(o.t, "it waits", func() bool {
-		w := o.Admission.Waiting(runtime.RunKey{ID: run})
+		w := o.Admission.WaitingCalls(runtime.RunKey{ID: run})
 		return len(w) == 1 && w[0].Step == 1 && w[0].Tool == tool
 	})
 	return run
@@ -190,7 +189,7 @@ func (o *out) fail(final bool) {
 	}
 }
 
-// ways are all on which a step that is out at a worker is there no more.
+// ways has all ways in which a step leaves its worker.
 var ways = map[string]struct {
 	tools string
 	leave func(*out)
@@ -227,8 +226,8 @@ var ways = map[string]struct {
 	}},
 }
 
-// TestEveryWayGivesThePlaceBack: on whichever way a step leaves its worker, whoever waits for
-// its place gets it.
+// TestEveryWayGivesThePlaceBack: in each of the ways in which a step leaves its worker, the step that waits
+// for its place gets it.
 func TestEveryWayGivesThePlaceBack(t *testing.T) {
 	t.Parallel()
 	for name, way := range ways {
@@ -250,8 +249,8 @@ func TestEveryWayGivesThePlaceBack(t *testing.T) {
 	}
 }
 
-// TestAPlaceThatNobodyTakes: a step whose turn it is while nobody serves it, or while its run
-// is paused, holds up nobody; its place goes to the next one.
+// TestAPlaceThatNobodyTakes: a step waits for a place, and then no worker serves its tool, or its run is
+// paused. The step does not delay others; the place goes to the next one.
 func TestAPlaceThatNobodyTakes(t *testing.T) {
 	t.Parallel()
 	for name, gone := range map[string]func(*out, *fakeWorker, string){
@@ -272,7 +271,7 @@ func TestAPlaceThatNobodyTakes(t *testing.T) {
 			if step := o.tools.step(); step.StepLease.RunID != third {
 				t.Fatalf("assigned %+v", step.StepLease)
 			}
-			if w := o.Admission.Waiting(runtime.RunKey{ID: run}); len(w) != 0 {
+			if w := o.Admission.WaitingCalls(runtime.RunKey{ID: run}); len(w) != 0 {
 				t.Errorf("the second waits for %+v", w)
 			}
 		})

@@ -9,11 +9,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Bounds of one answer of [Dispatcher.List].
+// These constants bound one answer of [Dispatcher.List].
 const (
 	maxListedWorkers = 1000
 	maxListedClasses = 1000
-	// maxListedHeld bounds the work of one kind that is listed for one worker.
+	// maxListedHeld bounds the turns, and the steps, that are listed for one worker.
 	maxListedHeld = 100
 )
 
@@ -21,16 +21,25 @@ const (
 type WorkerView struct {
 	ID, Principal, Client string
 	Offer                 machine.WorkOffer
-	// Turns and Steps are the work that the worker holds, ordered by run; at most 100 of each.
+	// Turns and Steps are the turns and steps that the worker has, ordered by run. At most 100 of each are listed.
 	Turns []HeldTurn
 	Steps []StepLease
-	// HeldTurns and HeldSteps count all turns and steps that the worker holds, also those that are not listed.
+	// HeldTurns and HeldSteps are the numbers of all turns and steps that the worker has, including those that are not
+	// listed.
 	HeldTurns, HeldSteps int
-	// ConnectedAt and SeenAt are times in Unix nanoseconds. Any request of the worker updates SeenAt.
+	// ConnectedAt is the time when the worker connected, and SeenAt the time of its last request, both in Unix
+	// nanoseconds.
 	ConnectedAt, SeenAt int64
 	Draining            bool
-	// Serving is the number of runs that the worker serves.
+	// Serving is the number of runs that the worker serves (executes alone).
 	Serving int
+	// TurnCounts and StepCounts count the work of the worker since ConnectedAt. LastFailure is the last turn or step
+	// that it failed or lost. It is nil if there is none.
+	TurnCounts, StepCounts WorkCounts
+	LastFailure            *Failure
+	// FailingMore reports whether the worker fails more than its peers, which are the other connected workers that
+	// received work of the same class.
+	FailingMore bool
 }
 
 // HeldTurn is the lease of a turn, without its token.
@@ -40,8 +49,8 @@ type HeldTurn struct {
 	Since int64
 }
 
-// ReadyWork is the amount of unassigned work of one class, and the number of workers that can execute
-// work of this class.
+// ReadyWork is the amount of work of one class that no worker has yet, and the number of connected workers that can
+// execute such work.
 type ReadyWork struct {
 	Class          machine.WorkClass
 	Count, Workers int
@@ -49,17 +58,16 @@ type ReadyWork struct {
 
 // Listing contains the workers and the ready work of a namespace at one moment.
 type Listing struct {
-	// Workers are the connected workers, ordered by id and principal. Total is the number of all
-	// workers. The list has at most 1000 of them.
+	// Workers are the connected workers, ordered by id and principal, at most 1000. Total is the number of all
+	// connected workers.
 	Workers []WorkerView
 	Total   int
-	// Ready is the ready work by class, ordered by amount, the largest amount first. The list has at most 1000 classes.
+	// Ready is the ready work by class, the largest amount first, at most 1000 classes.
 	Ready []ReadyWork
 }
 
-// List returns the connected workers and the ready work of a namespace. It is empty before the
-// first worker of the namespace connects. Errors: PERMISSION_DENIED SCOPE_MISSING; NOT_FOUND
-// NAMESPACE_NOT_FOUND.
+// List returns the connected workers and the ready work of a namespace. The result is empty until the first worker of
+// the namespace connects. Errors: PERMISSION_DENIED SCOPE_MISSING; NOT_FOUND NAMESPACE_NOT_FOUND.
 func (r *Dispatcher) List(call runtime.Call) (Listing, error) {
 	ns, err := r.cfg.Engine.Admit(call, policy.RunsRead|policy.RunsWrite)
 	if err != nil {
@@ -81,7 +89,7 @@ func (r *Dispatcher) List(call runtime.Call) (Listing, error) {
 	return list, nil
 }
 
-// compareClasses is the order of classes that have the same amount of work.
+// compareClasses orders classes of work that have the same amount of ready work, so that the order of a list is fixed.
 func compareClasses(a, b *machine.WorkClass) int {
 	return cmp.Or(
 		cmp.Compare(a.PackID, b.PackID), cmp.Compare(a.PackVersion, b.PackVersion), cmp.Compare(a.Digest, b.Digest),
@@ -89,13 +97,16 @@ func compareClasses(a, b *machine.WorkClass) int {
 	)
 }
 
-// list copies the listing under the lock. The caller sorts and truncates it without the lock.
+// list copies the data of the listing under the lock of the shard. The caller sorts and truncates it without the lock.
 func (sp *namespaceShard) list() Listing {
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
 	list := Listing{Total: len(sp.workers)}
+	more := sp.failingMore()
 	for _, w := range sp.workers {
-		list.Workers = append(list.Workers, w.view())
+		view := w.view()
+		view.FailingMore = more[w]
+		list.Workers = append(list.Workers, view)
 	}
 	sp.matcher.Queues(func(class machine.WorkClass, count, workers int) {
 		list.Ready = append(list.Ready, ReadyWork{Class: class, Count: count, Workers: workers})
@@ -103,11 +114,12 @@ func (sp *namespaceShard) list() Listing {
 	return list
 }
 
-// view returns a description of the worker. The caller holds the lock of the shard.
+// view returns the description of the worker for a listing. The caller holds the lock of the shard.
 func (w *Worker) view() WorkerView {
 	out := WorkerView{
 		ID: w.name.id, Principal: w.name.principal, Client: w.client, Offer: w.offer, Draining: w.drains,
 		ConnectedAt: w.since, SeenAt: w.seen.Load(), HeldTurns: len(w.turns), HeldSteps: len(w.steps), Serving: len(w.served),
+		TurnCounts: w.counts.turns, StepCounts: w.counts.steps, LastFailure: w.counts.last,
 	}
 	for _, lease := range w.turns {
 		if len(out.Turns) == maxListedHeld {
@@ -132,5 +144,5 @@ func (w *Worker) view() WorkerView {
 	return out
 }
 
-// Seen records the time of a message from the worker. The message proves that the worker is alive.
+// Seen records that the worker has sent a message, which proves that it is alive.
 func (w *Worker) Seen() { w.seen.Store(w.shard.now()) }

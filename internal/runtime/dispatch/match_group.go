@@ -9,23 +9,24 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// workerGroup is the set of workers with the same offer for one kind of work. Their capacities may
-// differ. The matcher matches work with groups instead of workers, so the cost of an assignment depends
-// on the number of different offers and not on the number of workers.
+// workerGroup is the set of workers with the same offer for one kind of work. Their capacities may differ. The
+// matcher compares work with groups instead of workers, so the cost of an assignment depends on the number of
+// different offers and not on the number of workers.
 type workerGroup struct {
 	key  string
 	kind machine.WorkKind
-	// offer is the offer that all members share, as the first member sent it.
+	// offer is the offer that all workers of the group have in common.
 	offer   machine.WorkOffer
 	members int
-	// free are the members that may get more work. The first member gets the next work.
+	// free are the workers of the group that may get more work, as a heap. The first worker gets the next work.
 	free freeHeap
-	// queues are the queues that the group serves. waiting are those of them that have work.
+	// queues are the queues of work that workers of the group can execute. waiting are those of them that are not
+	// empty.
 	queues, waiting map[*taskQueue]struct{}
 }
 
-// groupKey returns a key that is equal for all workers of the same group. The key encodes what an offer
-// contains for one kind of work. It is "" if the offer contains no work of the kind.
+// groupKey returns a key that is equal for all workers of the same group. It encodes everything that an offer
+// contains for one kind of work. It is "" if the offer contains no work of this kind.
 func groupKey(kind machine.WorkKind, o *machine.WorkOffer) string {
 	var key strings.Builder
 	fmt.Fprintf(&key, "%d", kind)
@@ -37,6 +38,7 @@ func groupKey(kind machine.WorkKind, o *machine.WorkOffer) string {
 	switch {
 	case kind == machine.StepWork && o.Steps > 0:
 		add(o.Tools)
+		fmt.Fprintf(&key, "%t", o.Sidecar)
 	case kind == machine.TurnWork && o.Turns > 0:
 		add(o.Prompts)
 		add(o.Agents)
@@ -47,7 +49,8 @@ func groupKey(kind machine.WorkKind, o *machine.WorkOffer) string {
 	return key.String()
 }
 
-// enlist adds a worker to the group for its offer of one kind of work. The worker is not free yet.
+// enlist adds a worker to the group of workers with the same offer for one kind of work. The worker is not among the
+// free workers yet.
 func (m *Matcher) enlist(w *worker, kind machine.WorkKind, offer *machine.WorkOffer) {
 	key := groupKey(kind, offer)
 	if key == "" {
@@ -68,7 +71,7 @@ func (m *Matcher) enlist(w *worker, kind machine.WorkKind, offer *machine.WorkOf
 	w.of(kind).group = t
 }
 
-// dismiss removes a worker from the group for its offer of one kind of work.
+// dismiss removes a worker from the group of workers with the same offer for one kind of work.
 func (m *Matcher) dismiss(w *worker, kind machine.WorkKind) {
 	l := w.of(kind)
 	t := l.group
@@ -88,9 +91,8 @@ func (m *Matcher) dismiss(w *worker, kind machine.WorkKind) {
 	delete(m.groups, t.key)
 }
 
-// next returns the queue from which a member gets its next work. It chooses the pack that was served
-// longest ago, and within this pack the class that was served longest ago. It returns nil if no queue
-// of the group has work.
+// next returns the queue from which a worker of the group gets its next work. It chooses the pack that got a worker
+// longest ago, and within this pack the class that got one longest ago. It returns nil if there is no work.
 func (t *workerGroup) next() *taskQueue {
 	var best *taskQueue
 	for c := range t.waiting {
@@ -101,8 +103,8 @@ func (t *workerGroup) next() *taskQueue {
 	return best
 }
 
-// rank updates the place of a worker among the free workers of its groups. If the worker is no longer
-// free, rank removes it. Call rank after each change of the work that the worker holds or may get.
+// rank sorts a worker into the lists of free workers of its groups. It removes a worker that is no longer free. The
+// caller must call rank after each change of the work that the worker has or may get.
 func (w *worker) rank() {
 	for _, kind := range []machine.WorkKind{machine.TurnWork, machine.StepWork} {
 		l := w.of(kind)
@@ -120,7 +122,8 @@ func (w *worker) rank() {
 	}
 }
 
-// freeHeap is a heap of free workers, ordered by [worker.before]. A worker that is not in the heap has the place -1.
+// freeHeap is a heap of the free workers of a group, ordered by [worker.before]. The field place of a worker outside
+// of the heap is -1.
 type freeHeap struct {
 	kind    machine.WorkKind
 	workers []*worker

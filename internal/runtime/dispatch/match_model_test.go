@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// model is what the matcher must keep to, told without any queue: who may be
-// given what, who holds what, and what nobody has.
+// model is a simple model of the matcher, without queues: which work each worker may get, which worker holds
+// which work, and which work is ready and has no worker.
 type model struct {
 	t       *rapid.T
 	m       *dispatch.Matcher
@@ -40,7 +40,7 @@ func (w *modelWorker) free(kind machine.WorkKind) bool {
 	return !w.draining && w.credits[kind] > 0 && w.held[kind] < w.capacity(kind)
 }
 
-// Assign checks each assignment as it is made.
+// Assign checks each assignment when the matcher makes it.
 func (d *model) Assign(id uint64, work machine.Work) {
 	w := d.workers[id]
 	switch {
@@ -182,7 +182,7 @@ func (d *model) remove(*rapid.T) {
 	d.m.Remove(id)
 }
 
-// check: nobody waits for what is free.
+// check fails if work waits while a worker for it is free, or if the matcher's counts differ from the model's.
 func (d *model) check(*rapid.T) {
 	if d.m.Waiting() != len(d.ready) || d.m.Workers() != len(d.workers) {
 		d.t.Fatalf("%d wait and %d workers, want %d and %d", d.m.Waiting(), d.m.Workers(), len(d.ready), len(d.workers))
@@ -228,9 +228,8 @@ func (d *model) check(*rapid.T) {
 	}
 }
 
-// TestModel: whatever happens in whatever order, no work is assigned twice or
-// lost, no worker gets what it does not serve or has no room for, and nothing
-// waits for a worker that is free.
+// TestModel: for any operations in any order, the matcher assigns no work twice and loses none. No worker gets
+// work that it does not serve or has no room for. No work waits for a worker that is free.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

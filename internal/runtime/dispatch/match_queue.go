@@ -2,15 +2,15 @@ package dispatch
 
 import "github.com/pawl-dev/pawl/internal/runtime/machine"
 
-// taskQueue holds the waiting work of one class, and the groups that serve the class. The runs are
-// served in rotation. The order of work within one run is kept.
+// taskQueue contains the waiting work of one class, and the groups of workers that can execute it. The runs are served
+// in rotation. The work of one run is served in order.
 type taskQueue struct {
 	of     machine.WorkClass
 	pack   *packQueue
 	served uint64
 	groups map[*workerGroup]struct{}
 	runs   map[string]*runQueue
-	// head is the sentinel of a ring of the runs that have work, in the order in which they are served.
+	// head is the sentinel of a ring of the runs that have work, in the order in which they get workers.
 	head  runQueue
 	count int
 }
@@ -28,7 +28,7 @@ func newTaskQueue(of machine.WorkClass, pack *packQueue) *taskQueue {
 	return c
 }
 
-// join adds a group to the queue if the group serves the class.
+// join connects the queue with a group of workers, if the group can execute work of the class.
 func (c *taskQueue) join(t *workerGroup) {
 	if c.of.Kind != t.kind || !t.offer.Serves(&c.of) {
 		return
@@ -39,8 +39,7 @@ func (c *taskQueue) join(t *workerGroup) {
 	}
 }
 
-// workers returns the number of workers that serve the class. The number includes workers that are not
-// free.
+// workers returns the number of workers that can execute work of the class, including those that are not free.
 func (c *taskQueue) workers() int {
 	n := 0
 	for t := range c.groups {
@@ -49,9 +48,8 @@ func (c *taskQueue) workers() int {
 	return n
 }
 
-// choose returns the worker for new work. If the worker that had the run last is free, choose returns
-// this worker. Otherwise it returns the free worker that holds the least work, and among equals the
-// worker that was served longest ago. It returns nil if no worker is free.
+// choose returns the worker for new work: the worker that had the run last, if it is free and can execute the work. Otherwise it is the
+// free worker that has the least work, and among equals the one that got work longest ago. It returns nil if no worker is free.
 func (c *taskQueue) choose(last *worker) *worker {
 	if last != nil && last.free(c.of.Kind) {
 		if _, serves := c.groups[last.of(c.of.Kind).group]; serves {
@@ -67,7 +65,7 @@ func (c *taskQueue) choose(last *worker) *worker {
 	return best
 }
 
-// add changes the amount of waiting work by n, and updates the waiting sets of the groups.
+// add changes the amount of waiting work by n. It also updates which groups have waiting work.
 func (c *taskQueue) add(n int) {
 	before := c.count
 	c.count += n
@@ -94,7 +92,8 @@ func (c *taskQueue) push(work machine.Work) {
 	run.work = append(run.work, work)
 }
 
-// pop removes and returns the oldest work of the next run, and moves that run to the end of the order. The queue must not be empty.
+// pop removes and returns the oldest work of the next run, and moves the run to the end of the rotation. The queue must
+// not be empty.
 func (c *taskQueue) pop() machine.Work {
 	run := c.head.next
 	work := run.work[0]
@@ -128,7 +127,7 @@ func (c *taskQueue) drop(run *runQueue, i int) {
 	}
 }
 
-// link puts a run at the end of the order in which runs are served.
+// link puts a run at the end of the rotation in which runs get workers.
 func (c *taskQueue) link(run *runQueue) {
 	run.prev, run.next = c.head.prev, &c.head
 	run.prev.next, c.head.prev = run, run

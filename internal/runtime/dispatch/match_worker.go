@@ -2,20 +2,19 @@ package dispatch
 
 import "github.com/pawl-dev/pawl/internal/runtime/machine"
 
-// worker is the state of one worker in the matcher.
+// worker is what the matcher knows about one worker.
 type worker struct {
 	id uint64
-	// turns and steps are the worker's load for the two kinds of work.
+	// turns and steps are the amounts of work of the two kinds that the worker has and may get.
 	turns, steps load
 	served       uint64
 	draining     bool
 }
 
-// load is the amount of work of one kind that a worker holds, and the amount that the worker may still
-// get.
+// load is the amount of work of one kind that a worker has, and the amount that it may still get.
 type load struct {
 	held, credits, capacity int
-	// group is the group of the worker. It is nil if the worker serves no work of the kind. place is
+	// group is the worker's group for this kind of work. It is nil if the worker offers no work of this kind. place is
 	// the worker's index among the free workers of the group. It is -1 if the worker is not free.
 	group *workerGroup
 	place int
@@ -28,14 +27,14 @@ func (w *worker) of(kind machine.WorkKind) *load {
 	return &w.turns
 }
 
-// free reports whether the worker may get one more piece of work of a kind.
+// free reports whether the worker may get one more piece of work of the kind.
 func (w *worker) free(kind machine.WorkKind) bool {
 	l := w.of(kind)
 	return !w.draining && l.credits > 0 && l.held < l.capacity
 }
 
-// before reports whether the worker comes before other in the order of free workers. The worker that holds less work comes first. If both
-// hold the same amount, the worker that was served longest ago comes first.
+// before reports whether the worker gets work before the other worker: it has less work, or it has the same amount and
+// got work longer ago.
 func (w *worker) before(other *worker, kind machine.WorkKind) bool {
 	mine, theirs := w.of(kind).held, other.of(kind).held
 	if mine != theirs {
@@ -55,9 +54,9 @@ func (w *worker) take(kind machine.WorkKind, clock uint64) {
 	w.rank()
 }
 
-// before reports whether the queue is served before other. It compares first the packs, then the
-// classes. The pack or class that was served longest ago comes first. Packs or classes that were never
-// served are ordered by name.
+// before reports whether a worker gets work from this queue before the other queue. First the packs are compared, then
+// the classes. The pack or class that got a worker longest ago comes first. Those that never got one are ordered by
+// name.
 func (c *taskQueue) before(other *taskQueue) bool {
 	switch {
 	case c.pack.served != other.pack.served:
@@ -74,8 +73,7 @@ func (c *taskQueue) before(other *taskQueue) bool {
 	return c.of.Tool < other.of.Tool
 }
 
-// AddWorker adds a worker that already holds the given amount of work and has no credits. The id
-// must not be in use.
+// AddWorker adds a worker that already has the given amount of work and no credits. The id must not be in use.
 func (m *Matcher) AddWorker(id uint64, offer machine.WorkOffer, turns, steps int) {
 	w := &worker{id: id}
 	w.turns = load{held: turns, capacity: offer.Turns, place: -1}
@@ -85,7 +83,7 @@ func (m *Matcher) AddWorker(id uint64, offer machine.WorkOffer, turns, steps int
 	m.enlist(w, machine.StepWork, &offer)
 }
 
-// RemoveWorker removes a worker. The work that it held is not ready again until the caller calls Add.
+// RemoveWorker removes a worker. The work that it had becomes ready only when the caller calls Add for it.
 func (m *Matcher) RemoveWorker(id uint64) {
 	w := m.workers[id]
 	if w == nil {
@@ -96,11 +94,10 @@ func (m *Matcher) RemoveWorker(id uint64) {
 	delete(m.workers, id)
 }
 
-// maxCredits bounds the credits that a worker can collect.
+// maxCredits bounds the credits (announced free capacity) that a worker can collect.
 const maxCredits = 1 << 20
 
-// Credit raises the number of turns and steps that a worker may still get. A worker can have at most about a million credits of each
-// kind.
+// Credit raises the number of turns and steps that a worker may still get, up to about a million of each kind.
 func (m *Matcher) Credit(id uint64, turns, steps int) {
 	w := m.workers[id]
 	if w == nil {
@@ -113,7 +110,7 @@ func (m *Matcher) Credit(id uint64, turns, steps int) {
 	m.feed(w, machine.StepWork)
 }
 
-// Done records that a worker no longer holds a piece of work. The worker does not get the credit back.
+// Done records that a worker no longer has a piece of work. The worker gets further work only if it has credits.
 func (m *Matcher) Done(id uint64, kind machine.WorkKind) {
 	w := m.workers[id]
 	if w == nil || w.of(kind).held == 0 {
@@ -124,7 +121,7 @@ func (m *Matcher) Done(id uint64, kind machine.WorkKind) {
 	m.feed(w, kind)
 }
 
-// Drain ends all further assignments to a worker.
+// Drain stops assignments to a worker that shuts down.
 func (m *Matcher) Drain(id uint64) {
 	if w := m.workers[id]; w != nil {
 		w.draining = true

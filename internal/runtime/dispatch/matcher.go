@@ -2,44 +2,44 @@ package dispatch
 
 import "github.com/pawl-dev/pawl/internal/runtime/machine"
 
-// Assigner receives the assignments of a [Matcher]. The worker holds the assigned work until the caller
-// calls [Matcher.Done]. Assign must not call the matcher. Assigner is an alias, so that other packages
-// can declare the same interface without importing this package.
+// Assigner receives the assignments of a [Matcher]. The worker counts as having the work until the caller calls
+// [Matcher.Done]. Assign must not call the matcher. Assigner is an alias, so that other packages can declare the same
+// interface without importing this package.
 type Assigner = interface {
 	Assign(worker uint64, work machine.Work)
 }
 
-// Matcher assigns the ready work of one namespace to its workers. It is pure: no clock, no lock, no
-// I/O. Not safe for concurrent use.
+// Matcher assigns the ready work of one namespace to its workers. It is pure: no clock, no lock, no I/O. Not safe for
+// concurrent use.
 //
-// Problem: thousands of runs of several packs compete for workers with different offers. Each
-// assignment must be fair and cheap.
+// Problem: thousands of runs of several packs compete for workers with different offers. Each assignment must be fair
+// and cheap.
 //
-// Invariants: ready work waits only while no worker that serves it is free. No worker gets work
-// beyond its capacity or its credits.
+// Invariants: ready work waits only while no worker that can execute it is free. No worker gets work beyond its
+// capacity or its credits.
 //
-// When work becomes ready, it is assigned to the worker that had the run last, else to the worker with the least work
-// ([taskQueue.choose]). When a worker becomes free, it gets work of the pack that was served longest ago; within the pack, of the class
-// that was served longest ago; within the class, of the run that was served longest ago; and within the run, the oldest work
-// ([workerGroup.next]).
+// New work is assigned to the worker that had the run last, or else to the worker with the least work
+// ([taskQueue.choose]). A worker that becomes free gets work of the pack that got a worker longest ago; within the
+// pack, of the class that got one longest ago; within the class, of the run that got one longest ago; and within the
+// run, the oldest work ([workerGroup.next]).
 //
-// Cost: workers with the same offer form a group, so an assignment looks at groups and queues and
-// not at every worker or run.
+// Cost: workers with the same offer form a group, so an assignment looks at groups and queues and not at every worker
+// or run.
 type Matcher struct {
 	to      Assigner
 	workers map[uint64]*worker
 	groups  map[string]*workerGroup
 	queues  map[machine.WorkClass]*taskQueue
 	packs   map[string]*packQueue
-	// ready maps each piece of waiting work to its queue.
+	// ready maps each turn or step that waits for a worker to the queue that contains it.
 	ready map[machine.WorkID]*taskQueue
-	// clock counts assignments and is used as a time. Packs, classes and workers whose last assignment
-	// has a lower count are served first.
+	// clock counts the assignments and serves as a time. Packs, classes and workers whose last assignment has a lower
+	// count come first.
 	clock uint64
 }
 
-// NewMatcher returns a matcher without workers or work. The matcher calls to.Assign during the
-// calls that make an assignment possible.
+// NewMatcher returns a matcher without workers or work. Methods that make an assignment possible call to.Assign before
+// they return.
 func NewMatcher(to Assigner) *Matcher {
 	return &Matcher{
 		to: to, workers: make(map[uint64]*worker), groups: make(map[string]*workerGroup),
@@ -47,13 +47,13 @@ func NewMatcher(to Assigner) *Matcher {
 	}
 }
 
-// packQueue records when one pack was last served, for the order in which packs are served.
+// packQueue records when a worker last got work of one pack, so that packs get workers in rotation.
 type packQueue struct {
 	served uint64
 	queues int
 }
 
-// Add makes work ready. It replaces work with the same ID.
+// Add makes work ready. It replaces ready work with the same ID.
 func (m *Matcher) Add(work machine.Work) {
 	m.Remove(work.ID())
 	c := m.queueOf(&work.WorkClass)
@@ -66,8 +66,7 @@ func (m *Matcher) Add(work machine.Work) {
 	m.ready[work.ID()] = c
 }
 
-// Remove removes work that is not assigned yet. If there is no such work with this ID, Remove does
-// nothing.
+// Remove removes work that no worker has yet. If there is no such work with this ID, Remove does nothing.
 func (m *Matcher) Remove(id machine.WorkID) {
 	c := m.ready[id]
 	if c == nil {
@@ -78,10 +77,11 @@ func (m *Matcher) Remove(id machine.WorkID) {
 	m.dropIdle(c)
 }
 
-// Waiting returns the amount of unassigned work.
+// Waiting returns the amount of ready work that no worker has yet.
 func (m *Matcher) Waiting() int { return len(m.ready) }
 
-// Unserved calls see for each class that has waiting work and no worker, with the amount of work. It stops when see returns false.
+// Unserved calls the function see for each class with ready work that no connected worker can execute, with the amount
+// of work. Unserved stops when see returns false.
 func (m *Matcher) Unserved(see func(machine.WorkClass, int) bool) {
 	for of, c := range m.queues {
 		if c.count > 0 && len(c.groups) == 0 && !see(of, c.count) {
@@ -90,7 +90,8 @@ func (m *Matcher) Unserved(see func(machine.WorkClass, int) bool) {
 	}
 }
 
-// Queues calls see for each class that has waiting work, with the amount of work and the number of workers that serve the class.
+// Queues calls the function see for each class with ready work, with the amount of work and the number of workers that
+// can execute it.
 func (m *Matcher) Queues(see func(of machine.WorkClass, count, workers int)) {
 	for of, c := range m.queues {
 		if c.count > 0 {
@@ -99,7 +100,7 @@ func (m *Matcher) Queues(see func(of machine.WorkClass, count, workers int)) {
 	}
 }
 
-// IsQueued reports whether the work with this ID is ready and not assigned.
+// IsQueued reports whether the work with this ID is ready and no worker has it yet.
 func (m *Matcher) IsQueued(id machine.WorkID) bool { return m.ready[id] != nil }
 
 func (m *Matcher) assign(c *taskQueue, w *worker, work machine.Work) {
@@ -109,7 +110,7 @@ func (m *Matcher) assign(c *taskQueue, w *worker, work machine.Work) {
 	m.to.Assign(w.id, work)
 }
 
-// feed assigns work of a kind to a worker until the worker is not free or no work is left.
+// feed assigns work of a kind to a worker until the worker is not free any more or no work is left.
 func (m *Matcher) feed(w *worker, kind machine.WorkKind) {
 	for w.free(kind) {
 		c := w.of(kind).group.next()
@@ -123,7 +124,8 @@ func (m *Matcher) feed(w *worker, kind machine.WorkKind) {
 	}
 }
 
-// queueOf returns the queue of a class. If the queue does not exist, it creates the queue and joins the groups that serve the class.
+// queueOf returns the queue of a class of work. If there is none, it creates the queue and connects it with the groups
+// that can execute the work.
 func (m *Matcher) queueOf(of *machine.WorkClass) *taskQueue {
 	if c := m.queues[*of]; c != nil {
 		return c
@@ -142,11 +144,11 @@ func (m *Matcher) queueOf(of *machine.WorkClass) *taskQueue {
 	return c
 }
 
-// maxIdleQueues bounds the queues without work that are kept. A kept queue preserves the position of its pack and class in the service
-// order.
+// maxIdleQueues is the number of queues above which an empty queue is not kept. An empty queue is kept because it records when its pack
+// and class last got a worker.
 const maxIdleQueues = 4096
 
-// dropIdle removes a queue without work if there are too many queues.
+// dropIdle removes an empty queue if there are too many queues.
 func (m *Matcher) dropIdle(c *taskQueue) {
 	if c.count > 0 || len(m.queues) <= maxIdleQueues {
 		return

@@ -37,7 +37,7 @@ func step(pack, run string, n uint32) machine.Work {
 
 var all = machine.WorkOffer{Prompts: []string{"*"}, Tools: []string{"*"}, Turns: 1, Steps: 1}
 
-// serve gives a worker one credit after the other and ends each work at once.
+// serve gives a worker one credit after the other, and the worker ends each work at once.
 func serve(m *dispatch.Matcher, worker uint64, n int) {
 	for range n {
 		m.Credit(worker, 1, 1)
@@ -46,8 +46,7 @@ func serve(m *dispatch.Matcher, worker uint64, n int) {
 	}
 }
 
-// TestFlood: one pack with a thousand runs does not keep another one's from
-// being served every second time.
+// TestFlood: a pack with a thousand runs does not keep another pack from getting every second assignment.
 func TestFlood(t *testing.T) {
 	t.Parallel()
 	got := &log{}
@@ -89,8 +88,8 @@ func TestFairRuns(t *testing.T) {
 	}
 }
 
-// TestNoStarvation: packs that contend for one worker are served in turn as long
-// as each has work, whatever their numbers of runs.
+// TestNoStarvation: packs that share one worker are served in turn as long as each has work, even if one has
+// many more runs.
 func TestNoStarvation(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -5,12 +5,12 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/pawl-dev/pawl/internal/runtime/render"
+	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
-// drain reads all that is behind a position and returns the text, how often it
-// began anew, and the new position.
-func drain(o *outputs, pos render.OutputPosition) (text string, resets int, at render.OutputPosition) {
+// drain reads all output after a position. It returns the text since the last reset, the number of resets, and
+// the new position.
+func drain(o *outputs, pos runtime.OutputPosition) (text string, resets int, at runtime.OutputPosition) {
 	for {
 		chunk, ok := o.after("r", pos)
 		if !ok {
@@ -21,7 +21,7 @@ func drain(o *outputs, pos render.OutputPosition) (text string, resets int, at r
 			text = ""
 		}
 		text += chunk.Text
-		pos = render.OutputPosition{Turn: chunk.Turn, Delivery: chunk.Delivery, Offset: chunk.Offset + int64(len(chunk.Text))}
+		pos = runtime.OutputPosition{Turn: chunk.Turn, Delivery: chunk.Delivery, Offset: chunk.Offset + int64(len(chunk.Text))}
 	}
 }
 
@@ -29,8 +29,8 @@ func outputLease(turn uint64, delivery int) *turnLease {
 	return &turnLease{run: "r", turn: turn, attempt: 1, delivery: delivery}
 }
 
-// TestOutputs: pieces come in order whatever is sent twice, a new delivery begins
-// anew, a new turn does not count as that.
+// TestOutputs: pieces come in order, even if some are sent twice. A new delivery resets the output. A new turn
+// does not.
 func TestOutputs(t *testing.T) {
 	t.Parallel()
 	o := newOutputs()
@@ -45,7 +45,7 @@ func TestOutputs(t *testing.T) {
 			t.Fatalf("add %d %q: %d %v, want %d %v", piece.offset, piece.text, end, ok, piece.end, piece.ok)
 		}
 	}
-	text, resets, at := drain(&o, render.OutputPosition{})
+	text, resets, at := drain(&o, runtime.OutputPosition{})
 	if text != "one two" || resets != 0 {
 		t.Fatalf("read %q, %d resets", text, resets)
 	}
@@ -58,7 +58,7 @@ func TestOutputs(t *testing.T) {
 		t.Fatalf("of the new delivery %q, %d resets", text, resets)
 	}
 	o.over("r", 3)
-	if _, ok := o.after("r", render.OutputPosition{}); ok {
+	if _, ok := o.after("r", runtime.OutputPosition{}); ok {
 		t.Fatal("a turn that is over is told to who never read of it")
 	}
 	o.add(outputLease(8, 1), 0, "next", kindOfPiece{})
@@ -67,8 +67,8 @@ func TestOutputs(t *testing.T) {
 	}
 }
 
-// TestOutputWindow: the end of a long output is kept, cut between characters, and
-// who was too slow is told so.
+// TestOutputWindow: the end of a long output is kept, cut between characters. A reader that was too slow
+// receives a reset.
 func TestOutputWindow(t *testing.T) {
 	t.Parallel()
 	o := newOutputs()
@@ -78,15 +78,49 @@ func TestOutputWindow(t *testing.T) {
 	for range 40 {
 		end, _ = o.add(lease, end, piece, kindOfPiece{})
 	}
-	text, resets, at := drain(&o, render.OutputPosition{Turn: 1, Delivery: 1, Offset: 5})
+	text, resets, at := drain(&o, runtime.OutputPosition{Turn: 1, Delivery: 1, Offset: 5})
 	if resets != 1 || at.Offset != end || len(text) < OutputWindow || len(text) > 3*OutputWindow || !utf8.ValidString(text) {
 		t.Fatalf("read %d bytes up to %d of %d, %d resets, valid %v", len(text), at.Offset, end, resets, utf8.ValidString(text))
 	}
 	if !strings.HasSuffix(text, piece) {
 		t.Fatal("the end is missing")
 	}
-	if _, resets, _ = drain(&o, render.OutputPosition{Turn: 1, Delivery: 1, Offset: end + 1}); resets != 1 {
+	if _, resets, _ = drain(&o, runtime.OutputPosition{Turn: 1, Delivery: 1, Offset: end + 1}); resets != 1 {
 		t.Fatal("a position that never was is not reset")
+	}
+}
+
+// TestLostOutput: a server that has lost an output gets it from the worker again. A reader keeps what it has read, at
+// each point of the repetition, and continues behind it. If the worker starts over instead, the reader discards it.
+func TestLostOutput(t *testing.T) {
+	t.Parallel()
+	first := outputLease(3, 1)
+	before := newOutputs()
+	before.add(first, 0, "one two ", kindOfPiece{})
+	_, _, at := drain(&before, runtime.OutputPosition{})
+	for name, c := range map[string]struct {
+		over bool
+		text string
+	}{"sent again": {false, "three"}, "started over": {true, "one two three"}} {
+		o := newOutputs()
+		if end, ok := o.add(first, 8, "three", kindOfPiece{}); end != 0 || ok {
+			t.Fatalf("%s: a piece after a gap: %d %v", name, end, ok)
+		}
+		if c.over {
+			o.startOver(first)
+		}
+		var text string
+		var resets int
+		now := at
+		var end int64
+		for _, piece := range []string{"", "one ", "two ", "three"} {
+			end, _ = o.add(first, end, piece, kindOfPiece{})
+			more, again, next := drain(&o, now)
+			text, resets, now = text+more, resets+again, next
+		}
+		if want := map[bool]int{true: 1}[c.over]; text != c.text || resets != want {
+			t.Fatalf("%s: read %q with %d resets, want %q with %d", name, text, resets, c.text, want)
+		}
 	}
 }
 
@@ -109,7 +143,7 @@ func TestOutputMemory(t *testing.T) {
 	}
 }
 
-// TestOutputKinds: a piece is of one kind and stands behind one record, whatever the sizes.
+// TestOutputKinds: each chunk is of one kind and follows one record, for pieces of any size.
 func TestOutputKinds(t *testing.T) {
 	t.Parallel()
 	o := newOutputs()
@@ -124,8 +158,8 @@ func TestOutputKinds(t *testing.T) {
 	} {
 		end, _ = o.add(lease, end, piece.text, piece.kind)
 	}
-	var pos render.OutputPosition
-	for _, want := range []render.OutputChunk{
+	var pos runtime.OutputPosition
+	for _, want := range []runtime.OutputChunk{
 		{RunID: "r", Turn: 2, Attempt: 1, Delivery: 1, Text: "think more", Reasoning: true, Behind: 2},
 		{RunID: "r", Turn: 2, Attempt: 1, Delivery: 1, Offset: 10, Text: "say", Behind: 2},
 		{RunID: "r", Turn: 2, Attempt: 1, Delivery: 1, Offset: 13, Text: "later", Behind: 5},
@@ -134,7 +168,7 @@ func TestOutputKinds(t *testing.T) {
 		if !ok || got != want {
 			t.Fatalf("behind %+v: %+v, want %+v", pos, got, want)
 		}
-		pos = render.OutputPosition{Turn: 2, Delivery: 1, Offset: got.Offset + int64(len(got.Text))}
+		pos = runtime.OutputPosition{Turn: 2, Delivery: 1, Offset: got.Offset + int64(len(got.Text))}
 	}
 	if got, ok := o.after("r", pos); ok {
 		t.Fatalf("there is more: %+v", got)

@@ -10,26 +10,24 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// RecheckApprovals checks the approved calls in an answer again, before the answer is sent to a caller
-// that executes its calls itself.
+// RecheckApprovals checks the approved calls in an answer before the answer is sent to a caller that makes the calls
+// itself.
 //
-// If the approval of a call has expired, the call is held again. If the operator's allowlist no longer
-// contains the tool of a call, the call is answered with a refusal. The calls of workers are treated in
-// the same way. If an earlier answer released the call, the caller may have made the call since. Then
-// the outcome of the call is unknown, and on_unknown decides what follows. A call that a worker holds
-// was sent in time and is not checked.
+// If the approval of a call has expired, the call waits for approval again. If the operator's allowlist no longer
+// contains the tool, the call is answered with an error. If an earlier answer already contained the call, the caller
+// may have made it. The outcome is then unknown, and on_unknown decides what happens. A call that a worker has was sent
+// in time and is not checked.
 //
-// RecheckApprovals records the calls that the answer releases, before the answer is sent (ADR 0083). If
-// expired is true, the caller must be answered by the returned request instead. This request is for the
-// same steps with the same keys.
+// RecheckApprovals stores which calls the answer contains, before the answer is sent (ADR 0083). expired reports whether a call was
+// withheld, for any of these reasons. The caller must then get the answer to the returned request, which is for the same steps.
 func (r *Dispatcher) RecheckApprovals(ctx context.Context, req runtime.StepsRequest, answer *runtime.Answer) (again runtime.StepsRequest, expired bool, err error) {
 	s := answer.State
-	if s == nil || req.Worker != nil { // workers execute a step that was requested under a lease
+	if s == nil || req.Worker != nil { // the requester is a worker, so the steps are sent to workers
 		return req, false, nil
 	}
 	key := runtime.RunKey{Namespace: s.Namespace, ID: s.RunID}
-	for _, step := range approval.Given(s, answer.Steps) {
-		wrong := approval.Allowed(r.cfg.Allow, answer.Graph, step)
+	for _, step := range approval.CallerSteps(s, answer.Steps) {
+		wrong := approval.CheckAllowed(r.cfg.Allow, answer.Graph, step)
 		if wrong == nil {
 			wrong = approval.InTime(step, r.cfg.Clock.Now().UnixNano())
 		}
@@ -56,8 +54,8 @@ func (r *Dispatcher) RecheckApprovals(ctx context.Context, req runtime.StepsRequ
 	return again, expired, nil
 }
 
-// withholdCommand returns the input that records why a call is not released. The call must not be held
-// by a worker. If a caller may have received the call, the outcome of the call is unknown.
+// withholdCommand returns the input that records why a call is not given to the caller. No worker may have the call. If a caller may have
+// received it before, its outcome is unknown, and LoseStep names the caller in place of a worker.
 func withholdCommand(g *machine.Graph, s *machine.State, step *machine.ToolStep, holder machine.StepHolder, wrong error) machine.Command {
 	command := approval.Refusal(step, wrong)
 	answer, denied := command.(machine.ResolveStep)
@@ -71,10 +69,9 @@ func withholdCommand(g *machine.Graph, s *machine.State, step *machine.ToolStep,
 	return machine.LoseStep{Step: step.Step, Attempt: step.Attempt, Worker: holder.Principal}
 }
 
-// unnoted reports whether an answer may have released the call although no record shows this. The
-// following releases have a record: the first attempt of a call that the caller makes itself (the
-// record of the request), an approved call, and a further attempt. A call that no worker requested and
-// that no caller declared as its own is not recorded.
+// unnoted reports whether the caller may have received the call although the store does not show it. The store shows it for an approved
+// call, and for a further attempt of a call that the caller declared as its own. It does not show it for the first attempt of a call that
+// the caller declared as its own, and for other calls of a turn that a caller executes.
 func unnoted(g *machine.Graph, s *machine.State, step *machine.ToolStep) bool {
 	switch {
 	case step.Approval != nil:
@@ -85,18 +82,18 @@ func unnoted(g *machine.Graph, s *machine.State, step *machine.ToolStep) bool {
 	return !s.Execution.Leased() || outside(g, s)
 }
 
-// outside reports whether external callers execute the turn, so that it is not offered to workers.
+// outside reports whether callers with the scope events:external execute the turn, and not workers.
 func outside(g *machine.Graph, s *machine.State) bool {
 	node := g.States[s.Current]
 	return node != nil && node.Orchestration == machine.External
 }
 
-// recordHandout stores which calls of an answer the caller may make after it has received the answer.
-// The stored holder has a principal and no worker. If a worker gets the step later, this worker
-// replaces the holder. The first attempt of a call that needs no approval is not recorded.
+// recordHandout stores which calls of an answer the caller may make. It stores a holder with a principal and without a
+// worker for each of these calls. If a worker gets the step later, the worker replaces this holder. The first attempt
+// of a call without approval is not stored.
 func (r *Dispatcher) recordHandout(ctx context.Context, caller string, answer *runtime.Answer) error {
 	s := answer.State
-	for _, step := range approval.Given(s, answer.Steps) {
+	for _, step := range approval.CallerSteps(s, answer.Steps) {
 		if unnoted(answer.Graph, s, step) {
 			continue
 		}
@@ -115,7 +112,7 @@ func (r *Dispatcher) recordHandout(ctx context.Context, caller string, answer *r
 	return nil
 }
 
-// hasWorker reports whether a worker holds the step or is about to receive it.
+// hasWorker reports whether a worker has the step or is about to receive it.
 func (r *Dispatcher) hasWorker(s *machine.State, step uint32) bool {
 	sp := r.shard(s.Namespace)
 	if sp == nil {
@@ -127,8 +124,8 @@ func (r *Dispatcher) hasWorker(s *machine.State, step uint32) bool {
 	return run != nil && run.steps[step] != nil && run.steps[step].lease != nil
 }
 
-// holderOf returns the stored holder of a step: a worker, or a caller that received the step. It returns the zero value if there is no
-// holder.
+// holderOf returns the stored holder of a step: the worker or the caller that received it. It returns the zero value if
+// there is none.
 func (r *Dispatcher) holderOf(ctx context.Context, s *machine.State, g *machine.Graph, step uint32) (machine.StepHolder, error) {
 	holder, err := r.cfg.Store.StepHolder(ctx, outgoing(g, s, step))
 	if errors.Is(err, machine.ErrNoStep) {
@@ -137,7 +134,7 @@ func (r *Dispatcher) holderOf(ctx context.Context, s *machine.State, g *machine.
 	return holder, err
 }
 
-// keyed returns the requests with the keys from their answers added.
+// keyed returns the requests with the keys of the steps in the answers, so that the requests can be repeated.
 func keyed(requests []machine.StepRequest, answers []runtime.StepAnswer) []machine.StepRequest {
 	requests = slices.Clone(requests)
 	for i := range min(len(requests), len(answers)) {

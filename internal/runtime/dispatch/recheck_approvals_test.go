@@ -18,7 +18,7 @@ type asker struct {
 	req     runtime.StepsRequest
 }
 
-// askerOf starts a run and asks for one call for each path; all are held.
+// askerOf starts a run and requests one call for each path. All calls are held.
 func askerOf(t *testing.T, paths []string, options ...option) *asker {
 	t.Helper()
 	a := &asker{rig: newRig(t, options...)}
@@ -44,7 +44,7 @@ func (a *asker) ask(req runtime.StepsRequest) runtime.Answer {
 	return answer
 }
 
-// approve approves a call until a second from now, or for good.
+// approve approves a call, for one second or without an end.
 func (r *rig) approve(run string, step uint32, forGood bool) {
 	r.t.Helper()
 	held := r.stepsOf(run)[step-1]
@@ -58,7 +58,7 @@ func (r *rig) approve(run string, step uint32, forGood bool) {
 	}
 }
 
-// heldAgain is which of a run's calls wait for a second decision.
+// heldAgain returns the calls of a run that wait for a second decision.
 func (r *rig) heldAgain(run string) (steps []uint32) {
 	for _, step := range r.stepsOf(run) {
 		if step.HeldForApproval() && step.Approval.Verdict == machine.Expired {
@@ -68,7 +68,8 @@ func (r *rig) heldAgain(run string) (steps []uint32) {
 	return steps
 }
 
-// lapses asks for the same calls again and hands the answer on; want are the steps that are held again by that.
+// The function requests the same calls again and rechecks the approvals of the answer. want are the steps
+// whose approval expires by that. It returns the request with which the caller must ask again.
 func (a *asker) lapses(want ...uint32) runtime.StepsRequest {
 	a.t.Helper()
 	answer := a.ask(a.req)
@@ -87,8 +88,8 @@ func (a *asker) lapses(want ...uint32) runtime.StepsRequest {
 	return again
 }
 
-// TestLapse: a call whose approval is over when its caller is about to make it is held again, with a record,
-// and no other is.
+// TestLapse: if the approval of a call has expired when its caller is about to make it, the call is held
+// again, with a record. No other call is.
 func TestLapse(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -117,8 +118,8 @@ func TestLapse(t *testing.T) {
 	}
 }
 
-// TestLapseLeavesWorkersAlone: a call went out in time if a worker has it, and one of a run of workers is looked at
-// when it is sent.
+// TestLapseLeavesWorkersAlone: a call that a worker has was sent in time. A call of a run that workers execute
+// is checked when it is sent.
 func TestLapseLeavesWorkersAlone(t *testing.T) {
 	t.Parallel()
 	t.Run("a worker has it", func(t *testing.T) {
@@ -162,8 +163,8 @@ func TestLapseLeavesWorkersAlone(t *testing.T) {
 	})
 }
 
-// TestLapseOutside: the turn of an external state is executed by callers, whatever the run's
-// execution: what is given to one is looked at as in a run of CALLER.
+// TestLapseOutside: callers execute the turn of an external state, for each execution of the run. The calls
+// that such a caller gets are checked as in a run of CALLER.
 func TestLapseOutside(t *testing.T) {
 	t.Parallel()
 	for name, again := range map[string]bool{"asked once": false, "asked before": true} {
@@ -193,9 +194,9 @@ func TestLapseOutside(t *testing.T) {
 	}
 }
 
-// TestLapseAsksUnderTheKeysOfTheAnswer: the second request finds the steps of the first, also where the caller
-// named no keys, and has no id, under which the first answer would be told again. The key of a model's call follows
-// from the call.
+// TestLapseAsksUnderTheKeysOfTheAnswer: the second request finds the steps of the first one, even if the
+// caller named no keys. It has no id, because under the same id the caller would get the first answer again.
+// The key of a model's call follows from the call.
 func TestLapseAsksUnderTheKeysOfTheAnswer(t *testing.T) {
 	t.Parallel()
 	a := askerOf(t, []string{"x", "y"})
@@ -213,7 +214,7 @@ func TestLapseAsksUnderTheKeysOfTheAnswer(t *testing.T) {
 	}
 }
 
-// shy is a store that answers who has a step with an error.
+// shy is a store that returns an error when it is asked which worker has a step.
 type shy struct {
 	*testkit.Store
 	err error
@@ -223,8 +224,8 @@ func (s *shy) StepHolder(context.Context, machine.OutboxRow) (machine.StepHolder
 	return machine.StepHolder{}, s.err
 }
 
-// TestLapseMeetsErrors: a row that is gone is at no worker; where the store fails, or the record cannot be written,
-// the caller gets that error and no call.
+// TestLapseMeetsErrors: a step without a row is at no worker. If the store fails, or the record cannot be
+// written, the caller gets that error and no call.
 func TestLapseMeetsErrors(t *testing.T) {
 	t.Parallel()
 	broken := &machine.Error{Code: machine.CodeUnavailable, Reason: "BROKEN"}
@@ -259,8 +260,9 @@ func TestLapseMeetsErrors(t *testing.T) {
 	}
 }
 
-// TestGivenOutMayHaveBeenMade: a call that an answer gave to its caller is not held again as if nobody had it when
-// its approval is over: it is lost with its caller, and on_unknown says what follows. What it costs is settled.
+// TestGivenOutMayHaveBeenMade: an answer gave a call to its caller, so the caller may have made it. When its
+// approval expires, the outcome is unknown: on_unknown says what follows, and the cost is settled. The call is
+// not simply held again.
 func TestGivenOutMayHaveBeenMade(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -302,7 +304,7 @@ func TestGivenOutMayHaveBeenMade(t *testing.T) {
 	}
 }
 
-// settled asks until nothing lapses any more, as the handler does, and gives the state back.
+// settled repeats the request, as the handler does, until no approval expires any more. It returns the state.
 func (a *asker) settled() *machine.State {
 	a.t.Helper()
 	req := a.req

@@ -10,13 +10,13 @@ import (
 const (
 	// scanPage is the number of ready runs that are read at once.
 	scanPage = 256
-	// maxScanSteps bounds the pending steps that one scan reads.
+	// maxScanSteps bounds the pending steps that one scan reads from the store.
 	maxScanSteps = 65536
 )
 
-// scan finds ready turns and pending steps in the store. The shard receives concurrent changes through
-// [Dispatcher.OnCommit]. scan skips a state that is older than the newest state of the run that the
-// shard has received.
+// scan reads the ready turns and pending steps of the namespace from the store. At the same time the shard receives
+// commits through [Dispatcher.OnCommit]. If the shard has already received a newer state of a run, the state from the
+// store is skipped.
 func (sp *namespaceShard) scan() {
 	ctx := context.Background()
 	for after := ""; sp.dispatcher.cfg.Engine.Health() == nil; {
@@ -36,7 +36,8 @@ func (sp *namespaceShard) scan() {
 	sp.scanSteps(ctx)
 }
 
-// putOff records that the work stays in the store because its pack has reached its memory bound.
+// putOff records that the turn or step stays only in the store, because the ready work of its pack in memory has
+// reached its bound.
 func (sp *namespaceShard) putOff(work *machine.Work) {
 	if work.Kind == machine.StepWork {
 		sp.leftSteps[work.Digest] = true
@@ -47,8 +48,8 @@ func (sp *namespaceShard) putOff(work *machine.Work) {
 	}
 }
 
-// full reports whether a pack has reached its memory bound. If so, it records that the ready turns of the run and of the runs after it
-// stay in the store.
+// full reports whether the ready work of a pack in memory has reached its bound. If so, it records that the ready turns
+// of the run and of the runs after it stay only in the store.
 func (sp *namespaceShard) full(digest, run string) bool {
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
@@ -59,9 +60,9 @@ func (sp *namespaceShard) full(digest, run string) bool {
 	return true
 }
 
-// resume continues the scan for a pack. It begins at the first run whose turns were left in the store,
-// and stops when the pack reaches its memory bound again. So each turn is read only once, even if turns
-// are assigned as fast as they are read.
+// resume reads further ready turns of a pack from the store, beginning with the first run that stayed only there. It
+// stops when the work of the pack in memory reaches its bound again. So each turn is read only once, even if turns are
+// assigned as fast as they are read.
 func (sp *namespaceShard) resume(digest, from string) {
 	for runs := []string{from}; len(runs) > 0 && sp.dispatcher.cfg.Engine.Health() == nil; {
 		for _, run := range runs {

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// scannedStore counts the ready runs that were listed, and the lists that began anew.
+// scannedStore counts the ready runs that were listed, and the lists that began at the first run.
 type scannedStore struct {
 	runtime.Store
 	listed, begun atomic.Int64
@@ -25,8 +25,8 @@ func (s *scannedStore) ReadyRuns(ctx context.Context, ns uint32, after string, l
 	return runs, err
 }
 
-// TestScanGoesOn: of a pack with more ready turns than are held in memory, the rest is
-// read on from where it was left, and all of it is served.
+// TestScanGoesOn: a pack has more ready turns than are held in memory. The scan continues where it stopped,
+// and all turns are served.
 func TestScanGoesOn(t *testing.T) {
 	t.Parallel()
 	var store *scannedStore

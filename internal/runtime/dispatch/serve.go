@@ -11,14 +11,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
-// Served names a run with the execution CALLER that a worker serves. It also names the tools of the
-// steps that the worker executes in the run. "*" means all tools.
+// Served names a run with the execution CALLER that one worker serves, so that this worker executes all of its turns.
+// Tools are the tools whose steps the worker executes in the run. "*" means all tools.
 type Served struct {
 	RunID string
 	Tools []string
 }
 
-// UnservedCause is the reason why a worker no longer serves a run.
+// UnservedCause is the reason why a worker no longer serves (executes alone) a run.
 type UnservedCause uint8
 
 const (
@@ -28,32 +28,31 @@ const (
 	UnservedWaiting
 	// UnservedTaken means that another worker has taken the run over.
 	UnservedTaken
-	// UnservedRefused means that the worker may not serve the run.
+	// UnservedRefused means that the worker has no right to serve the run.
 	UnservedRefused
 )
 
-// serving records that one worker executes a run of execution CALLER. The turns and steps of the
-// run bypass the matcher and use neither capacity nor credit.
+// serving records that one worker executes a run with the execution CALLER. The turns and steps of the run are not
+// matched with other workers, and they use neither capacity nor credits.
 type serving struct {
 	worker *Worker
 	tools  []string
-	// asking counts the active requests that send the turns that they open. given holds the turns that
-	// such requests have opened.
+	// asking is the number of the worker's requests in progress that may open a turn. The answer to each request will
+	// contain the turn that it opens. given are the turns that these requests have opened.
 	asking int
 	given  []*turnLease
 }
 
-// servesTool reports whether the worker executes steps of the tool.
-func (s *serving) servesTool(tool string) bool {
-	return s != nil && (slices.Contains(s.tools, tool) || slices.Contains(s.tools, "*"))
+// servesStep reports whether the worker that serves the run executes steps of the class.
+func (s *serving) servesStep(c *machine.WorkClass) bool {
+	return s != nil && !c.Sidecar && (slices.Contains(s.tools, c.Tool) || slices.Contains(s.tools, "*"))
 }
 
-// Serve makes the worker execute a run of the execution CALLER: its turns, and its steps with the named
-// tools. Ready work is assigned immediately. If another worker served the run before, that worker
-// receives UnservedTaken.
+// Serve makes the worker execute a run with the execution CALLER: its turns, and its steps with the named tools. Ready
+// work of the run is assigned immediately. If another worker served the run before, it receives UnservedTaken.
 //
-// Errors: NOT_FOUND RUN_NOT_FOUND; PERMISSION_DENIED TURN_LEASED, SCOPE_MISSING; FAILED_PRECONDITION
-// IMPORTED; RESOURCE_EXHAUSTED MAX_SERVED_RUNS; UNAVAILABLE COMMIT_UNKNOWN, DATABASE_AWAY.
+// Errors: NOT_FOUND RUN_NOT_FOUND; PERMISSION_DENIED TURN_LEASED, SCOPE_MISSING; FAILED_PRECONDITION IMPORTED; RESOURCE_EXHAUSTED
+// MAX_SERVED_RUNS, QUEUE_FULL; UNAVAILABLE COMMIT_UNKNOWN, DATABASE_AWAY.
 func (w *Worker) Serve(ctx context.Context, served Served) error {
 	sp := w.shard
 	key, err := sp.servable(ctx, w.call, served.RunID)
@@ -74,13 +73,13 @@ func (w *Worker) Serve(ctx context.Context, served Served) error {
 		if err := sp.serve(w, served); err != nil {
 			return err
 		}
-		sp.settle(s, prog.Graph, nil, held)
+		sp.settle(s, prog.Graph, nil, held) // without a commit, settle returns no function to call
 		return nil
 	})
 }
 
-// Release ends the serving of a run. The turn of the run waits until another worker serves the run. The worker may still answer the steps
-// that it holds. If the worker does not serve the run, Release does nothing.
+// Release makes the worker stop serving a run. The turn of the run waits until a worker serves the run again, or a caller takes it by
+// GetTurn. The worker may still answer the steps that it has. If the worker does not serve the run, Release does nothing.
 func (w *Worker) Release(run string) {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
@@ -94,10 +93,9 @@ func (sp *namespaceShard) release(w *Worker, run string) {
 	}
 }
 
-// Deliver executes a request of the worker that ends a turn of a run. Before Deliver returns, it sends
-// the turns that the request opened, so that one message contains both these turns and the receipt of
-// the request. The request must wait only for its own commit, because Deliver holds back the turns that
-// other requests open until it returns.
+// Deliver executes a request of the worker that ends a turn of a run it serves. The turns that the request opens are
+// sent before Deliver returns, so that one message can contain them together with the answer to the request. The
+// request must wait only for its own commit, because turns of the run are held back until it returns.
 func (w *Worker) Deliver(run string, request func()) {
 	sp := w.shard
 	sp.mu.Lock()
@@ -134,7 +132,8 @@ func (w *Worker) Serving() int {
 	return len(w.served)
 }
 
-// Serves reports whether a worker serves a run. While a worker serves the run, turn tokens of other callers are not valid.
+// Serves reports whether a worker serves (executes alone) a run. If so, turn tokens of callers for the run are not
+// valid.
 func (r *Dispatcher) Serves(key runtime.RunKey) bool {
 	sp := r.shard(key.Namespace)
 	if sp == nil {
@@ -146,15 +145,15 @@ func (r *Dispatcher) Serves(key runtime.RunKey) bool {
 	return run != nil && run.serving != nil
 }
 
-// forget drops an open turn of a run with the execution CALLER if no worker serves the run. forget
-// keeps a turn with lost deliveries, so that their count continues when a worker serves the run again.
+// forget drops the open turn of a run with the execution CALLER that no worker serves. A turn is kept if workers lost
+// it by disconnecting, so that the count of these losses continues when a worker serves the run again.
 func (run *workRun) forget(s *machine.State) {
 	if turn := run.turn; turn != nil && turn.lease == nil && turn.lost == 0 && run.serving == nil && !s.Execution.Leased() {
 		run.turn = nil
 	}
 }
 
-// servable checks that the caller may serve the run and returns the key of the run.
+// servable checks that the caller may serve the run, and returns the key of the run.
 func (sp *namespaceShard) servable(ctx context.Context, call runtime.Call, run string) (runtime.RunKey, error) {
 	if _, err := sp.dispatcher.cfg.Engine.Admit(call, policy.RunsWrite); err != nil {
 		return runtime.RunKey{}, err
@@ -168,16 +167,16 @@ func (sp *namespaceShard) servable(ctx context.Context, call runtime.Call, run s
 		return key, err
 	}
 	if s.Imported {
-		return key, rules.Imported()
+		return key, rules.ImportedRunError()
 	}
 	_, err = policy.Decide(policy.Ask{Act: policy.Fetch, Principal: call.Principal, Leased: s.Execution.Leased()})
-	return key, runtime.Denied(err)
+	return key, runtime.PolicyError(err)
 }
 
-// serve records that the worker serves the run, and ends the serving by another worker.
+// serve records that the worker serves the run. If another worker served it before, that worker no longer does.
 func (sp *namespaceShard) serve(w *Worker, served Served) error {
 	if w.gone {
-		return nil // the stream of the worker has ended, so an answer is not needed
+		return nil // the connection of the worker has ended, so it needs no answer
 	}
 	run := sp.run(served.RunID)
 	if err := w.checkServedLimit(&served); err != nil {
@@ -192,7 +191,7 @@ func (sp *namespaceShard) serve(w *Worker, served Served) error {
 	return nil
 }
 
-// unserve ends the serving of a run and the lease of its turn. The worker keeps its steps, because
+// unserve ends the serving of a run by its worker, and the lease of the run's turn. The worker keeps its steps, because
 // their tools may be running.
 func (sp *namespaceShard) unserve(run *workRun, cause RevokeCause) {
 	w := run.serving.worker
@@ -203,9 +202,9 @@ func (sp *namespaceShard) unserve(run *workRun, cause RevokeCause) {
 	}
 }
 
-// settleServing ends the serving of a run that has no work left.
+// settleServing ends the serving of a run that has ended, or that has no work left until an input or event arrives.
 func (sp *namespaceShard) settleServing(run *workRun, s *machine.State, g *machine.Graph) {
-	if run.serving == nil || !rules.Rests(g, s) {
+	if run.serving == nil || !rules.IsAtRest(g, s) {
 		return
 	}
 	w, cause := run.serving.worker, UnservedWaiting
@@ -214,20 +213,22 @@ func (sp *namespaceShard) settleServing(run *workRun, s *machine.State, g *machi
 	}
 	sp.unserve(run, RevokedAbandoned)
 	w.sink.Unserved(run.id, cause)
-	go sp.refresh(run.id) // Other workers execute the remaining steps.
+	go sp.refresh(run.id) // workers that do not serve the run execute its remaining steps
 }
 
-// ready reports whether the turn of the run can be executed now. If a worker serves the run, only this worker can execute it.
+// ready reports whether the turn of the run can be executed now by workers. In a run with the execution CALLER, only
+// the worker that serves the run can execute it.
 func (run *workRun) ready(g *machine.Graph, s *machine.State) bool {
 	return rules.Ready(g, s) || run.serving != nil && rules.Executable(g, s)
 }
 
-// resumeServing lets a reconnected worker continue to serve its runs, except runs that another worker has taken over since.
+// resumeServing lets a reconnected worker continue to serve its runs, except those that another worker serves now or
+// that it may not serve.
 func (sp *namespaceShard) resumeServing(w, old *Worker, req *WorkerRequest) {
 	for _, served := range req.Served {
 		run := sp.runs[served.RunID]
 		if old != nil && run.servedBy(old) {
-			// The worker keeps its work. Only its connection is new.
+			// The reconnected worker keeps the run and its work. Only the connection is new.
 			old.dropServed(run.id)
 			run.serving.worker = w
 			w.takeServed(&served)
@@ -246,7 +247,8 @@ func (sp *namespaceShard) resumeServing(w, old *Worker, req *WorkerRequest) {
 	}
 }
 
-// counted returns the number of turns and steps that use the capacities of the worker. Work of served runs uses no capacity.
+// counted returns the number of turns and steps that use the capacities of the worker. The work of runs that it serves
+// uses no capacity.
 func (w *Worker) counted() (turns, steps int) {
 	for _, lease := range w.turns {
 		if !lease.served {
@@ -261,11 +263,10 @@ func (w *Worker) counted() (turns, steps int) {
 	return turns, steps
 }
 
-// keeps reports whether a worker that reconnects may keep a turn or step of a run. served reports
-// whether the worker keeps this work because it serves the run. A worker that does not serve the run
-// must offer work of the class and must have free capacity.
+// keeps reports whether a reconnected worker may keep a turn or step of a run. served reports whether the worker keeps
+// the work because it serves (executes alone) the run. Otherwise it must offer work of the class and have free capacity.
 func (w *Worker) keeps(run *workRun, class *machine.WorkClass) (served, ok bool) {
-	if run.servedBy(w) && (class.Kind == machine.TurnWork || run.serving.servesTool(class.Tool)) {
+	if run.servedBy(w) && (class.Kind == machine.TurnWork || run.serving.servesStep(class)) {
 		return true, true
 	}
 	turns, steps := w.counted()
@@ -275,7 +276,7 @@ func (w *Worker) keeps(run *workRun, class *machine.WorkClass) (served, ok bool)
 	return false, turns < w.offer.Turns && w.offer.Serves(class)
 }
 
-// checkServed sets, in the request, the served runs that the worker may not serve.
+// checkServed checks which of the runs in the request the worker has no right to serve, and stores them in the request.
 func (r *Dispatcher) checkServed(ctx context.Context, ns uint32, req *WorkerRequest) error {
 	req.refused = make(map[string]bool)
 	for _, served := range req.Served {

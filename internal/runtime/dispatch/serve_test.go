@@ -33,8 +33,8 @@ func (f *fakeWorker) unserved(run string, cause dispatch.UnservedCause) {
 	}
 }
 
-// TestServedRun: a run of CALLER is executed by the worker that serves it, turn after turn,
-// with the steps of its tools, past capacities and credits, until it ends.
+// TestServedRun: the worker that serves a run of CALLER executes it turn after turn, with the steps of its
+// tools, until the run ends. Capacities and credits do not limit it.
 func TestServedRun(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -62,8 +62,8 @@ func TestServedRun(t *testing.T) {
 	}
 }
 
-// TestServedToolsOfOthers: steps of tools that are not the server's go to the workers that offer
-// them, and those that waited for one come to the server when it serves the run.
+// TestServedToolsOfOthers: steps of tools that the serving worker does not have go to the workers that offer
+// them. When a worker begins to serve the run, it gets the waiting steps of its own tools.
 func TestServedToolsOfOthers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -87,7 +87,7 @@ func TestServedToolsOfOthers(t *testing.T) {
 	}
 }
 
-// TestServedTokens: while a worker serves the run no token counts, and none is given.
+// TestServedTokens: while a worker serves a run, no turn token is valid, and none is given.
 func TestServedTokens(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -114,7 +114,8 @@ func TestServedTokens(t *testing.T) {
 	}
 }
 
-// TestServedWaits: a run that only something from outside moves is left, and served again goes on.
+// TestServedWaits: a run that only an input from outside can continue is no longer served. If a worker serves
+// it again after the input, it continues.
 func TestServedWaits(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -137,8 +138,8 @@ func TestServedWaits(t *testing.T) {
 	}
 }
 
-// TestTakenOver: another worker takes the run over; the first one is told, its completion comes
-// too late, and it does not take the run back when it connects again.
+// TestTakenOver: another worker takes a run over. The first worker receives the revocation, its completion
+// comes too late, and it does not take the run back when it connects again.
 func TestTakenOver(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -168,8 +169,8 @@ func TestTakenOver(t *testing.T) {
 	second.turn()
 }
 
-// TestServedReconnect: a worker that lost its connection goes on with the turn and the step that
-// it has; while it is away nothing expires.
+// TestServedReconnect: a worker that lost its connection continues with its turn and its step. Nothing expires
+// while it is away.
 func TestServedReconnect(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -205,8 +206,8 @@ func TestServedReconnect(t *testing.T) {
 	}
 }
 
-// TestServedLost: the process dies with its tool at work: the outcome of the step is unknown, as
-// of any worker's, and the attempt is not made again as if it had not been.
+// TestServedLost: the process dies while its tool runs. The outcome of the step is unknown, as for any worker,
+// and the attempt is not repeated as if it had not been made.
 func TestServedLost(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -230,9 +231,9 @@ func TestServedLost(t *testing.T) {
 	nothing(t, "step", next.steps)
 }
 
-// TestServedUndeliverable: a turn with which ten connections of the process that serves its run are
-// lost ends the run, over the times in which nobody serves it. A connection that comes back with the
-// turn has lost none.
+// TestServedUndeliverable: ten connections of the process that serves a run are lost with the same turn. This
+// ends the run, even if no worker served the run between these connections. A connection that comes back with
+// the turn has not lost it.
 func TestServedUndeliverable(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -264,9 +265,9 @@ func TestServedUndeliverable(t *testing.T) {
 	}
 }
 
-// TestServedBounds: a worker is given no more of the runs that it serves than it can name in one
-// message when it connects again: not more runs, not longer names of tools, not more steps at once.
-// Steps beyond that wait until it has answered others, whichever run they are of.
+// TestServedBounds: when a worker connects again, it names what it serves in one message. It gets no more than
+// it can name there: no more runs, no longer names of tools, no more steps at once. Further steps, of any run,
+// wait until it has answered others.
 func TestServedBounds(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -319,8 +320,8 @@ func TestServedLeaseExpires(t *testing.T) {
 	}
 }
 
-// TestServedTurnGivenBack: a worker that gives a turn back gives up the run: the turn does not come
-// to it again and again, and another one goes on.
+// TestServedTurnGivenBack: a worker that gives a turn back no longer serves the run, so that it does not get
+// the turn again and again. Another worker can continue.
 func TestServedTurnGivenBack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -340,8 +341,8 @@ func TestServedTurnGivenBack(t *testing.T) {
 	nothing(t, "revocation", mine.revoked)
 }
 
-// TestStepOutlivesItsServing: a tool at work is its worker's over a new connection, also when the run
-// is not served any more.
+// TestStepOutlivesItsServing: a worker keeps the step that its tool executes over a new connection, even if
+// the run is not served any more.
 func TestStepOutlivesItsServing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -366,8 +367,8 @@ func TestStepOutlivesItsServing(t *testing.T) {
 	}
 }
 
-// TestNobodyKeepsWhatItDoesNotServe: a worker that says it holds the turn of a run of CALLER, and
-// does not serve the run, gets no lease of it, whatever it offers.
+// TestNobodyKeepsWhatItDoesNotServe: a worker says that it holds the turn of a run of CALLER, but it does not
+// serve the run. It gets no lease, even if it offers all work.
 func TestNobodyKeepsWhatItDoesNotServe(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -382,7 +383,8 @@ func TestNobodyKeepsWhatItDoesNotServe(t *testing.T) {
 	mine.turn()
 }
 
-// TestServeRefused: what may not be served, and by whom.
+// TestServeRefused: a worker may not serve an unknown run or a run of WORKERS, nor serve without the scope for
+// it.
 func TestServeRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -6,27 +6,27 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// A worker that reconnects sends one message with the runs that it serves and the turns and steps of these runs that it holds. So a
-// worker may hold only as much as this message can contain. Otherwise the registration would be refused, and the worker would lose all
-// its active work.
+// A worker that reconnects sends one message with the runs that it serves, and with the turns and steps of these runs
+// that it has. It may therefore have only as much as fits in this message. Otherwise it could not register, and it
+// would lose all its active work.
 
 const (
-	// maxServed bounds the runs that one worker serves, and the steps of those runs that it holds
-	// at once.
+	// maxServed bounds the runs that one worker serves, and the steps of those runs that it has at once.
 	maxServed = 10_000
-	// namedBytes is the number of bytes that one turn and one step need in a registration message. The
-	// turns and steps together may use half of the message.
+	// namedBytes is about twice the size of one turn and one step in a registration message. So all turns and steps together use about
+	// half of the message.
 	namedBytes = 400
 )
 
-// maxServedRuns returns how many runs one worker may serve, and how many steps of those runs it may
-// hold at once.
+// maxServedRuns returns how many runs one worker may serve, and how many steps of those runs it may have at once.
 func (r *Dispatcher) maxServedRuns() int { return min(maxServed, r.cfg.MaxMessageBytes/namedBytes) }
 
-// maxServedNameBytes returns how many bytes the names of a worker's served runs and their tools may take in a registration message.
+// maxServedNameBytes returns how many bytes of a registration message the ids of a worker's served runs and the names
+// of their tools may use.
 func (r *Dispatcher) maxServedNameBytes() int { return r.cfg.MaxMessageBytes * 3 / 8 }
 
-// names returns the number of bytes that the names of a served run need in a registration message.
+// names returns the number of bytes that the id of the served run and the names of its tools use in a registration
+// message.
 func (s *Served) names() int {
 	n := 40
 	for _, tool := range s.Tools {
@@ -35,8 +35,8 @@ func (s *Served) names() int {
 	return n
 }
 
-// checkServedLimit returns an error if the run would not fit in the registration message together with
-// the runs that the worker already serves.
+// checkServedLimit returns an error if this run would be one too many for the worker. It also returns an error if the
+// names of the served runs would not fit in the worker's registration message.
 func (w *Worker) checkServedLimit(served *Served) error {
 	r := w.shard.dispatcher
 	bytes, serves := w.served[served.RunID]
@@ -69,8 +69,8 @@ func (w *Worker) dropServed(run string) {
 	delete(w.full, run)
 }
 
-// leaseServed leases a step to the worker that serves its run. If that worker holds too many steps, the
-// step waits until the worker has answered other steps.
+// leaseServed sends a step to the worker that serves its run. If the worker has too many steps, the step waits until the worker has
+// answered some of them. A worker that is stopping gets no step.
 func (sp *namespaceShard) leaseServed(run *workRun, step *stepWork) {
 	w := run.serving.worker
 	switch {
@@ -82,8 +82,8 @@ func (sp *namespaceShard) leaseServed(run *workRun, step *stepWork) {
 	}
 }
 
-// fill refreshes one run whose steps wait until the worker holds fewer steps. That refresh calls fill
-// again for the next run.
+// fill offers the steps of one run that waited because the worker had too many steps. The offer of these steps calls
+// fill again, for the next waiting run.
 func (sp *namespaceShard) fill(w *Worker) {
 	if w.gone || w.servedSteps >= sp.dispatcher.maxServedRuns() {
 		return

@@ -9,9 +9,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// namespaceShard holds the work and the workers of one namespace. It assumes that no other process
-// assigns work of the namespace. The mutex mu guards all fields of the shard, and the fields of its
-// runs, leases and workers. Code that holds mu never waits for a disk, a network or the lock of a run.
+// namespaceShard contains the work and the workers of one namespace. It assumes that no other process assigns work of
+// the namespace. The mutex mu guards all fields of the shard and of its runs, leases and workers. Code that holds mu
+// never waits for a disk, a network or the lock of a run.
 type namespaceShard struct {
 	dispatcher *Dispatcher
 	ns         uint32
@@ -22,50 +22,52 @@ type namespaceShard struct {
 	names   map[workerName]*Worker
 	runs    map[string]*workRun
 	last    uint64
-	// waiting counts, for each pack, the work that is in the matcher. Work above the bound stays in the
-	// store. left holds, for each pack, the first run with a ready turn that is only in the store.
-	// leftSteps holds the packs with steps that are only in the store.
+	// waiting is, for each pack, the amount of ready work in memory. Ready work above a bound stays only in the store.
+	// left is, for each pack, the first run whose turn stayed in the store, and leftSteps are the packs with steps that
+	// stayed there.
 	waiting   map[string]int
 	left      map[string]string
 	leftSteps map[string]bool
 	draining  bool
-	// scanned reports whether the scan for ready work has started.
+	// scanned reports whether reading the ready work from the store has started.
 	scanned bool
-	// disconnected are the steps that wait for their disconnected worker, with the ids of their
-	// runs.
+	// disconnected are the steps whose worker has disconnected and may reconnect, with the ids of their runs.
 	disconnected map[*stepWork]string
 	sticky       stickyNames
 	outputs      outputs
-	// counts holds the numbers of the deliveries to the worker processes that connected most recently.
+	// counts has, for each of the worker processes that connected most recently, the numbering of the steps that are
+	// sent to the process.
 	counts *cache.LRU[machine.StepHolder, *outgoingSteps]
 }
 
-// maxWaiting bounds, for each pack, the ready work in memory. The other work is read from the store as soon as there is room for it.
+// maxWaiting bounds, for each pack, the ready work in memory. Other ready work is read from the store as soon as there
+// is space for it.
 const maxWaiting = 16384
 
 // workRun is a run with an open turn or pending steps that workers may execute.
 type workRun struct {
 	id string
-	// seq is the newest record that the shard has seen.
+	// seq is the seq of the run's newest record that the shard knows.
 	seq   uint64
 	turn  *turnWork
 	steps map[uint32]*stepWork
-	// serving is set if one worker serves the run. If it is nil, any worker can execute the run.
+	// serving is set if one worker serves (executes alone) the run. If it is nil, no worker has the run for itself.
 	serving *serving
 }
 
-// turnWork is an open turn. It exists as long as the turn is open, also while the turn is suspended or waits for its next attempt, so
-// that the count of its deliveries continues.
+// turnWork is an open turn that workers execute. It exists until the turn ends, even if the turn is suspended or waits for its next
+// attempt, so that its deliveries to workers are counted over the whole time. It is dropped earlier if the turn stays only in the store,
+// or by workRun.forget.
 type turnWork struct {
 	seq     uint64
 	attempt int
 	class   machine.WorkClass
-	// lease is the current delivery; nil = none.
+	// lease is the current delivery of the turn to a worker. It is nil if no worker has the turn.
 	lease *turnLease
-	// past are earlier leases of this attempt. A completion under such a lease may still be accepted.
+	// past are earlier leases of the current attempt. A completion under one of them may still be accepted.
 	past []*turnLease
-	// deliveries is the number of the last delivery. lost is the number of deliveries that ended
-	// because the connection of the worker broke.
+	// deliveries is the number of the last delivery (assignment of the turn to a worker). lost is the number of
+	// deliveries that ended because the connection of the worker broke.
 	deliveries int
 	lost       int
 	// assigned reports whether a worker has received the turn.
@@ -81,18 +83,18 @@ type stepWork struct {
 	turn    uint64
 	class   machine.WorkClass
 	lease   *stepLease
-	// reconnectTimer ends the time in which the step waits for its disconnected worker. It is nil if
-	// the step does not wait.
+	// reconnectTimer ends the time in which the step waits for its disconnected worker. It is nil if the step does not
+	// wait for a worker.
 	reconnectTimer *timer
-	// lostBy is the disconnected worker.
+	// lostBy is the disconnected worker that had the step.
 	lostBy machine.StepHolder
-	// pause is the timer that offers the step when its attempt is due. It is nil if the attempt is due.
+	// pause is the timer until the current attempt is due. It is nil if the attempt is due.
 	pause *timer
-	// row is the outbox row of the step. storing reports whether a new holder is being stored in this
-	// row. A step must not be offered while storing is true.
+	// row is the outbox row that stores the pending step and its holder. storing reports whether a new holder is being
+	// stored in this row. As long as it is true, the step must not be offered to workers.
 	row     machine.OutboxRow
 	storing bool
-	// limited reports whether the step waits for the operator's rate limits.
+	// limited reports whether the step waits until the operator's rate limits allow it.
 	limited bool
 }
 
@@ -121,9 +123,9 @@ func (sp *namespaceShard) run(id string) *workRun {
 	return run
 }
 
-// settle updates the work of a run from a state. c is the commit that made the state. It is nil for a
-// state that was read from the store. held contains the known holders of the run's steps. settle
-// returns a function that the caller must run after it has released the lock, or nil.
+// settle updates the shard's data about the work of a run from a state. c is the commit that made the state, or nil if
+// the state was read from the store. held are the known holders of the run's steps. settle returns nil or a function
+// that the caller must call after it has released the lock.
 func (sp *namespaceShard) settle(s *machine.State, g *machine.Graph, c *runtime.Commit, held holders) func() {
 	run := sp.run(s.RunID)
 	if s.Seq < run.seq {
@@ -147,8 +149,8 @@ func (sp *namespaceShard) settle(s *machine.State, g *machine.Graph, c *runtime.
 	return told
 }
 
-// endWork drops the work that the state no longer contains. It runs before any offer, so that a
-// worker that has finished a turn can get the next one.
+// endWork drops the turn and the steps that are no longer in the state of the run. It runs before work is offered, so
+// that a worker that has finished a turn can get the next one.
 func (sp *namespaceShard) endWork(run *workRun, s *machine.State, c *runtime.Commit) {
 	for n, step := range run.steps {
 		if !pendingAt(s, n, step.attempt) {
@@ -184,7 +186,8 @@ func pendingAt(s *machine.State, step uint32, attempt int) bool {
 	return false
 }
 
-// offerTurn offers a ready turn to the matcher, or leases it to the worker that serves the run.
+// offerTurn offers a ready turn to all workers, or sends it to the worker that serves the run. It withdraws a turn that is no longer ready
+// and that no worker has.
 func (sp *namespaceShard) offerTurn(run *workRun, s *machine.State, g *machine.Graph) {
 	id := machine.WorkID{RunID: run.id}
 	if run.turn != nil {
@@ -211,7 +214,7 @@ func (sp *namespaceShard) offerTurn(run *workRun, s *machine.State, g *machine.G
 	}
 }
 
-// track returns the turnWork of the state's open turn and creates it if needed.
+// track returns the shard's data about the open turn of the state, and creates it if needed.
 func (sp *namespaceShard) track(run *workRun, s *machine.State, g *machine.Graph) *turnWork {
 	if run.turn == nil {
 		run.turn = &turnWork{seq: s.Turn.Seq, attempt: s.Turn.Attempt, class: turnClass(s, g)}
@@ -224,13 +227,22 @@ func classOf(s *machine.State) machine.WorkClass {
 	return machine.WorkClass{Digest: s.Digest, PackID: s.PackID, PackVersion: s.PackVersion}
 }
 
-// forWorkers reports whether a worker may make the call. It returns false for calls that an agent, a
-// model or a caller makes.
+// stepClass returns the class of work to which a step of a state belongs.
+func (r *Dispatcher) stepClass(s *machine.State, tool string) machine.WorkClass {
+	class := classOf(s)
+	class.Kind, class.Tool = machine.StepWork, tool
+	class.Sidecar = r.cfg.SidecarTool != nil && r.cfg.SidecarTool(tool)
+	return class
+}
+
+// forWorkers reports whether workers may execute the step. It returns false for steps that an agent, a model or the
+// caller executes.
 func forWorkers(p *machine.ToolStep) bool {
 	return p.Dispatchable() && !p.Delegation && p.Model == nil && !p.ByCaller
 }
 
-// offerSteps offers pending steps. It returns false if the holder of some step is not known.
+// offerSteps offers the pending steps of a run to workers. It returns false if it is not known yet which worker has a
+// step, because the stored holder of the step was not read.
 func (sp *namespaceShard) offerSteps(run *workRun, s *machine.State, g *machine.Graph, held holders) (all bool) {
 	all = true
 	for i := range s.Steps {
@@ -245,8 +257,7 @@ func (sp *namespaceShard) offerSteps(run *workRun, s *machine.State, g *machine.
 				all = false
 				continue
 			}
-			step = &stepWork{step: p.Step, attempt: p.Attempt, turn: p.TurnSeq, class: classOf(s), row: outgoing(g, s, p.Step)}
-			step.class.Kind, step.class.Tool = machine.StepWork, p.Tool
+			step = &stepWork{step: p.Step, attempt: p.Attempt, turn: p.TurnSeq, class: sp.dispatcher.stepClass(s, p.Tool), row: outgoing(g, s, p.Step)}
 			run.steps[p.Step] = step
 			sp.awaitHolder(run, step, holder)
 			sp.awaitDue(run, step)
@@ -263,13 +274,13 @@ func (sp *namespaceShard) offerSteps(run *workRun, s *machine.State, g *machine.
 	return all
 }
 
-// offerStep offers a step that no worker holds, unless its last holder may still reconnect.
+// offerStep offers a step to workers, unless a worker has it or its last worker may still reconnect.
 func (sp *namespaceShard) offerStep(run *workRun, step *stepWork) {
 	id := machine.WorkID{RunID: run.id, Step: step.step}
 	if step.lease != nil || step.reconnectTimer != nil || step.pause != nil || step.storing || step.limited {
 		return
 	}
-	if run.serving.servesTool(step.class.Tool) {
+	if run.serving.servesStep(&step.class) {
 		sp.withdraw(id, step.class)
 		sp.leaseServed(run, step)
 		return
@@ -284,8 +295,8 @@ func (sp *namespaceShard) offerStep(run *workRun, step *stepWork) {
 	}
 }
 
-// offer adds work to the matcher. It returns false if the pack has reached its memory bound; the
-// work is then left in the store.
+// offer adds work to the matcher. It returns false if the ready work of the pack in memory has reached its bound, so
+// that the work stays only in the store.
 func (sp *namespaceShard) offer(work machine.Work) bool {
 	if sp.waiting[work.Digest] >= sp.dispatcher.waiting {
 		sp.putOff(&work)
@@ -299,7 +310,7 @@ func (sp *namespaceShard) offer(work machine.Work) bool {
 	return true
 }
 
-// withdraw removes unassigned work from the matcher.
+// withdraw removes work that no worker has yet from the matcher.
 func (sp *namespaceShard) withdraw(id machine.WorkID, class machine.WorkClass) {
 	if sp.matcher.IsQueued(id) {
 		sp.matcher.Remove(id)
@@ -307,8 +318,8 @@ func (sp *namespaceShard) withdraw(id machine.WorkID, class machine.WorkClass) {
 	}
 }
 
-// taken lowers the count of a pack's waiting work. If the count becomes low, taken starts to read more
-// work from the store.
+// taken counts that ready work of a pack has left the matcher. If little work of the pack is left in memory, taken
+// starts to read more from the store.
 func (sp *namespaceShard) taken(digest string) {
 	n := sp.waiting[digest] - 1
 	if n > 0 {
@@ -329,7 +340,8 @@ func (sp *namespaceShard) taken(digest string) {
 	}
 }
 
-// Assign implements [Assigner]: it receives an assignment of the matcher. The caller holds the lock.
+// Assign implements [Assigner]: it sends a turn or step to the worker to which the matcher has assigned it. The caller
+// holds the lock of the shard.
 func (sp *namespaceShard) Assign(worker uint64, work machine.Work) {
 	sp.taken(work.Digest)
 	w, run := sp.workers[worker], sp.runs[work.RunID]

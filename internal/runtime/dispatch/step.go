@@ -14,8 +14,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/trace"
 )
 
-// stepLease is one delivery of a step. It has no timer, because it ends with the deadline of the
-// step, which is a durable timer of the run. The mutex of the shard guards it.
+// stepLease is one delivery of a step: the step is assigned to a worker, which may execute it. It needs no timer,
+// because it ends with the deadline of the step, which is a durable timer of the run. The mutex of the shard guards it.
 type stepLease struct {
 	run     string
 	worker  *Worker
@@ -24,29 +24,31 @@ type stepLease struct {
 	tool    string
 	attempt int
 	token   string
-	// number is the delivery number for the worker's process. It is 0 if the worker already had the step when it connected, because then the
-	// step has an earlier number.
+	// number is the number of this delivery among all steps that were sent to the worker's process. It is 0 if the worker
+	// already had the step when it connected, because the step then has a number from an earlier connection.
 	number             uint64
 	sent, over, served bool
+	// at is the time when the step was assigned to the worker, in Unix nanoseconds.
+	at int64
 }
 
 func (l *stepLease) snapshot() StepLease {
 	return StepLease{RunID: l.run, Step: l.step, Tool: l.tool, Attempt: l.attempt, Token: l.token}
 }
 
-// leaseStep leases a pending step to a worker and sends it. served reports whether the worker
-// serves the run.
+// leaseStep assigns a pending step to a worker and sends it. served reports whether the worker serves (executes alone)
+// the run.
 func (sp *namespaceShard) leaseStep(w *Worker, run *workRun, step *stepWork, served bool) {
 	lease := &stepLease{
 		run: run.id, worker: w, work: step, step: step.step, tool: step.class.Tool, attempt: step.attempt,
-		token: sp.dispatcher.cfg.IDs.Token(), served: served,
+		token: sp.dispatcher.cfg.IDs.Token(), served: served, at: sp.now(),
 	}
 	step.lease, step.storing = lease, true
 	lease.register()
 	go sp.deliverStep(lease)
 }
 
-// register adds the lease to its worker.
+// register adds the lease to the leases of its worker.
 func (l *stepLease) register() {
 	l.worker.steps[l.token] = l
 	if l.served {
@@ -54,7 +56,7 @@ func (l *stepLease) register() {
 	}
 }
 
-// unregister removes the lease from its worker.
+// unregister removes the lease from the leases of its worker.
 func (l *stepLease) unregister() {
 	if _, has := l.worker.steps[l.token]; has && l.served {
 		l.worker.servedSteps--
@@ -62,8 +64,8 @@ func (l *stepLease) unregister() {
 	delete(l.worker.steps, l.token)
 }
 
-// deliverStep stores the worker as the holder of a step and then queues the step for the worker,
-// unless the lease has ended.
+// deliverStep stores which worker has a step and then sends the step to this worker, unless the lease has ended in the
+// meantime.
 func (sp *namespaceShard) deliverStep(lease *stepLease) {
 	delivery, err := sp.openStep(context.Background(), lease)
 	if err == nil && sp.limits(lease, delivery.Run) {
@@ -85,8 +87,8 @@ func (sp *namespaceShard) deliverStep(lease *stepLease) {
 	lease.worker.outgoing.end(place, func() { sp.sendStep(lease, queue, err) })
 }
 
-// sendStep queues a step for its worker, in the order of the delivery numbers. If err is not nil, the step cannot
-// be sent: its lease ends, and the step is offered again later.
+// sendStep sends a step to its worker. It is called in the order of the delivery numbers. If err is not nil, the step
+// cannot be sent: its lease ends, and the step is offered again later.
 func (sp *namespaceShard) sendStep(lease *stepLease, queue func(), err error) {
 	switch {
 	case err != nil && !lease.over:
@@ -99,13 +101,13 @@ func (sp *namespaceShard) sendStep(lease *stepLease, queue func(), err error) {
 		go sp.releaseStep(lease.run, lease.work)
 	default:
 		lease.sent, lease.work.storing = true, false
+		lease.worker.counts.countTaken(&lease.work.class)
 		queue()
 	}
 }
 
-// limits reports whether a step has to wait for the operator's rate limits. If the step has to wait,
-// its lease ends. limits calls [Limits.Step] while it holds the lock, so that the step cannot end at
-// the same time.
+// limits reports whether a step has to wait for the operator's rate limits. If so, its lease ends. limits calls
+// [Limits.Step] under the lock of the shard, so that the step cannot end at the same time.
 func (sp *namespaceShard) limits(lease *stepLease, s *machine.State) bool {
 	if sp.dispatcher.cfg.Limits == nil {
 		return false
@@ -126,7 +128,7 @@ func (sp *namespaceShard) limits(lease *stepLease, s *machine.State) bool {
 	return true
 }
 
-// unlimited offers a step again after it has waited for the operator's rate limits.
+// unlimited offers a step to workers after the operator's rate limits allow it.
 func (sp *namespaceShard) unlimited(run string, step *stepWork) {
 	sp.mu.Lock()
 	step.limited = false
@@ -134,18 +136,17 @@ func (sp *namespaceShard) unlimited(run string, step *stepWork) {
 	sp.refresh(run)
 }
 
-// unplace frees the rate-limit capacity of a pending step that no worker holds. This is the case if no
-// worker serves the step, if its worker released or never received it, or if its run is paused. The
-// next holder requests the capacity again. When a step is no longer pending, the rate limiter itself
-// frees the capacity at the commit.
+// unplace frees the rate-limit capacity of a pending step that no worker has: no worker can execute it, its worker
+// released or never received it, or the run is paused. The capacity is requested again before the step is sent. When a
+// step is no longer pending, the rate limiter frees the capacity itself.
 func (sp *namespaceShard) unplace(run string, step *stepWork) {
 	if sp.dispatcher.cfg.Limits != nil {
 		sp.dispatcher.cfg.Limits.Requeue(sp.key(run), step.step, step.attempt)
 	}
 }
 
-// awaitDue does not offer a step to workers until its attempt is due. The due time is stored in the
-// outbox row. The timer exists only in this process.
+// awaitDue holds back a step until its attempt is due. The due time is stored in the step's row of the outbox. The
+// timer exists only in memory.
 func (sp *namespaceShard) awaitDue(run *workRun, step *stepWork) {
 	left := time.Duration(step.row.Due - sp.now())
 	if left <= 0 {
@@ -162,7 +163,7 @@ func (sp *namespaceShard) awaitDue(run *workRun, step *stepWork) {
 	})
 }
 
-// openStep reads the assigned step and checks that it may be sent to a worker.
+// openStep reads the step that was assigned and checks that it may be sent to a worker.
 func (sp *namespaceShard) openStep(ctx context.Context, lease *stepLease) (StepDelivery, error) {
 	key := sp.key(lease.run)
 	s, prog, err := sp.dispatcher.cfg.Engine.Current(ctx, key)
@@ -189,13 +190,12 @@ func (sp *namespaceShard) openStep(ctx context.Context, lease *stepLease) (StepD
 	return StepDelivery{}, fmt.Errorf("step %d of run %s is not pending any more", lease.step, lease.run)
 }
 
-// verifyDispatch checks that a call may be sent. The operator's allowlist must still contain the tool,
-// and the call must equal the approved call. A call that may not be sent is answered with an error or
-// held again. If a caller has received the call before, its outcome is unknown. row is the outbox row
-// of the step.
+// verifyDispatch checks that a call may be sent: the operator's allowlist must still contain the tool, and the call
+// must be exactly the approved one. Otherwise the call is answered with an error or waits for approval again. If a
+// caller has received the call before, its outcome is unknown. row is the outbox row of the step.
 func (sp *namespaceShard) verifyDispatch(ctx context.Context, key runtime.RunKey, s *machine.State, g *machine.Graph, view *history.StepView, row machine.OutboxRow) error {
 	step := &view.ToolStep
-	wrong := approval.Allowed(sp.dispatcher.cfg.Allow, g, step)
+	wrong := approval.CheckAllowed(sp.dispatcher.cfg.Allow, g, step)
 	if wrong == nil {
 		wrong = approval.Verify(s, step, view.Payload, sp.now())
 	}
@@ -218,7 +218,7 @@ func (sp *namespaceShard) verifyDispatch(ctx context.Context, key runtime.RunKey
 	return wrong
 }
 
-// detachStepLease removes a lease from its step.
+// detachStepLease records that no worker has the step of the lease any more.
 func (sp *namespaceShard) detachStepLease(lease *stepLease) {
 	if run := sp.runs[lease.run]; run != nil {
 		if step := run.steps[lease.step]; step != nil && step.lease == lease {
@@ -227,13 +227,14 @@ func (sp *namespaceShard) detachStepLease(lease *stepLease) {
 	}
 }
 
-// endStep removes a step that is no longer pending or whose attempt is over.
+// endStep removes a step from the shard because the step is answered or cancelled, or its attempt has ended.
 func (sp *namespaceShard) endStep(run *workRun, step *stepWork, s *machine.State, c *runtime.Commit) {
 	delete(run.steps, step.step)
 	sp.dispatcher.timers.cancel(step.reconnectTimer)
 	sp.dispatcher.timers.cancel(step.pause)
 	delete(sp.disconnected, step)
 	lease := step.lease
+	sp.countStepFailure(run.id, step, lease, c)
 	if lease == nil {
 		sp.withdraw(machine.WorkID{RunID: run.id, Step: step.step}, step.class)
 		return
@@ -247,7 +248,7 @@ func (sp *namespaceShard) endStep(run *workRun, step *stepWork, s *machine.State
 	sp.closeStepLease(lease)
 }
 
-// closeStepLease removes a lease from its worker, so that the worker may get other work.
+// closeStepLease removes a lease from its worker, so that the worker can get other work.
 func (sp *namespaceShard) closeStepLease(lease *stepLease) {
 	w := lease.worker
 	lease.over = true
@@ -265,8 +266,8 @@ func (sp *namespaceShard) closeStepLease(lease *stepLease) {
 	sp.matcher.Done(w.id, machine.StepWork)
 }
 
-// disconnectStep reserves a step for the worker that lost its connection, until the worker reconnects
-// or the grace period ends.
+// disconnectStep keeps a step for the worker that lost its connection, until the worker reconnects or the grace period
+// ends.
 func (sp *namespaceShard) disconnectStep(lease *stepLease) {
 	run := sp.runs[lease.run]
 	if run == nil || run.steps[lease.step] == nil || run.steps[lease.step].lease != lease {
@@ -275,12 +276,12 @@ func (sp *namespaceShard) disconnectStep(lease *stepLease) {
 	step := run.steps[lease.step]
 	step.lease = nil
 	if !lease.sent {
-		return // deliverStep will offer the step again
+		return // deliverStep offers the step again
 	}
 	sp.awaitReconnect(run, step, lease.worker.holder(lease.number), sp.dispatcher.cfg.StepGrace)
 }
 
-// loseStep records that the outcome of a step is unknown, because its worker did not reconnect.
+// loseStep records that the outcome of a step is unknown, because the worker that had it did not reconnect.
 func (sp *namespaceShard) loseStep(run string, step *stepWork) {
 	sp.mu.Lock()
 	current := sp.runs[run] != nil && sp.runs[run].steps[step.step] == step && step.lease == nil
@@ -301,8 +302,8 @@ func (sp *namespaceShard) loseStep(run string, step *stepWork) {
 	}
 }
 
-// answered returns a function that sends the step answers of a commit to the worker that holds the run's turn. It returns nil if there is
-// nothing to send.
+// answered returns a function that sends the step answers in a commit to the worker that has the run's turn. It returns
+// nil if there is nothing to send.
 func (sp *namespaceShard) answered(run *workRun, c *runtime.Commit) func() {
 	if c == nil || run.turn == nil || run.turn.lease == nil {
 		return nil
@@ -318,16 +319,16 @@ func (sp *namespaceShard) answered(run *workRun, c *runtime.Commit) func() {
 	}
 	lease := run.turn.lease
 	if !lease.sent {
-		// The turn may be rendered without this answer but not sent yet. The worker must receive the
-		// turn before this answer.
+		// The turn may be rendered already, without this answer, but not sent yet. The worker must receive the turn
+		// before the answer.
 		lease.missedAnswers = append(lease.missedAnswers, numbers...)
 		return nil
 	}
 	return func() { sp.sendAnswers(lease, numbers) }
 }
 
-// sendAnswers sends the answers of steps to the worker that holds the turn. If numbers is nil, it sends all answered steps of the visit.
-// If the store cannot be read, it tries again later, because no other code sends these answers.
+// sendAnswers sends the answers of steps to the worker that has the turn. If numbers is nil, it sends all answered
+// steps of the visit. If the store cannot be read, it tries again later, because no other code sends these answers.
 func (sp *namespaceShard) sendAnswers(lease *turnLease, numbers []uint32) {
 	if sp.trySendAnswers(lease, numbers) == nil || sp.dispatcher.cfg.Engine.Health() != nil {
 		return
@@ -339,7 +340,7 @@ func (sp *namespaceShard) sendAnswers(lease *turnLease, numbers []uint32) {
 	}
 }
 
-// trySendAnswers sends the answers once.
+// trySendAnswers sends the answers of steps once, without a retry.
 func (sp *namespaceShard) trySendAnswers(lease *turnLease, numbers []uint32) error {
 	ctx, key := context.Background(), sp.key(lease.run)
 	s, _, err := sp.dispatcher.cfg.Engine.Current(ctx, key)
@@ -366,10 +367,10 @@ func (sp *namespaceShard) trySendAnswers(lease *turnLease, numbers []uint32) err
 	return nil
 }
 
-// maxAnswersMessageBytes bounds one message of answers, approximately.
+// maxAnswersMessageBytes bounds one message with step answers, approximately.
 const maxAnswersMessageBytes = 4 << 20
 
-// someViews reads the first steps. It reads as many steps as fit in one message, and at least one.
+// someViews reads as many of the steps as fit in one message, in order, and at least one.
 func (r *Dispatcher) someViews(ctx context.Context, key runtime.RunKey, steps []machine.ToolStep) ([]history.StepView, error) {
 	var views []history.StepView
 	held := int64(0)

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/streams"
 )
 
-// modelOnly and toolsOnly split turns and steps between two workers.
+// modelOnly and toolsOnly divide turns and steps between two workers.
 func modelOnly(req *dispatch.WorkerRequest) { req.Offer.Tools = nil }
 func toolsOnly(req *dispatch.WorkerRequest) { req.Offer.Prompts = nil }
 
@@ -28,14 +28,14 @@ func (r *rig) pendingStep(model, tools *fakeWorker) (dispatch.TurnDelivery, disp
 	return d, tools.step()
 }
 
-// stepsOf are the steps of a run's visit.
+// stepsOf returns the steps of the current visit of a run.
 func (r *rig) stepsOf(run string) []machine.ToolStep {
 	r.t.Helper()
 	return r.view(run).State.Steps
 }
 
-// TestStepToWorker: a step goes to the worker of its tool, also for a run of
-// CALLER, and its answer to the holder of the turn.
+// TestStepToWorker: a step goes to the worker of its tool, even in a run of CALLER. Its answer goes to the
+// holder of the turn.
 func TestStepToWorker(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -68,8 +68,8 @@ func TestStepToWorker(t *testing.T) {
 	}
 }
 
-// TestStepDispositions: what becomes of answers that come twice, too late or
-// from somebody else.
+// TestStepDispositions: the disposition of an answer that comes twice or too late. An answer from another
+// worker is refused.
 func TestStepDispositions(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -100,7 +100,8 @@ func TestStepDispositions(t *testing.T) {
 	}
 }
 
-// TestStepRevoked: leaving the visit cancels its steps and tells their workers.
+// TestStepRevoked: when a run leaves a visit, the steps of the visit are cancelled, and their workers are
+// notified.
 func TestStepRevoked(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -116,8 +117,8 @@ func TestStepRevoked(t *testing.T) {
 	}
 }
 
-// TestStepWorkerLost: a step waits for its worker a while, then its outcome is
-// unknown and handed to the turn as an error.
+// TestStepWorkerLost: a step waits some time for its lost worker. Then its outcome is unknown, and the turn
+// gets it as an error.
 func TestStepWorkerLost(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -139,8 +140,8 @@ func TestStepWorkerLost(t *testing.T) {
 	}
 }
 
-// TestStepWorkerReturns: a worker that connects again in time goes on with its
-// step, and nobody else runs the tool.
+// TestStepWorkerReturns: a worker that connects again in time keeps its step, and no other worker runs the
+// tool.
 func TestStepWorkerReturns(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -164,8 +165,7 @@ func TestStepWorkerReturns(t *testing.T) {
 	nothing(t, "step", thief.steps)
 }
 
-// TestStepReleased: a step that has not begun goes to another worker at once,
-// with the same attempt.
+// TestStepReleased: a released step that has not begun goes to another worker at once, with the same attempt.
 func TestStepReleased(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -181,8 +181,8 @@ func TestStepReleased(t *testing.T) {
 	wantReason(t, tools.ReleaseStep(step.StepLease.Token), "STEP_NOT_HELD")
 }
 
-// TestStepRestart: after a restart a step waits for the worker that may be
-// executing it, and that one goes on with it.
+// TestStepRestart: after a restart, a step waits for the worker that may be executing it. This worker
+// continues it.
 func TestStepRestart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -214,8 +214,8 @@ func TestStepRestart(t *testing.T) {
 	}
 }
 
-// TestStepRestartUnclaimed: the worker that had a step when the sidecar died does
-// not come back: nobody knows whether the tool ran, and nobody else runs it.
+// TestStepRestartUnclaimed: the worker that had a step when the sidecar died does not come back. It is unknown
+// whether the tool ran. No other worker runs it, unless on_unknown is retry.
 func TestStepRestartUnclaimed(t *testing.T) {
 	t.Parallel()
 	for policy, want := range map[string]machine.StepStatus{
@@ -256,8 +256,8 @@ func TestStepRestartUnclaimed(t *testing.T) {
 	}
 }
 
-// TestALateAnswerOfAnEarlierAttempt: a worker that comes back when another one makes the next
-// attempt has its good answer taken, and keeps nothing; who does not serve the tool answers nothing.
+// TestALateAnswerOfAnEarlierAttempt: a worker comes back while another one makes the next attempt. Its good
+// answer is taken, but it keeps no step. A worker that does not serve the tool cannot answer.
 func TestALateAnswerOfAnEarlierAttempt(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -288,7 +288,7 @@ func TestALateAnswerOfAnEarlierAttempt(t *testing.T) {
 	}
 }
 
-// onUnknown is the loop pack in which run_tests has the policy, and two attempts.
+// onUnknown returns the loop pack in which run_tests has the policy, and two attempts.
 func onUnknown(policy string) string {
 	pack := strings.Replace(loopPack, `"version": "1.0.0",`, `"version": "2.0.0",`, 1)
 	return strings.Replace(pack, `"x_pawl": {`, `"x_pawl": {"tools": {"run_tests": {"attempts": 2, "on_unknown": "`+policy+`"}}, `, 1)
@@ -415,8 +415,8 @@ func TestStepUnreceived(t *testing.T) {
 	}
 }
 
-// TestStepsGoInTheOrderOfTheirNumbers: what a worker received on a stream is all up to its highest
-// number, however long it takes to store which step goes where.
+// TestStepsGoInTheOrderOfTheirNumbers: a worker has received all steps of a stream up to its highest number,
+// even if storing the holder of one step takes long.
 func TestStepsGoInTheOrderOfTheirNumbers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -443,8 +443,8 @@ func TestStepsGoInTheOrderOfTheirNumbers(t *testing.T) {
 	}
 }
 
-// TestStepIsHeldBeforeItIsSent: at the moment at which a worker is told of a step
-// the store knows that it has it; of one that it cannot store nobody is told.
+// TestStepIsHeldBeforeItIsSent: when a worker receives a step, the store already knows that the worker has it.
+// If the store cannot store that, no worker receives the step.
 func TestStepIsHeldBeforeItIsSent(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -483,6 +483,7 @@ func TestStepDeadline(t *testing.T) {
 	if got := await(t, "revocation", tools.revoked); got.Step == nil || got.Cause != dispatch.RevokedLeaseExpired {
 		t.Fatalf("revoked %+v", got)
 	}
+	r.wantLost("tools", "DEADLINE_EXCEEDED")
 	if got := await(t, "answer", model.answers); got[0].Error.Code != "DEADLINE_EXCEEDED" {
 		t.Fatalf("told %+v", got)
 	}
@@ -518,8 +519,8 @@ func TestTurnCrash(t *testing.T) {
 	next.mustComplete(d, "Again")
 }
 
-// TestAnswersWhileAway: the holder of a turn that was away when its steps were
-// answered hears of the answers when it is back, after a restart too.
+// TestAnswersWhileAway: the worker of a turn is away while the steps of the turn are answered. It receives the
+// answers when it is back, even after a restart.
 func TestAnswersWhileAway(t *testing.T) {
 	t.Parallel()
 	for name, restart := range map[string]bool{"connection lost": false, "sidecar restarted": true} {
@@ -550,8 +551,8 @@ func TestAnswersWhileAway(t *testing.T) {
 	}
 }
 
-// TestStepPauses: a failed attempt's successor is offered when its pause is over, in this
-// process as in the next one; until then nobody has it, and a run that ends takes it along.
+// TestStepPauses: after a failed attempt, the next attempt is offered when its pause is over, in this process
+// or in the next one. Until then no worker has it.
 func TestStepPauses(t *testing.T) {
 	t.Parallel()
 	for _, restarts := range []bool{false, true} {

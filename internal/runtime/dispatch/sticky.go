@@ -5,13 +5,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
-// workerName identifies a worker across reconnects. It is unique among the connected workers.
+// workerName identifies a worker across reconnects. No two connected workers have the same name.
 type workerName struct{ principal, id string }
 
 // maxSticky bounds the number of runs whose last worker is remembered.
 const maxSticky = 8192
 
-// stickyNames remembers the last worker of each run, so that the next work of the run goes to the same worker.
+// stickyNames remembers which worker last had a turn of each run, so that the next work of the run goes to the same worker.
 type stickyNames struct {
 	byRun *cache.LRU[string, workerName]
 }
@@ -28,11 +28,11 @@ func (s *stickyNames) of(run string) workerName {
 
 func (s *stickyNames) put(run string, name workerName) { s.byRun.Put(run, name, 1) }
 
-// maxPastSteps bounds the past steps that are remembered for each worker.
+// maxPastSteps bounds the earlier steps that are remembered for each worker.
 const maxPastSteps = 1024
 
-// pastSteps are steps that a worker held before. If the worker answers one of them late, it gets the recorded outcome of the step instead
-// of an error.
+// pastSteps are the steps that a worker had earlier. If the worker answers one of them late, it gets the recorded
+// outcome instead of an error.
 type pastSteps struct{ byToken *cache.LRU[string, StepLease] }
 
 func newPastSteps() pastSteps {
@@ -41,15 +41,14 @@ func newPastSteps() pastSteps {
 
 func (p *pastSteps) put(lease StepLease) { p.byToken.Put(lease.Token, lease, 1) }
 
-// maxPastTurns bounds the past turns that are remembered for each worker.
+// maxPastTurns bounds the earlier turns that are remembered for each worker.
 const maxPastTurns = 1024
 
-// pastTurn is a turn that a worker held before. It is remembered because the usage of a model call that ends after the turn is still
-// counted.
+// pastTurn is a turn that a worker had earlier. It is remembered because a model call can end after the turn that
+// made it, and the usage of the call must still be counted.
 type pastTurn struct {
 	run   string
 	grant runtime.Grant
-	// own reports whether the worker itself ended the turn. In this case the worker receives no
-	// revocation.
+	// own reports whether the worker itself ended the turn, so that the worker needs no notification.
 	own bool
 }

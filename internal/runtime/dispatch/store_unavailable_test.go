@@ -13,7 +13,8 @@ import (
 	"github.com/pawl-dev/pawl/test/testkit"
 )
 
-// shaky is a store of which so many reads fail as those of a database that is away.
+// shaky is a store whose next reads fail, as those of a database that is unavailable do; away is
+// how many reads still fail.
 type shaky struct {
 	*testkit.Store
 
@@ -27,7 +28,7 @@ func (s *shaky) fails() error {
 	return &machine.Error{Code: machine.CodeUnavailable, Reason: "DATABASE_AWAY"}
 }
 
-// Entry implements [runtime.Store], as the next does.
+// Entry implements [runtime.Store].
 func (s *shaky) Entry(ctx context.Context, ns uint32, run string, seq uint64) (machine.Entry, error) {
 	if err := s.fails(); err != nil {
 		return machine.Entry{}, err
@@ -35,7 +36,7 @@ func (s *shaky) Entry(ctx context.Context, ns uint32, run string, seq uint64) (m
 	return s.Store.Entry(ctx, ns, run, seq)
 }
 
-// StepHolder is what is read of who had a step.
+// StepHolder implements [runtime.Store].
 func (s *shaky) StepHolder(ctx context.Context, row machine.OutboxRow) (machine.StepHolder, error) {
 	if err := s.fails(); err != nil {
 		return machine.StepHolder{}, err
@@ -54,8 +55,8 @@ func newShakyRig(t *testing.T) (*rig, *shaky) {
 	return r, store
 }
 
-// TestAnswerThatCannotBeReadIsToldLater: the store is away when the holder of a turn is to be told
-// that its step was answered. It hears of it all the same: nobody else would tell it.
+// TestAnswerThatCannotBeReadIsToldLater: a step is answered while the store cannot be read. The
+// worker that holds the turn receives the answer later, when the store is available again.
 func TestAnswerThatCannotBeReadIsToldLater(t *testing.T) {
 	t.Parallel()
 	r, store := newShakyRig(t)
@@ -71,15 +72,16 @@ func TestAnswerThatCannotBeReadIsToldLater(t *testing.T) {
 	model.mustComplete(d, "Again")
 }
 
-// TestWorkerComesAgainWhileTheStoreIsAway: what it holds cannot be compared with what is stored, so
-// it is not told to drop it.
+// TestWorkerComesAgainWhileTheStoreIsAway: while the store is unavailable, the steps of a worker
+// that reconnects cannot be compared with the stored ones. The connection is refused, and the
+// worker keeps its step when it connects after that.
 func TestWorkerComesAgainWhileTheStoreIsAway(t *testing.T) {
 	t.Parallel()
 	r, store := newShakyRig(t)
 	model, tools := r.connect("model", modelOnly), r.connect("tools", toolsOnly)
 	_, step := r.pendingStep(model, tools)
 	tools.Close(true)
-	// Others read, too: each read fails until it is back.
+	// The background loops of the rig read, too. So every read fails until the store is available again.
 	store.away.Store(math.MaxInt32)
 	back := func(req *dispatch.WorkerRequest) { toolsOnly(req); req.Steps = []dispatch.StepLease{step.StepLease} }
 	req := dispatch.WorkerRequest{

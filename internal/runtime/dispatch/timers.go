@@ -10,22 +10,22 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 )
 
-// timers calls functions after a delay, each in its own goroutine. The calls are kept only in memory.
-// They are used for leases and grace periods, never for the durable timers of a run. Changes of the
-// wall clock do not affect them. Safe for concurrent use.
+// timers calls functions after a delay, each in its own goroutine. It is used for leases and grace
+// periods, and exists only in memory, unlike the durable timers of a run. Changes of the wall clock do
+// not affect it. Safe for concurrent use.
 type timers struct {
 	clock runtime.Clock
 	mu    sync.Mutex
 	heap  timerHeap
-	// until is the time at which the loop wakes without a signal, as a value of the clock's Elapsed.
+	// until is the time at which the loop wakes by itself, as a value of Clock.Elapsed.
 	until time.Duration
-	// wake wakes the loop if a new timer is due earlier than all others.
+	// wake wakes the loop when a new or moved timer is due before all others.
 	wake chan struct{}
 }
 
-// timer is one scheduled call. The mutex of its timers guards its fields.
+// timer is one scheduled call. The mutex of the timers that it belongs to guards its fields.
 type timer struct {
-	// due is the time at which the timer fires, as a value of the clock's Elapsed.
+	// due is the time at which the function is called, as a value of Clock.Elapsed.
 	due   time.Duration
 	fire  func()
 	index int
@@ -37,7 +37,7 @@ func newTimers(clock runtime.Clock) *timers {
 	return &timers{clock: clock, until: never, wake: make(chan struct{}, 1)}
 }
 
-// set returns a timer that calls fire after the given delay.
+// set schedules a call of fire after the given delay.
 func (a *timers) set(after time.Duration, fire func()) *timer {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -47,8 +47,8 @@ func (a *timers) set(after time.Duration, fire func()) *timer {
 	return al
 }
 
-// move reschedules a timer to the given delay from now. It returns false if the timer has fired or
-// was cancelled.
+// move reschedules a timer to the given delay from now. It returns false if the function was already
+// called or the timer was cancelled.
 func (a *timers) move(al *timer, after time.Duration) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -61,7 +61,7 @@ func (a *timers) move(al *timer, after time.Duration) bool {
 	return true
 }
 
-// cancel cancels a timer. It ignores nil and timers that have fired.
+// cancel cancels a timer. It does nothing if the timer is nil or its function was already called.
 func (a *timers) cancel(al *timer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -80,7 +80,7 @@ func (a *timers) first(al *timer) {
 	}
 }
 
-// run fires timers until ctx ends.
+// run calls the functions of due timers until ctx ends.
 func (a *timers) run(ctx context.Context) {
 	for {
 		var sleep <-chan time.Time
@@ -96,8 +96,8 @@ func (a *timers) run(ctx context.Context) {
 	}
 }
 
-// fireDue fires the timers that are due. It returns the time until the next timer. It returns false if
-// no timer is left.
+// fireDue calls the functions of the timers that are due. It returns the time until the next timer,
+// and false if no timer is left.
 func (a *timers) fireDue() (time.Duration, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -113,7 +113,7 @@ func (a *timers) fireDue() (time.Duration, bool) {
 	return 0, false
 }
 
-// timerHeap is ordered by due time. A timer that is not in the heap has index -1.
+// timerHeap orders timers by due time. A timer that is not in the heap has the index -1.
 type timerHeap []*timer
 
 func (h timerHeap) Len() int           { return len(h) }

@@ -10,18 +10,18 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/trace"
-	"github.com/pawl-dev/pawl/internal/runtime/render"
 )
 
-// maxLost bounds the lost deliveries of a turn. A delivery is lost if the connection of its worker breaks without a drain notice. When
-// the bound is reached, the run ends (docs/reference/semantics.md §5).
+// maxLost bounds the lost deliveries of a turn: those whose worker lost its connection without announcing a shutdown.
+// At the bound the run ends, because the turn probably crashes its workers (docs/reference/semantics.md §5).
 const maxLost = 10
 
-// workRetry is the delay before the dispatcher repeats an operation that failed because the store was
-// unavailable or the queue of a run was full.
+// workRetry is the delay before the dispatcher repeats an operation that failed because the store was unavailable or
+// too many inputs of a run waited.
 const workRetry = time.Second
 
-// turnLease is one delivery of a turn. The mutex of the shard guards the fields that change.
+// turnLease is one delivery of a turn: the turn is assigned to a worker, which may execute it. The mutex of the shard
+// guards the fields that change.
 type turnLease struct {
 	run      string
 	worker   *Worker
@@ -30,17 +30,19 @@ type turnLease struct {
 	delivery int
 	token    string
 	// at is the time when the turn was assigned, in Unix nanoseconds.
-	at       int64
+	at int64
+	// outputAt is the time of the last output of this delivery, in Unix nanoseconds. 0 means that there was no output.
+	outputAt int64
 	duration time.Duration
 	deadline int64
 	timer    *timer
-	// requests counts the steps that the execution has requested.
+	// requests is the number of steps that this execution of the turn has requested.
 	requests int
-	// sent reports whether the turn was sent to the worker. over reports whether the lease has ended.
-	// served reports whether the worker serves the run. If served is true, the lease uses no capacity
-	// of the worker.
+	// sent reports whether the turn was sent to the worker, and over whether the lease has ended. served reports
+	// whether the worker serves (executes alone) the run. The lease then uses no capacity of the worker.
 	sent, over, served bool
-	// missedAnswers are the steps that were answered after the turn was assigned and before it was sent.
+	// missedAnswers are the steps that were answered after the turn was assigned and before it was sent. Their answers
+	// are sent after the turn.
 	missedAnswers []uint32
 }
 
@@ -55,8 +57,8 @@ func (l *turnLease) assignment() *machine.Assignment {
 	return &machine.Assignment{Worker: l.worker.name.id, Delivery: l.delivery, At: l.at}
 }
 
-// leaseTurn leases the open turn of a run to a worker and sends it. served reports whether the
-// worker serves the run.
+// leaseTurn assigns the open turn of a run to a worker and sends it. served reports whether the worker serves (executes
+// alone) the run.
 func (sp *namespaceShard) leaseTurn(w *Worker, run *workRun, served bool) {
 	turn := run.turn
 	turn.deliveries++
@@ -74,16 +76,18 @@ func (sp *namespaceShard) leaseTurn(w *Worker, run *workRun, served bool) {
 
 func (sp *namespaceShard) now() int64 { return sp.dispatcher.cfg.Clock.Now().UnixNano() }
 
-// deliverTurn renders a turn and queues it for its worker. If the lease or the turn has ended,
-// deliverTurn does nothing.
+// deliverTurn renders a turn and sends it to its worker. If the lease has ended in the meantime, the turn is not sent. If the turn is not
+// open any more or cannot be rendered, deliverTurn ends the lease.
 func (sp *namespaceShard) deliverTurn(lease *turnLease) {
 	view, g, err := sp.openTurn(context.Background(), lease)
 	if err != nil {
 		sp.undelivered(lease, err)
 		return
 	}
+	sp.mu.Lock() // Holding reads the deadline of a turn that is not sent yet.
 	lease.duration = cmp.Or(g.Lease, sp.dispatcher.cfg.Lease)
 	lease.deadline = sp.now() + int64(lease.duration)
+	sp.mu.Unlock()
 	view.Token = lease.token
 	queue, err := lease.worker.sink.PrepareTurn(TurnDelivery{
 		TurnLease: lease.snapshot(), View: view, Traceparent: trace.Turn(view.Run, lease.turn, lease.attempt),
@@ -102,6 +106,7 @@ func (sp *namespaceShard) deliverTurn(lease *turnLease) {
 	queue()
 	if run := sp.runs[lease.run]; run != nil && run.turn != nil && run.turn.lease == lease {
 		run.turn.assigned = true
+		lease.worker.counts.countTaken(&run.turn.class)
 	}
 	sp.dispatcher.cfg.OnVolatileChange(sp.key(lease.run))
 	if late := lease.missedAnswers; late != nil {
@@ -111,22 +116,22 @@ func (sp *namespaceShard) deliverTurn(lease *turnLease) {
 
 var errNotOpen = errors.New("the turn is not open any more")
 
-// openTurn reads and renders the assigned turn.
-func (sp *namespaceShard) openTurn(ctx context.Context, lease *turnLease) (render.TurnView, *machine.Graph, error) {
+// openTurn reads and renders the turn that was assigned.
+func (sp *namespaceShard) openTurn(ctx context.Context, lease *turnLease) (runtime.TurnView, *machine.Graph, error) {
 	key := sp.key(lease.run)
 	s, prog, err := sp.dispatcher.cfg.Engine.Current(ctx, key)
 	if err != nil {
-		return render.TurnView{}, nil, err
+		return runtime.TurnView{}, nil, err
 	}
 	if !rules.Executable(prog.Graph, s) || s.Turn.Seq != lease.turn || s.Turn.Attempt != lease.attempt {
-		return render.TurnView{}, nil, errNotOpen
+		return runtime.TurnView{}, nil, errNotOpen
 	}
 	view, err := sp.dispatcher.cfg.Turns.Turn(ctx, key, prog, s)
 	return view, prog.Graph, err
 }
 
-// undelivered ends a lease whose turn was not sent. If the turn could not be rendered, undelivered
-// counts a failed attempt, so that the number of attempts is bounded.
+// undelivered ends a lease whose turn was not sent. A turn that could not be rendered counts as a failed attempt, so
+// that the number of attempts is bounded.
 func (sp *namespaceShard) undelivered(lease *turnLease, err error) {
 	sp.mu.Lock()
 	if lease.over {
@@ -138,7 +143,7 @@ func (sp *namespaceShard) undelivered(lease *turnLease, err error) {
 	}
 	sp.closeTurnLease(lease, false)
 	sp.mu.Unlock()
-	// An unavailable store is not the fault of the turn, so it is not counted as an attempt.
+	// An unavailable store is not the fault of the turn, so no attempt is counted.
 	if errors.Is(err, errNotOpen) || !away(err) && sp.failUnrendered(lease, err) {
 		sp.refresh(lease.run)
 		return
@@ -146,13 +151,13 @@ func (sp *namespaceShard) undelivered(lease *turnLease, err error) {
 	sp.dispatcher.timers.set(workRetry, func() { sp.refresh(lease.run) })
 }
 
-// away reports whether an error means that the store cannot be read now.
+// away reports whether an error means that the store cannot be read at the moment.
 func away(err error) bool {
 	refusal, ok := errors.AsType[*machine.Error](err)
 	return ok && refusal.Code == machine.CodeUnavailable || errors.Is(err, machine.ErrIndeterminate)
 }
 
-// failUnrendered fails the attempt of a turn that cannot be rendered.
+// failUnrendered fails the attempt of a turn that cannot be rendered. It reports whether the failure was recorded.
 func (sp *namespaceShard) failUnrendered(lease *turnLease, cause error) bool {
 	_, err := sp.dispatcher.cfg.Engine.ApplyInternal(context.Background(), sp.key(lease.run), machine.FailTurn{
 		TurnSeq: lease.turn, Attempt: lease.attempt, Retryable: true,
@@ -161,9 +166,9 @@ func (sp *namespaceShard) failUnrendered(lease *turnLease, cause error) bool {
 	return err == nil
 }
 
-// refresh reads the state of a run and updates its work while it holds the lock of the run. So if a
-// commit of the run is in progress, [Dispatcher.OnCommit] processes it first. This is necessary because
-// only OnCommit knows the lease under which the commit was made.
+// refresh reads the state of a run and updates its work, under the lock of the run. So [Dispatcher.OnCommit] always
+// processes a commit in progress first, which is necessary because only OnCommit knows under which lease a commit was
+// made.
 func (sp *namespaceShard) refresh(run string) {
 	key := sp.key(run)
 	err := sp.dispatcher.cfg.Engine.WithRunLock(key, func() error { return sp.settleRead(key) })
@@ -172,7 +177,7 @@ func (sp *namespaceShard) refresh(run string) {
 	}
 }
 
-// settleRead reads the state of a run and settles its work. The caller holds the lock of the run.
+// settleRead reads the state of a run and updates its work. The caller holds the lock of the run.
 func (sp *namespaceShard) settleRead(key runtime.RunKey) error {
 	ctx := context.Background()
 	s, prog, err := sp.dispatcher.cfg.Engine.Current(ctx, key)
@@ -189,7 +194,7 @@ func (sp *namespaceShard) settleRead(key runtime.RunKey) error {
 	return nil
 }
 
-// unlease ends the lease of a run's turn, or removes the turn from its queue.
+// unlease ends the lease of a run's turn. If no worker has the turn, it is removed from the matcher.
 func (sp *namespaceShard) unlease(run *workRun, s *machine.State, c *runtime.Commit) {
 	turn := run.turn
 	lease := turn.lease
@@ -198,11 +203,12 @@ func (sp *namespaceShard) unlease(run *workRun, s *machine.State, c *runtime.Com
 		return
 	}
 	turn.keepPast(lease)
+	sp.countTurnFailure(lease, &turn.class, c)
 	sp.endLease(turn, revokeCause(s, c), by(c, lease.worker, lease.token))
 }
 
-// endLease ends the lease of a turn. own reports whether the worker itself ended the turn. Then the
-// worker needs no revocation.
+// endLease ends the lease of a turn. own reports whether the worker itself ended the turn by a request. Otherwise the
+// worker is notified.
 func (sp *namespaceShard) endLease(turn *turnWork, cause RevokeCause, own bool) {
 	lease := turn.lease
 	turn.lease = nil
@@ -213,7 +219,7 @@ func (sp *namespaceShard) endLease(turn *turnWork, cause RevokeCause, own bool) 
 	sp.closeTurnLease(lease, own)
 }
 
-// maxPast bounds the earlier deliveries of an attempt that are remembered.
+// maxPast bounds the earlier deliveries (assignments to workers) of a turn's attempt that are remembered.
 const maxPast = 2 * maxLost
 
 func (t *turnWork) keepPast(lease *turnLease) {
@@ -222,8 +228,8 @@ func (t *turnWork) keepPast(lease *turnLease) {
 	}
 }
 
-// closeTurnLease removes a lease from its worker. own reports whether the worker ended the lease
-// itself, by a request under this lease.
+// closeTurnLease removes a lease from its worker. own reports whether the worker itself ended the lease, by a request
+// under this lease.
 func (sp *namespaceShard) closeTurnLease(lease *turnLease, own bool) {
 	w := lease.worker
 	lease.over = true
@@ -240,13 +246,13 @@ func (sp *namespaceShard) closeTurnLease(lease *turnLease, own bool) {
 	sp.matcher.Done(w.id, machine.TurnWork)
 }
 
-// by reports whether the worker made the commit under the lease with this token. If c is nil, the state
-// was read from the store and not made by a commit, and by returns false.
+// by reports whether the worker made the commit, under the lease with this token. c is nil if the state was read from
+// the store. Then by returns false.
 func by(c *runtime.Commit, w *Worker, token string) bool {
 	return c != nil && c.Holder == runtime.LeaseHolder(w) && c.Token == token
 }
 
-// revokeCause returns the reason why the commit ended a lease.
+// revokeCause returns the reason why a commit ended a lease, for the notification of the worker.
 func revokeCause(s *machine.State, c *runtime.Commit) RevokeCause {
 	if s.Status.Terminal() {
 		return RevokedRunEnded
@@ -267,8 +273,8 @@ func revokeCause(s *machine.State, c *runtime.Commit) RevokeCause {
 	return RevokedAbandoned
 }
 
-// expire ends a lease that has expired while its worker was connected. It counts a failed attempt.
-// After expire has begun, a heartbeat cannot extend the lease.
+// expire ends a lease that has expired while its worker was connected, and counts a failed attempt. From then on a
+// heartbeat cannot extend the lease.
 func (sp *namespaceShard) expire(lease *turnLease) {
 	sp.mu.Lock()
 	over := lease.over
@@ -293,8 +299,8 @@ func (sp *namespaceShard) loseTurn(lease *turnLease, cmd machine.LoseTurn) (runt
 	return sp.dispatcher.cfg.Engine.ApplyInternal(context.Background(), sp.key(lease.run), cmd)
 }
 
-// requeue offers the turn of a lease again after its worker disconnected or released the turn. If lost is true, the delivery is counted
-// as lost.
+// requeue offers the turn of a lease to workers again, after its worker disconnected or released the turn. If lost is true, a delivery
+// that was sent counts as lost. After maxLost lost deliveries the run ends instead. A turn of a served run is not offered.
 func (sp *namespaceShard) requeue(lease *turnLease, lost bool) {
 	run := sp.runs[lease.run]
 	if run == nil || run.turn == nil || run.turn.lease != lease {
@@ -305,13 +311,14 @@ func (sp *namespaceShard) requeue(lease *turnLease, lost bool) {
 	turn.keepPast(lease)
 	if lost && lease.sent {
 		turn.lost++
+		sp.countFailure(lease.worker, Failure{RunID: run.id, Class: turn.class, Attempt: turn.attempt, Cause: FailureDisconnected})
 	}
 	if turn.lost >= maxLost {
 		go sp.undeliverable(lease)
 		return
 	}
 	if lease.served {
-		return // only the worker that serves the run can execute the turn
+		return // only a worker that serves the run can execute the turn
 	}
 	if !turn.paused && !sp.offer(machine.Work{WorkClass: turn.class, RunID: run.id, Turn: turn.seq, Attempt: turn.attempt}) {
 		run.turn = nil

@@ -10,17 +10,17 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Worker is a connected worker. A request that has this Worker in its [Call] has the rights of the worker's leases. The caller must call
-// Close when the connection ends. Safe for concurrent use.
+// Worker is a connected worker. A request with this Worker in its [runtime.Call] has the rights of the worker's leases.
+// The owner of the connection must call Close when the connection ends. Safe for concurrent use.
 type Worker struct {
 	shard *namespaceShard
 	call  runtime.Call
 	name  workerName
-	// instance is the process id that the worker reported. "" means that it reported none.
+	// instance identifies the worker's process, as the worker reported it. "" means that it reported none.
 	instance string
 	// address is the network address of the worker, for display.
 	address string
-	// client is the program name that the worker reported. "" means that it reported none.
+	// client is the name of the worker's program, as the worker reported it. "" means that it reported none.
 	client string
 	sink   WorkerSink
 	offer  machine.WorkOffer
@@ -33,17 +33,20 @@ type Worker struct {
 	turns map[string]*turnLease
 	steps map[string]*stepLease
 	past  pastSteps
-	// served maps the runs that the worker serves to the size of their names in bytes. names is the sum of these sizes. servedSteps counts
-	// the steps of these runs that the worker holds. full are the served runs whose steps wait until servedSteps is lower.
+	// served maps the runs that the worker serves (executes alone) to the size of their names in bytes. names is the
+	// sum of these sizes. servedSteps is the number of steps of these runs that the worker has. full are the served
+	// runs whose steps wait until servedSteps is lower.
 	served             map[string]int
 	names, servedSteps int
 	full               map[string]struct{}
-	// outgoing numbers the steps that are sent to the worker's process.
+	// outgoing has the numbering of the steps that are sent to the process of the worker.
 	outgoing *outgoingSteps
-	// over holds the turns that the worker held before. The key is the token.
+	// over are the turns that the worker had earlier, by token.
 	over *cache.LRU[string, pastTurn]
-	// drains reports whether the worker announced its shutdown. gone reports whether the worker was
-	// closed or replaced.
+	// counts counts the work that the worker received over this connection.
+	counts workerCounts
+	// drains reports whether the worker has announced its shutdown. gone reports whether the worker was closed or
+	// replaced by another connection.
 	drains, gone bool
 }
 
@@ -54,7 +57,8 @@ func (w *Worker) Call() runtime.Call {
 	return call
 }
 
-// Credit raises the number of turns and steps that the worker may still get.
+// Credit raises the number of turns and steps that the worker may still get. A worker announces its free capacity in
+// this way.
 func (w *Worker) Credit(turns, steps int) {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
@@ -63,7 +67,7 @@ func (w *Worker) Credit(turns, steps int) {
 	}
 }
 
-// Drain ends all further assignments to the worker. When the worker is closed later, its leases do not count as lost.
+// Drain stops assignments to the worker, because it shuts down. If it is closed later, its leases do not count as lost.
 func (w *Worker) Drain() {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
@@ -73,16 +77,16 @@ func (w *Worker) Drain() {
 	}
 }
 
-// Held returns the number of turns and of steps that the worker holds.
+// Held returns the number of turns and of steps that the worker has.
 func (w *Worker) Held() (turns, steps int) {
 	w.shard.mu.Lock()
 	defer w.shard.mu.Unlock()
 	return len(w.turns), len(w.steps)
 }
 
-// Heartbeat extends the leases with the given tokens, and no other leases. It returns the extended leases and the tokens that are no
-// longer leases of the worker. lost does not contain turns that the worker ended itself, because the worker may not have read the receipt
-// yet.
+// Heartbeat extends the leases with the given tokens, and no other leases. It returns the extended leases, and in lost
+// the tokens that are not leases of the worker any more. lost does not contain turns that the worker itself ended,
+// because the worker may not have read the answer to that request yet.
 func (w *Worker) Heartbeat(tokens []string) (extended []TurnLease, lost []string) {
 	sp := w.shard
 	sp.mu.Lock()
@@ -96,8 +100,9 @@ func (w *Worker) Heartbeat(tokens []string) (extended []TurnLease, lost []string
 				lost = append(lost, token)
 			}
 		case !lease.sent:
+			// The lease has no timer before the turn is sent.
 		case !sp.dispatcher.timers.move(lease.timer, lease.duration):
-			// The lease has expired. expire will record the end of the lease.
+			// The lease has just expired, and the function expire will end it.
 			lost = append(lost, token)
 		default:
 			lease.deadline = now + int64(lease.duration)
@@ -107,22 +112,21 @@ func (w *Worker) Heartbeat(tokens []string) (extended []TurnLease, lost []string
 	return extended, lost
 }
 
-// Shown is a piece of turn output that a worker sends.
+// Shown is a piece of turn output that a worker sends while it executes the turn.
 type Shown struct {
 	// Token is the token of the turn's lease.
 	Token string
-	// Offset is the number of bytes of output before this piece.
+	// Offset is the number of output bytes before this piece.
 	Offset int64
 	Text   string
-	// Reset reports whether the output of the turn starts over with this piece. Then the piece replaces
-	// all earlier pieces.
+	// Reset means that the output of the turn starts over with this piece, which replaces all earlier pieces.
 	Reset bool
-	// Reasoning reports whether the piece is reasoning of a model instead of output.
+	// Reasoning means that the piece is reasoning of a model and not output.
 	Reasoning bool
 }
 
-// Output adds a piece of output of a turn that the worker holds. It returns the offset of the next
-// piece. Errors: PERMISSION_DENIED TURN_TOKEN_STALE, INVALID_ARGUMENT CHUNK_GAP.
+// Output adds a piece to the output of a turn that the worker has. It returns the offset that the next piece must have.
+// Errors: PERMISSION_DENIED TURN_TOKEN_STALE, INVALID_ARGUMENT CHUNK_GAP.
 func (w *Worker) Output(piece Shown) (int64, error) {
 	sp := w.shard
 	sp.mu.Lock()
@@ -131,8 +135,9 @@ func (w *Worker) Output(piece Shown) (int64, error) {
 		sp.mu.Unlock()
 		return 0, tokenStale("output.token")
 	}
+	lease.outputAt = sp.now()
 	if piece.Reset {
-		sp.outputs.begin(lease)
+		sp.outputs.startOver(lease)
 	}
 	kind := kindOfPiece{reasoning: piece.Reasoning}
 	if run := sp.runs[lease.run]; run != nil {
@@ -157,9 +162,8 @@ func tokenStale(field string) error {
 	}
 }
 
-// ReleaseTurn ends the lease of a turn. The turn is delivered again and the attempt is not counted.
-// For a run that the worker serves, it also ends the serving. Error: PERMISSION_DENIED
-// TURN_TOKEN_STALE.
+// ReleaseTurn gives back a turn that the worker has. The turn is delivered again, and no failed attempt is counted. If
+// the worker serves the run, it stops serving it. Error: PERMISSION_DENIED TURN_TOKEN_STALE.
 func (w *Worker) ReleaseTurn(token string) error {
 	sp := w.shard
 	sp.mu.Lock()
@@ -176,8 +180,8 @@ func (w *Worker) ReleaseTurn(token string) error {
 	return nil
 }
 
-// ReleaseStep ends the lease of a step whose tool has not begun. The step is delivered again with the same attempt number. Error:
-// PERMISSION_DENIED STEP_NOT_HELD.
+// ReleaseStep gives back a step whose tool has not begun. The step is delivered again with the same attempt number.
+// Error: PERMISSION_DENIED STEP_NOT_HELD.
 func (w *Worker) ReleaseStep(token string) error {
 	sp := w.shard
 	sp.mu.Lock()
@@ -196,10 +200,9 @@ func (w *Worker) ReleaseStep(token string) error {
 	return nil
 }
 
-// Close ends the worker's leases. Its turns are offered to other workers immediately, and the attempts
-// are not counted. Its steps wait for the grace period, so that the worker can reconnect. If it does
-// not reconnect, the outcome of the steps is unknown. lost reports whether the connection broke. It is
-// false if this side closed the connection.
+// Close ends the leases of the worker. Its turns are offered to other workers immediately, except those of runs that it serves, and no
+// failed attempt is counted. A turn that was lost too often ends its run. Its steps wait for the grace period, so that the worker can
+// reconnect. After that their outcome is unknown. lost reports whether the connection broke. It is false if the server closed it.
 func (w *Worker) Close(lost bool) {
 	sp := w.shard
 	sp.mu.Lock()
@@ -207,7 +210,7 @@ func (w *Worker) Close(lost bool) {
 	sp.removeWorker(w, lost)
 }
 
-// removeWorker removes a worker and offers its work to other workers.
+// removeWorker removes a worker. Its turns are offered to other workers, and its steps wait for the grace period.
 func (sp *namespaceShard) removeWorker(w *Worker, lost bool) {
 	if w.gone {
 		return
@@ -219,7 +222,7 @@ func (sp *namespaceShard) removeWorker(w *Worker, lost bool) {
 	}
 	sp.matcher.RemoveWorker(w.id)
 	for id := range w.served {
-		// The turn of a served run has no worker now, but other workers may still hold steps of the run.
+		// The turn of a served run now has no worker, but other workers may still have steps of the run.
 		sp.runs[id].serving = nil
 		go sp.refresh(id)
 	}
@@ -237,8 +240,9 @@ func (sp *namespaceShard) removeWorker(w *Worker, lost bool) {
 	clear(w.steps)
 }
 
-// Holds checks the token in a request of this worker. It returns the execution that the lease with this token belongs to, and whether the
-// lease permits the act.
+// Holds reports whether the token `word` in a request of this worker belongs to a lease that permits the act. It also returns the grant of
+// the lease. A lease that has ended still permits the answer to its step, the report of a model call, and the completion of its attempt,
+// if the run still has the attempt.
 func (w *Worker) Holds(run, word string, act policy.Act, command machine.Command) (runtime.Grant, bool) {
 	sp := w.shard
 	sp.mu.Lock()
@@ -260,8 +264,8 @@ func (w *Worker) Holds(run, word string, act policy.Act, command machine.Command
 	if act != policy.Complete && act != policy.AnswerModel || sp.runs[run] == nil || sp.runs[run].turn == nil {
 		return runtime.Grant{}, false
 	}
-	// Every delivery of an attempt may complete the attempt. The first completion is accepted. The
-	// answer of a model call is accepted only from the delivery that made the call.
+	// Every delivery (assignment to a worker) of an attempt may complete the attempt, and the first completion is
+	// accepted. The answer of a model call is accepted only from the delivery that made the call.
 	for _, lease := range sp.runs[run].turn.past {
 		if lease.token == word && lease.worker.name == w.name {
 			return lease.grant(), true
@@ -270,7 +274,7 @@ func (w *Worker) Holds(run, word string, act policy.Act, command machine.Command
 	return runtime.Grant{}, false
 }
 
-// grant returns the part of the lease that is stamped into requests.
+// grant returns the data of the lease that the engine needs to check and record requests.
 func (l *turnLease) grant() runtime.Grant {
 	return runtime.Grant{
 		Token: l.token, Turn: l.turn, Attempt: l.attempt, Delivery: l.delivery, Requests: l.requests,

@@ -17,7 +17,7 @@ import (
 
 var hands = runtime.Principal{Subject: "hands", Scopes: runtime.ScopeWork}
 
-// fakeWorker is a worker and the sink of what it is sent.
+// fakeWorker is a worker, and the sink that receives what the dispatcher sends to the worker.
 type fakeWorker struct {
 	*dispatch.Worker
 	r       *rig
@@ -28,7 +28,7 @@ type fakeWorker struct {
 	answers chan []history.StepView
 	left    chan unserved
 	ended   chan error
-	// refuse is what preparing a turn meets.
+	// refuse is the error that PrepareTurn returns.
 	refuse error
 }
 
@@ -50,13 +50,13 @@ func (f *fakeWorker) Unserved(run string, cause dispatch.UnservedCause) {
 
 func (f *fakeWorker) End(err error) { f.ended <- err }
 
-// unserved is a run that a worker is told that it serves no more.
+// unserved is a notice to a worker that it no longer serves a run.
 type unserved struct {
 	run   string
 	cause dispatch.UnservedCause
 }
 
-// connect adds a worker of everything with one credit of each kind.
+// connect adds a worker that serves all prompts and tools, with one credit of each kind.
 func (r *rig) connect(id string, with ...func(*dispatch.WorkerRequest)) *fakeWorker {
 	r.t.Helper()
 	f := &fakeWorker{
@@ -80,11 +80,11 @@ func (r *rig) connect(id string, with ...func(*dispatch.WorkerRequest)) *fakeWor
 	return f
 }
 
-// within is how long a test waits for what must come.
+// within is the longest time that a test waits for something that must arrive.
 const within = 60 * time.Second
 
-// later moves the clock on, second by second, until something has come: after twice as
-// long each time, so that on a slow machine no lease ends meanwhile.
+// later advances the clock by one second at a time until a value arrives. It doubles its pause
+// after each second, so that no lease ends meanwhile on a slow machine.
 func later[T any](r *rig, what string, from <-chan T) T {
 	r.t.Helper()
 	deadline := time.After(within)
@@ -182,8 +182,8 @@ func (r *rig) kinds(run string) []machine.RecordKind {
 	return kinds
 }
 
-// nothing fails the test if something is there already; what cannot come at all
-// needs no waiting.
+// nothing fails the test if a value has arrived already. It does not wait, because its callers ask
+// for values that cannot arrive.
 func nothing[T any](t testing.TB, what string, from <-chan T) {
 	t.Helper()
 	select {
@@ -193,8 +193,7 @@ func nothing[T any](t testing.TB, what string, from <-chan T) {
 	}
 }
 
-// settled returns once the run is in the status; the engine's own inputs take
-// their time.
+// settled waits until the run has the status, because the engine makes its own inputs at a later time.
 func (r *rig) settled(run string, status machine.Status) *machine.State {
 	r.t.Helper()
 	deadline := time.Now().Add(within)
@@ -213,8 +212,8 @@ func (r *rig) settled(run string, status machine.Status) *machine.State {
 	}
 }
 
-// TestWorkerLoop: a worker is sent turn after turn of a run until it ends, each
-// recorded with the worker and its delivery.
+// TestWorkerLoop: a worker receives one turn of a run after the other until the run ends. The
+// journal has the worker and the delivery of each turn.
 func TestWorkerLoop(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -274,8 +273,8 @@ func TestCallerRunNeedsNoWorker(t *testing.T) {
 	wantReason(t, err, "TURN_LEASED")
 }
 
-// TestDisconnect: the turn of a worker that is gone goes to another one at once,
-// under a new delivery and at no attempt; the old one's token is stale.
+// TestDisconnect: if a worker disconnects, its turn goes to another worker at once, with a new
+// delivery number and the same attempt. The token of the first worker is stale.
 func TestDisconnect(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -296,8 +295,8 @@ func TestDisconnect(t *testing.T) {
 	wantReason(t, err, "TURN_TOKEN_STALE")
 }
 
-// TestFirstCompletionWins: an older delivery's completion is taken if it is the
-// first, and the newer one's worker is told so.
+// TestFirstCompletionWins: the first completion of a turn is accepted, even if it comes from an
+// older delivery. The worker that has the newer delivery receives a revocation.
 func TestFirstCompletionWins(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -353,8 +352,8 @@ func TestUndeliverable(t *testing.T) {
 	}
 }
 
-// TestKeptIsNotLost: the worker that comes back with its turn, however often its connection
-// breaks, has lost no delivery.
+// TestKeptIsNotLost: a worker that reconnects with its turn has lost no delivery, however
+// often its connection breaks.
 func TestKeptIsNotLost(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -374,8 +373,8 @@ func TestKeptIsNotLost(t *testing.T) {
 	}
 }
 
-// TestLeaseRunsOut: a lease that no heartbeat extends counts an attempt while its
-// worker is connected; one that is extended does not.
+// TestLeaseRunsOut: a lease that ends without a heartbeat while its worker is connected counts as
+// an attempt. A lease that a heartbeat extends does not.
 func TestLeaseRunsOut(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -396,6 +395,7 @@ func TestLeaseRunsOut(t *testing.T) {
 	if got := await(t, "revocation", w.revoked); got.Cause != dispatch.RevokedLeaseExpired {
 		t.Fatalf("revoked %+v", got)
 	}
+	r.wantLost("w", "LEASE_EXPIRED")
 	s := r.settled(run.RunID, machine.Waiting)
 	if s.Turn.Attempt != 2 {
 		t.Fatalf("attempt %d after a lease that ran out", s.Turn.Attempt)
@@ -410,8 +410,8 @@ func TestLeaseRunsOut(t *testing.T) {
 	}
 }
 
-// TestRestart: after a restart each open turn is offered again; a worker that
-// comes back keeps the turn that nobody else was given.
+// TestRestart: after a restart, each open turn is offered again. A worker that reconnects keeps its
+// turn if no other worker has received it.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -444,8 +444,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestNotKept: a worker does not keep what somebody else was given meanwhile, nor
-// what it names wrongly.
+// TestNotKept: a worker that reconnects keeps neither a turn that another worker has received
+// meanwhile, nor a lease that it names wrongly.
 func TestNotKept(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -470,8 +470,8 @@ func TestNotKept(t *testing.T) {
 	b.mustComplete(second, "Again")
 }
 
-// TestReplaced: a stream that registers under a connected worker's id takes its
-// place and, by naming them, its leases.
+// TestReplaced: a stream that registers with the id of a connected worker replaces that worker. It
+// takes over the leases that it names.
 func TestReplaced(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -500,7 +500,7 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// TestPaused: nothing of a paused run is assigned; what is out may be completed.
+// TestPaused: no turn and no step of a paused run is assigned. A worker may complete the turn that it holds.
 func TestPaused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -531,8 +531,8 @@ func TestPaused(t *testing.T) {
 	}
 }
 
-// TestOutsideEvent: an event from outside in a hybrid state takes the turn from
-// its worker at once; its pending steps are cancelled.
+// TestOutsideEvent: an event from outside in a hybrid state takes the turn from its worker at once,
+// and cancels the pending steps of the turn.
 func TestOutsideEvent(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -578,8 +578,8 @@ func TestExternalState(t *testing.T) {
 	}
 }
 
-// TestUnrendered: a turn that cannot be handed over fails its attempt, so that it
-// is not tried for ever.
+// TestUnrendered: a turn that cannot be prepared for a worker fails its attempt, so that the
+// dispatcher does not try it for ever.
 func TestUnrendered(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -595,7 +595,8 @@ func TestUnrendered(t *testing.T) {
 			t.Fatal(err)
 		}
 		if s.Turn != nil && s.Turn.NotBefore > 0 {
-			// The next attempt's time; later than that the whole run would run out of its own.
+			// The clock moves only to the time of the next attempt. A later time could exceed
+			// the wall time of the run.
 			r.clock.Advance(time.Duration(s.Turn.NotBefore - r.clock.Now().UnixNano()))
 		}
 	}
@@ -622,13 +623,16 @@ func TestUnserved(t *testing.T) {
 	if got := list(); got != 2 {
 		t.Fatalf("%d runs are unserved without any worker, want 2", got)
 	}
+	if stats := r.Work.Stats(t.Context(), []uint32{0}); stats != (dispatch.Stats{Waiting: 2, Unserved: 2}) {
+		t.Fatalf("without any worker: %+v", stats)
+	}
 	tools := r.connect("tools", toolsOnly)
 	approver := r.connect("approver", func(req *dispatch.WorkerRequest) { req.Offer.Prompts = []string{"approver"} })
 	if got := list(); got != 2 {
 		t.Fatalf("%d runs are unserved by workers of other prompts, want 2", got)
 	}
 	third := r.startWorkers("s3")
-	if stats := r.Work.Stats(); stats.Workers != 2 || stats.Unserved == 0 || stats.Waiting < stats.Unserved {
+	if stats := r.Work.Stats(t.Context(), []uint32{0}); stats.Workers != 2 || stats.Unserved == 0 || stats.Waiting < stats.Unserved {
 		t.Fatalf("%+v", stats)
 	}
 	w := r.connect("w", modelOnly)
@@ -640,7 +644,7 @@ func TestUnserved(t *testing.T) {
 	if !seen[first.RunID] || !seen[third.RunID] || list() != 0 {
 		t.Fatalf("with a worker: turns of %v, %d unserved", seen, list())
 	}
-	if stats := r.Work.Stats(); stats.Turns != 3 || stats.Unserved != 0 || stats.Workers != 3 {
+	if stats := r.Work.Stats(t.Context(), []uint32{0}); stats.Turns != 3 || stats.Unserved != 0 || stats.Workers != 3 {
 		t.Fatalf("%+v", stats)
 	}
 	nothing(t, "turn", tools.turns)

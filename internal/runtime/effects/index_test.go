@@ -30,7 +30,7 @@ func TestAKeyOfAnEarlierProgramStands(t *testing.T) {
 	}
 	book := New(rows{had.Older: {Key: had.Older, RunID: "R", Step: 3}}, nil, nil)
 	for payload, taken := range map[string]bool{`{"n":49.90}`: true, `{"n":49.91}`: false, `{"n":"49.90"}`: false} {
-		var older Older
+		var older LegacyKeys
 		key, _ := older.KeyOf("pay", fields, []byte(payload))
 		in := machine.Input{Command: machine.RequestSteps{Requests: []machine.StepRequest{{Tool: "pay", Effect: key}}}}
 		batch := &machine.Batch{Wanted: [][32]byte{key}, State: &machine.State{}}

@@ -14,7 +14,7 @@ import (
 
 // KeyOf is the key that calls have today.
 func KeyOf(tool string, fields []string, payload []byte) ([32]byte, *machine.Denial) {
-	var older Older
+	var older LegacyKeys
 	return older.KeyOf(tool, fields, payload)
 }
 

@@ -10,35 +10,37 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// stepPayload is the payload of a step that the sidecar itself requests because of an earlier call.
+// stepPayload is the payload of a step with which the sidecar asks about an earlier call or compensates
+// it.
 type stepPayload struct {
 	// Key is the idempotency key of the earlier call.
 	Key     string          `json:"idempotency_key"`
 	Tool    string          `json:"tool"`
 	Payload json.RawMessage `json:"payload"`
-	// Outcome is the outcome of the earlier call. It is set for a compensating tool: "ok" if there is a
-	// result, or "unknown".
+	// Outcome is the outcome of the earlier call, for a compensating tool: "ok" if there is a result, or
+	// "unknown".
 	Outcome string          `json:"outcome,omitempty"`
 	Result  json.RawMessage `json:"result,omitempty"`
-	// Omitted reports whether the payload and the result were left out because they are too long.
+	// Omitted reports whether the payload and the result were left out because together they are too
+	// long.
 	Omitted bool `json:"omitted,omitempty"`
 }
 
-// maxRepeated bounds the payload and result of the earlier call in a stepPayload, in bytes.
+// maxRepeated bounds the payload and the result of the earlier call in a stepPayload together, in bytes.
 const maxRepeated = 1 << 20
 
-// LoadPayloads stamps the payloads of the steps that the sidecar itself requests. It reports whether it
-// stamped any payload. If it did, the machine must decide about the input again.
-func (b *Index) LoadPayloads(ctx context.Context, key machine.RunKey, in *machine.Input, batch *machine.Batch) (bool, error) {
-	missing := rules.Unfilled(batch)
+// LoadPayloads adds to the input the payloads of steps that the sidecar itself requests. missing are the
+// requests without a payload, from [rules.Unfilled]. Afterwards package rules must decide about the
+// input a second time.
+func (b *Index) LoadPayloads(ctx context.Context, key machine.RunKey, in *machine.Input, batch *machine.Batch, missing []*machine.StepRequested) error {
 	for _, r := range missing {
 		payload, err := b.payload(ctx, key, r.About, batch)
 		if err != nil {
-			return false, err
+			return err
 		}
 		in.Fills = append(in.Fills, machine.Fill{Step: r.Step, Payload: payload, Hash: validate.PayloadHash(payload)})
 	}
-	return len(missing) > 0, nil
+	return nil
 }
 
 func (b *Index) payload(ctx context.Context, key machine.RunKey, about *machine.About, batch *machine.Batch) ([]byte, error) {
@@ -50,7 +52,7 @@ func (b *Index) payload(ctx context.Context, key machine.RunKey, about *machine.
 	switch r := body.(type) {
 	case *machine.StepRequested:
 		out.Payload = r.Payload
-	case *machine.StepDecided: // an approver edited the arguments of the call
+	case *machine.StepDecided: // an approver has edited the payload of the call
 		out.Payload = r.Payload
 	}
 	if about.Role == machine.RoleCompensate {
@@ -75,8 +77,8 @@ func (b *Index) payload(ctx context.Context, key machine.RunKey, about *machine.
 	return payload, nil
 }
 
-// resultOf returns the result of the earlier call. This is either the result in the call's own answer,
-// or the result that the reconcile tool reported.
+// resultOf returns the result of the earlier call: from the call's own answer, or from the answer of the
+// reconcile tool about it.
 func resultOf(r *machine.StepResolved, about *machine.About) json.RawMessage {
 	if r.Step == about.Step {
 		return r.Result
@@ -85,11 +87,10 @@ func resultOf(r *machine.StepResolved, about *machine.About) json.RawMessage {
 	return value
 }
 
-// body returns the body of a record of the run. The record may also be in the batch, which is not
-// stored yet.
+// body returns the body of a record of the run. The record may be in the batch, which is not stored yet.
 func (b *Index) body(ctx context.Context, key machine.RunKey, seq uint64, batch *machine.Batch) (machine.Body, error) {
 	if seq > batch.Prev {
 		return batch.Records[seq-batch.Prev-1].Body, nil
 	}
-	return b.past.Body(ctx, key, seq)
+	return b.history.Body(ctx, key, seq)
 }

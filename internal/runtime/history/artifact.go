@@ -9,17 +9,18 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Artifact is one artifact with its accumulated value.
+// Artifact is one artifact of a run with its value. With the mode Append the value combines all writes.
 type Artifact struct {
 	Name  string
 	Type  string
 	Mode  machine.Mode
 	Value []byte
-	// Seq is the number of the record that wrote the artifact last.
+	// Seq is the seq of the record that wrote the artifact last.
 	Seq uint64
 }
 
-// Artifacts returns the values that the artifacts of a state had after the record seq, ordered by name.
+// Artifacts returns the values that the artifacts of a run had after the record seq, ordered by name. s is a state of
+// this run.
 func (r *Reader) Artifacts(ctx context.Context, key machine.RunKey, s *machine.State, seq uint64) ([]Artifact, error) {
 	values := make([]Artifact, 0, len(s.Artifacts))
 	for i := range s.Artifacts {
@@ -35,12 +36,12 @@ func (r *Reader) Artifacts(ctx context.Context, key machine.RunKey, s *machine.S
 	return values, nil
 }
 
-// Artifact returns the value that one artifact had after the record seq. It combines all writes up to
-// this record. It returns false if the artifact was not written up to this record.
+// Artifact returns the value that one artifact had after the record seq, with all writes up to this record. It returns
+// false if the artifact had not been written yet.
 func (r *Reader) Artifact(ctx context.Context, key machine.RunKey, head *machine.ArtifactHead, seq uint64) (Artifact, bool, error) {
 	value := Artifact{Name: head.Name, Type: head.Type, Mode: head.Mode}
 	at := segmentKey{run: key, name: head.Name}
-	f := &folding{head: head}
+	f := &artifactBuilder{head: head}
 	if head.Mode == machine.Append {
 		f.segments = r.segments.upTo(at, seq)
 	}
@@ -52,7 +53,7 @@ func (r *Reader) Artifact(ctx context.Context, key machine.RunKey, head *machine
 		return value, false, err
 	}
 	for _, version := range versions {
-		written, err := r.written(ctx, key, head.Name, version.Seq)
+		written, err := r.writtenValue(ctx, key, head.Name, version.Seq)
 		if err != nil {
 			return value, false, err
 		}
@@ -69,8 +70,8 @@ func (r *Reader) Artifact(ctx context.Context, key machine.RunKey, head *machine
 	return value, true, nil
 }
 
-// versions returns the writes of an artifact in the range (after, seq]. For an artifact with the mode Replace it returns only the last
-// write.
+// versions returns the writes of an artifact after the record `after`, up to the record seq. With the mode Replace it
+// returns only the last of them.
 func (r *Reader) versions(ctx context.Context, key machine.RunKey, head *machine.ArtifactHead, after, seq uint64) (versions []machine.ArtifactVersion, err error) {
 	if head.Mode == machine.Replace {
 		versions, err = r.store.ArtifactVersions(ctx, key.Namespace, key.ID, head.Name, seq, true)
@@ -83,13 +84,13 @@ func (r *Reader) versions(ctx context.Context, key machine.RunKey, head *machine
 	return versions, nil
 }
 
-// written returns the value that a record wrote to an artifact.
-func (r *Reader) written(ctx context.Context, key machine.RunKey, name string, seq uint64) ([]byte, error) {
+// writtenValue returns the value that the record seq wrote to an artifact.
+func (r *Reader) writtenValue(ctx context.Context, key machine.RunKey, name string, seq uint64) ([]byte, error) {
 	body, err := r.Body(ctx, key, seq)
 	if err != nil {
 		return nil, err
 	}
-	for _, w := range machine.Written(body) {
+	for _, w := range machine.ArtifactWrites(body) {
 		if w.Name == name {
 			return w.Value, nil
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// A request to a model refers to earlier messages by the numbers of their records. The code in this file resolves these references. The
-// result depends only on the records of the run.
+// A model request refers to earlier messages by the seqs of their records. The functions below resolve these
+// references. The result depends only on the records of the run.
 
 // modelBytes returns the size of a model's answer, in bytes.
 func modelBytes(a *machine.ModelAnswer) int64 {
@@ -25,7 +25,7 @@ func modelBytes(a *machine.ModelAnswer) int64 {
 	return int64(n)
 }
 
-// requestBytes returns the size of a request in bytes, without the messages that it refers to.
+// requestBytes returns the size of a model request in bytes, without the messages that it refers to.
 func requestBytes(r *machine.ModelRequest) int64 {
 	if r == nil {
 		return 0
@@ -65,8 +65,7 @@ func AnswerMessage(a *machine.ModelAnswer) machine.Message {
 	return m
 }
 
-// ResultMessage returns the answer of a tool step as a message for the model that requested the
-// step.
+// ResultMessage returns the answer of a tool step as a message for the model that requested the call.
 func ResultMessage(callID string, answer *Recorded) machine.Message {
 	data := answer.Result
 	if data == nil {
@@ -79,40 +78,41 @@ func ResultMessage(callID string, answer *Recorded) machine.Message {
 	return machine.Message{Role: "tool", ToolCallID: callID, Parts: []machine.Part{{Kind: machine.PartJSON, Data: data}}}
 }
 
-// plainJSON encodes v without HTML escapes.
+// plainJSON encodes v as JSON without HTML escapes.
 func plainJSON(v any) []byte {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // texts can always be encoded
+	_ = enc.Encode(v) // the encoded types contain only texts, so there is no error
 	return bytes.TrimRight(out.Bytes(), "\n")
 }
 
-// ModelRequest reads the request of a MODEL step. It also returns the turn that made the request.
-func (r *Reader) ModelRequest(ctx context.Context, key machine.RunKey, said machine.StepRef) (*machine.ModelRequest, uint64, error) {
-	body, err := r.Body(ctx, key, said.Request)
+// ModelRequest reads the request of a model call. It also returns the seq of the turn that made the request. For a call that a fork
+// copied, this is the seq of the record of the fork, or 0 if an earlier turn of the visit made the call. stepRef identifies the call.
+func (r *Reader) ModelRequest(ctx context.Context, key machine.RunKey, stepRef machine.StepRef) (*machine.ModelRequest, uint64, error) {
+	body, err := r.Body(ctx, key, stepRef.Request)
 	if err != nil {
 		return nil, 0, err
 	}
 	var request *machine.ModelRequest
-	turn := said.Request
+	turn := stepRef.Request
 	switch b := body.(type) {
 	case *machine.StepRequested:
 		request, turn = b.Model, b.TurnSeq
 	case *machine.Origin:
-		taken := takenStep(b, said.Step)
+		taken := takenStep(b, stepRef.Step)
 		if request = taken.Request; taken.Before {
 			turn = 0
 		}
 	}
 	if request == nil {
-		return nil, 0, fmt.Errorf("runtime: record %d of run %s is no request to a model: %w", said.Request, key.ID, machine.ErrNoRecord)
+		return nil, 0, fmt.Errorf("runtime: record %d of run %s is no request to a model: %w", stepRef.Request, key.ID, machine.ErrNoRecord)
 	}
 	return request, turn, nil
 }
 
-// Answered reads the answer of a MODEL step as a message.
-func (r *Reader) Answered(ctx context.Context, key machine.RunKey, said machine.StepRef) (machine.Message, error) {
+// AnswerMessage reads the answer of a model call as a message of a conversation. said identifies the call.
+func (r *Reader) AnswerMessage(ctx context.Context, key machine.RunKey, said machine.StepRef) (machine.Message, error) {
 	answer, err := r.Answer(ctx, key, said.Step, said.Answer)
 	if err != nil {
 		return machine.Message{}, err
@@ -123,7 +123,7 @@ func (r *Reader) Answered(ctx context.Context, key machine.RunKey, said machine.
 	return AnswerMessage(answer.Model), nil
 }
 
-// Text returns a text of a request. If the text is a reference to a record, it reads that record.
+// Text returns a text of a model request. If the request only refers to a record with the text, it reads the record.
 func (r *Reader) Text(ctx context.Context, key machine.RunKey, text machine.ModelText) (string, error) {
 	if text.Seq == 0 {
 		return text.Text, nil
@@ -154,14 +154,14 @@ func (r *Reader) Text(ctx context.Context, key machine.RunKey, text machine.Mode
 	return "", fmt.Errorf("runtime: record %d of run %s has not the text that is referred to: %w", text.Seq, key.ID, machine.ErrNoRecord)
 }
 
-// link is one request in a chain of requests, and the turn that made the request.
+// link is one model request in a chain of requests that continue each other, with the seq of the turn that made it.
 type link struct {
 	request *machine.ModelRequest
 	turn    uint64
 }
 
-// chain returns a request and all requests that it continues, the oldest first. If within is not 0,
-// chain returns only the requests of that turn.
+// chain returns a model request and all requests that it continues, the oldest first. If within is not 0, it returns
+// only the requests of the turn with this seq.
 func (r *Reader) chain(ctx context.Context, key machine.RunKey, last link, within uint64) ([]link, error) {
 	links := []link{last}
 	for follows := last.request.PreviousStep; follows.Step != 0; {
@@ -178,22 +178,23 @@ func (r *Reader) chain(ctx context.Context, key machine.RunKey, last link, withi
 	return links, nil
 }
 
-// Messages returns all messages of a request, the oldest first.
+// Messages returns all messages of a model request, including those of the requests that it continues, the oldest
+// first.
 func (r *Reader) Messages(ctx context.Context, key machine.RunKey, request *machine.ModelRequest) ([]machine.Message, error) {
 	links, err := r.chain(ctx, key, link{request: request}, 0)
 	if err != nil {
 		return nil, err
 	}
-	return r.spoken(ctx, key, links, true)
+	return r.chainMessages(ctx, key, links, true)
 }
 
-// spoken returns the messages of all requests of a chain. talk reports whether the result includes the
-// messages of the conversation.
-func (r *Reader) spoken(ctx context.Context, key machine.RunKey, links []link, talk bool) ([]machine.Message, error) {
+// chainMessages returns the messages of all requests of a chain, with the answers between them. talk reports whether the
+// messages of the state's conversation are included.
+func (r *Reader) chainMessages(ctx context.Context, key machine.RunKey, links []link, talk bool) ([]machine.Message, error) {
 	var messages []machine.Message
 	for i, l := range links {
 		if i > 0 {
-			answer, err := r.Answered(ctx, key, l.request.PreviousStep)
+			answer, err := r.AnswerMessage(ctx, key, l.request.PreviousStep)
 			if err != nil {
 				return nil, err
 			}
@@ -204,7 +205,7 @@ func (r *Reader) spoken(ctx context.Context, key machine.RunKey, links []link, t
 			if m.Conversation != nil && !talk {
 				continue
 			}
-			some, err := r.Meant(ctx, key, m)
+			some, err := r.ElementMessages(ctx, key, m)
 			if err != nil {
 				return nil, err
 			}
@@ -214,8 +215,8 @@ func (r *Reader) spoken(ctx context.Context, key machine.RunKey, links []link, t
 	return messages, nil
 }
 
-// Meant returns the messages that one element of a request refers to.
-func (r *Reader) Meant(ctx context.Context, key machine.RunKey, m *machine.ModelMessage) ([]machine.Message, error) {
+// ElementMessages returns the messages that one element of a model request stands for.
+func (r *Reader) ElementMessages(ctx context.Context, key machine.RunKey, m *machine.ModelMessage) ([]machine.Message, error) {
 	switch {
 	case m.Message != nil:
 		return []machine.Message{*m.Message}, nil
@@ -229,7 +230,7 @@ func (r *Reader) Meant(ctx context.Context, key machine.RunKey, m *machine.Model
 		}
 		return all[m.Conversation.First : m.Conversation.First+m.Conversation.Count], nil
 	case m.Answer != nil:
-		answer, err := r.Answered(ctx, key, *m.Answer)
+		answer, err := r.AnswerMessage(ctx, key, *m.Answer)
 		return []machine.Message{answer}, err
 	case m.Result != nil:
 		answer, err := r.Answer(ctx, key, m.Result.AnsweredStep.Step, m.Result.AnsweredStep.Answer)
@@ -242,8 +243,8 @@ func (r *Reader) Meant(ctx context.Context, key machine.RunKey, m *machine.Model
 	return nil, nil
 }
 
-// turnMessages returns the messages of a turn up to a MODEL step. These are the messages of its
-// requests, without the messages of the conversation, and every answer.
+// turnMessages returns the messages of a turn up to a model call: the messages of its requests, without those of the
+// state's conversation, and all answers.
 func (r *Reader) turnMessages(ctx context.Context, key machine.RunKey, turn uint64, said machine.StepRef) ([]machine.Message, error) {
 	request, made, err := r.ModelRequest(ctx, key, said)
 	if err != nil {
@@ -253,16 +254,16 @@ func (r *Reader) turnMessages(ctx context.Context, key machine.RunKey, turn uint
 	if err != nil {
 		return nil, err
 	}
-	messages, err := r.spoken(ctx, key, links, false)
+	messages, err := r.chainMessages(ctx, key, links, false)
 	if err != nil {
 		return nil, err
 	}
-	answer, err := r.Answered(ctx, key, said)
+	answer, err := r.AnswerMessage(ctx, key, said)
 	return append(messages, answer), err
 }
 
-// FindStep finds a step of a run, first among the steps of the current visit, then in the records
-// of the run. Error: STEP_NOT_FOUND.
+// FindStep returns a step of a run. It looks first among the steps of the current visit, then in the records of the
+// run. Error: STEP_NOT_FOUND.
 func (r *Reader) FindStep(ctx context.Context, key machine.RunKey, s *machine.State, step uint32) (*machine.ToolStep, error) {
 	for i := range s.Steps {
 		if s.Steps[i].Step == step {
@@ -295,8 +296,8 @@ func (r *Reader) FindStep(ctx context.Context, key machine.RunKey, s *machine.St
 	return found, nil
 }
 
-// stepAfter returns the step after one more record is applied to it. If the record is not about the
-// step, stepAfter returns s unchanged.
+// stepAfter returns the step after one more record was applied to it. s is nil if no record of the step was found yet.
+// A record that is not about the step changes nothing.
 func stepAfter(s *machine.ToolStep, rec *machine.Record, step uint32) *machine.ToolStep {
 	switch b := rec.Body.(type) {
 	case *machine.StepRequested:
@@ -350,7 +351,7 @@ func stepAfter(s *machine.ToolStep, rec *machine.Record, step uint32) *machine.T
 	return s
 }
 
-// decidedAfter returns the step after a decision about its approval is applied to it.
+// decidedAfter applies the record of a decision about an approval to the step.
 func decidedAfter(s *machine.ToolStep, rec *machine.Record, b *machine.StepDecided) {
 	a := machine.StepApproval{}
 	if s.Approval != nil {

@@ -15,7 +15,7 @@ func (r *Reader) Body(ctx context.Context, key machine.RunKey, seq uint64) (mach
 	return rec.Body, err
 }
 
-// Record reads one record. Error: [machine.ErrNoRecord].
+// Record reads one record. It returns an error if the values of the run were erased. Error: [machine.ErrNoRecord].
 func (r *Reader) Record(ctx context.Context, key machine.RunKey, seq uint64) (machine.Record, error) {
 	entry, err := r.store.Entry(ctx, key.Namespace, key.ID, seq)
 	if err == nil {
@@ -30,9 +30,10 @@ func (r *Reader) Record(ctx context.Context, key machine.RunKey, seq uint64) (ma
 	return entry.Records[seq-entry.First], nil
 }
 
-// Variables returns the variables with which a run was started or forked, as a JSON object. The caller must not change them.
+// Variables returns the variables with which a run was started or forked, as a JSON object. The caller must not change
+// the returned bytes.
 func (r *Reader) Variables(ctx context.Context, key machine.RunKey) ([]byte, error) {
-	if held, ok := r.variables.of(key); ok {
+	if held, ok := r.variables.get(key); ok {
 		return held, nil
 	}
 	first, err := r.First(ctx, key)
@@ -44,7 +45,7 @@ func (r *Reader) Variables(ctx context.Context, key machine.RunKey) ([]byte, err
 	return raw, nil
 }
 
-// First returns the input that created a run. It returns an error if the values in it were erased.
+// First returns the input that created a run. It returns an error if the values of the run were erased.
 func (r *Reader) First(ctx context.Context, key machine.RunKey) (*machine.Input, error) {
 	first, err := r.firstEntry(ctx, key)
 	if err == nil {
@@ -53,8 +54,8 @@ func (r *Reader) First(ctx context.Context, key machine.RunKey) (*machine.Input,
 	return &first.Input, err
 }
 
-// Left returns the input that created a run whose values were erased, with the parts that were not erased.
-func (r *Reader) Left(ctx context.Context, key machine.RunKey) (*machine.Input, error) {
+// RemainingInput returns what is left of the input that created a run whose values were erased.
+func (r *Reader) RemainingInput(ctx context.Context, key machine.RunKey) (*machine.Input, error) {
 	first, err := r.firstEntry(ctx, key)
 	return &first.Input, err
 }
@@ -62,7 +63,7 @@ func (r *Reader) Left(ctx context.Context, key machine.RunKey) (*machine.Input, 
 func (r *Reader) firstEntry(ctx context.Context, key machine.RunKey) (machine.Entry, error) {
 	first, err := r.store.Entry(ctx, key.Namespace, key.ID, 1)
 	if errors.Is(err, machine.ErrNoRecord) {
-		return first, Absent(err)
+		return first, NotFoundError(err)
 	}
 	if err != nil {
 		return first, fmt.Errorf("runtime: read record 1 of run %s: %w", key.ID, err)
@@ -70,8 +71,8 @@ func (r *Reader) firstEntry(ctx context.Context, key machine.RunKey) (machine.En
 	return first, nil
 }
 
-// StartedWith returns three parts of a command that creates a run: the variables ({} if there are
-// none), the input, and the requested wall time.
+// StartedWith returns the variables of a command that creates a run ({} if there are none), its input, and the
+// requested wall time.
 func StartedWith(c machine.Command) (variables []byte, input []machine.Part, wall time.Duration) {
 	switch c := c.(type) {
 	case machine.Start:
@@ -85,7 +86,7 @@ func StartedWith(c machine.Command) (variables []byte, input []machine.Part, wal
 	return variables, input, wall
 }
 
-// Conversation reads a window of a state's conversation.
+// Conversation reads the messages in a range of rows of a state's conversation.
 func (r *Reader) Conversation(ctx context.Context, key machine.RunKey, window machine.Conversation) ([]machine.Message, error) {
 	rows, err := r.store.MessageRows(ctx, key.Namespace, key.ID, window.State, window.From, window.Next)
 	if err != nil {
@@ -98,19 +99,19 @@ func (r *Reader) Conversation(ctx context.Context, key machine.RunKey, window ma
 			return nil, err
 		}
 		if done, ok := body.(*machine.TurnCompleted); ok && done.ConversationThrough.Step != 0 {
-			said, err := r.turnMessages(ctx, key, done.TurnSeq, done.ConversationThrough)
+			turnMessages, err := r.turnMessages(ctx, key, done.TurnSeq, done.ConversationThrough)
 			if err != nil {
 				return nil, err
 			}
-			messages = append(append(messages, said...), done.Messages...)
+			messages = append(append(messages, turnMessages...), done.Messages...)
 			continue
 		}
 		if stopped, ok := body.(*machine.Stopped); ok {
-			said, err := r.stoppedTurnMessages(ctx, key, stopped)
+			turnMessages, err := r.stoppedTurnMessages(ctx, key, stopped)
 			if err != nil {
 				return nil, err
 			}
-			messages = append(messages, said...)
+			messages = append(messages, turnMessages...)
 			continue
 		}
 		messages = append(messages, messagesOf(body, window.State)...)
@@ -118,8 +119,8 @@ func (r *Reader) Conversation(ctx context.Context, key machine.RunKey, window ma
 	return messages, nil
 }
 
-// messagesOf returns the messages that a record adds to the conversation of a state. An output without messages is added as one message
-// of the assistant.
+// messagesOf returns the messages that a record adds to the conversation of a state. If a turn has an output but no
+// messages, the output becomes one message of the assistant.
 func messagesOf(body machine.Body, state string) []machine.Message {
 	switch b := body.(type) {
 	case *machine.InputReceived:

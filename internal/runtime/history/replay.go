@@ -9,11 +9,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
-// Page bounds the part of the journal that a replay holds in memory.
+// Page bounds how much of the journal a replay reads into memory at once.
 var Page = machine.Page{Records: 256, Bytes: 1 << 20}
 
-// Replay returns the state of a run after the entry that contains record seq. For seq 0 it returns nil. It starts at the last checkpoint
-// and applies the recorded inputs to the machine. It executes no tools or models.
+// Replay returns the state of a run after the entry that contains the record seq. For seq 0 it returns nil. It starts
+// at the last checkpoint and applies the recorded inputs to the machine. It executes no tools or models.
 func (r *Reader) Replay(ctx context.Context, key machine.RunKey, g *machine.Graph, seq uint64) (*machine.State, error) {
 	if seq == 0 {
 		return nil, nil
@@ -54,9 +54,9 @@ func (r *Reader) Replay(ctx context.Context, key machine.RunKey, g *machine.Grap
 	return s, nil
 }
 
-// Follow applies entries to a state of a run and returns the new state. It also verifies that each entry follows the previous one, and
-// that its input produces its records.
-func Follow(g *machine.Graph, s *machine.State, tail []machine.Entry) (*machine.State, error) {
+// ApplyEntries applies entries to a state of a run and returns the new state. It verifies that each entry follows the
+// previous one, and that each input produces the records of its entry.
+func ApplyEntries(g *machine.Graph, s *machine.State, tail []machine.Entry) (*machine.State, error) {
 	for i := range tail {
 		if e := &tail[i]; e.PrevHash != s.PrevHash {
 			return nil, fmt.Errorf("record %d: its entry does not follow the one before", e.First)
@@ -70,7 +70,8 @@ func Follow(g *machine.Graph, s *machine.State, tail []machine.Entry) (*machine.
 	return s, nil
 }
 
-// ReplayEntry applies one recorded input again. It puts the hash of the entry into the resulting state.
+// ReplayEntry applies one recorded input to the state before it. The hash of the entry becomes the hash in the
+// resulting state.
 func ReplayEntry(g *machine.Graph, s *machine.State, entry *machine.Entry) (machine.Result, error) {
 	result, err := rules.Step(g, s, entry.Input)
 	if err != nil {
@@ -85,9 +86,9 @@ func ReplayEntry(g *machine.Graph, s *machine.State, entry *machine.Entry) (mach
 	return result, nil
 }
 
-// Result computes the result of a committed entry of a run again. head is the newest state of the run.
-// If entry is the newest commit and its answer contains only the state and the records (see
-// plainAnswer), no replay is needed, because head is the state of the answer.
+// Result computes the result of a committed entry, as it was when the entry was committed. head is the newest state of
+// the run. No replay is needed if entry is the newest commit and its answer needs only the state and the records (see
+// plainAnswer).
 func (r *Reader) Result(ctx context.Context, head *machine.State, g *machine.Graph, entry *machine.Entry) (machine.Result, error) {
 	last := entry.Records[len(entry.Records)-1].Seq
 	if head.Seq == last && plainAnswer(entry.Input.Command) {
@@ -104,7 +105,8 @@ func (r *Reader) Result(ctx context.Context, head *machine.State, g *machine.Gra
 	return result, nil
 }
 
-// plainAnswer reports whether the answer of a command contains only the state and the records.
+// plainAnswer reports whether the answer to a command needs only the state and the records, and no other part of the
+// result.
 func plainAnswer(c machine.Command) bool {
 	switch machine.KindOf(c) {
 	case machine.CmdRequestSteps, machine.CmdResolveStep, machine.CmdFailTurn,
@@ -114,8 +116,8 @@ func plainAnswer(c machine.Command) bool {
 	return true
 }
 
-// StateAt returns the state of a run after the commit that contains the record seq. head is the newest
-// state of the run. If head has not reached seq, the error is RECORD_NOT_FOUND.
+// StateAt returns the state of a run after the commit that contains the record seq. head is the newest state of the
+// run. If the run has no such record, the error is RECORD_NOT_FOUND.
 func (r *Reader) StateAt(ctx context.Context, key machine.RunKey, head *machine.State, g *machine.Graph, seq uint64) (*machine.State, error) {
 	if seq > head.Seq {
 		return nil, NoRecord(seq)

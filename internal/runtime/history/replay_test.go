@@ -29,7 +29,7 @@ func TestFollowProves(t *testing.T) {
 		t.Fatal(err)
 	}
 	entry := machine.Entry{RunID: "r", First: head.Seq + 1, PrevHash: head.PrevHash, Hash: [32]byte{2}, Input: in, Records: next.Batch.Records}
-	got, err := Follow(g, &head, []machine.Entry{entry})
+	got, err := ApplyEntries(g, &head, []machine.Entry{entry})
 	if err != nil || got.Seq != next.State.Seq || got.PrevHash != entry.Hash {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -39,7 +39,7 @@ func TestFollowProves(t *testing.T) {
 	other.Records = append([]machine.Record{}, entry.Records...)
 	other.Records[0].At++
 	for want, tail := range map[string]machine.Entry{"does not follow": torn, "record 2": other} {
-		if got, err := Follow(g, &head, []machine.Entry{tail}); err == nil || !strings.Contains(err.Error(), want) {
+		if got, err := ApplyEntries(g, &head, []machine.Entry{tail}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v, %v, want %q", got, err, want)
 		}
 	}

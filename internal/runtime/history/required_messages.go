@@ -6,8 +6,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// RequiredText returns the text of a record that later requests to models must contain, for example the
-// text of a steering message. For other records it returns false.
+// RequiredText returns the text of a record that later model requests must contain: a steering message (sent by a
+// person to an active run) or a notice of the sidecar. For other records it returns false.
 func RequiredText(body machine.Body) (text string, ok bool) {
 	switch b := body.(type) {
 	case *machine.Steered:
@@ -22,8 +22,8 @@ func userMessage(text string) machine.Message {
 	return machine.Message{Role: "user", Parts: []machine.Part{{Kind: machine.PartText, Text: text}}}
 }
 
-// stoppedTurnMessages returns the messages of a turn that a person stopped. For each call in the last answer of the model it adds a
-// result: the recorded result of the step, or a result that says that the call was cancelled.
+// stoppedTurnMessages returns the messages of a turn that a person stopped. It adds a result for each call in the last
+// answer of the model: the recorded result of the step, or an error that says that the call was cancelled.
 func (r *Reader) stoppedTurnMessages(ctx context.Context, key machine.RunKey, stopped *machine.Stopped) ([]machine.Message, error) {
 	messages, err := r.turnMessages(ctx, key, stopped.TurnSeq, stopped.ConversationThrough)
 	if err != nil {

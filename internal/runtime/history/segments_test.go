@@ -27,7 +27,7 @@ func TestForgettingARunLeavesOthers(t *testing.T) {
 		}
 	}
 	s.keep(segmentKey{run: runs[0], name: "empty"}, []segment{{last: 64}})
-	if got := s.held.Weight(); got != 4*(listBytes+1)+listBytes {
+	if got := s.cached.Weight(); got != 4*(listBytes+1)+listBytes {
 		t.Errorf("they weigh %d", got)
 	}
 }

@@ -9,20 +9,22 @@ import (
 )
 
 // MaxStepBytes bounds the payloads and results of steps in one answer, in bytes. It applies to the
-// newest steps of a turn, and to the steps that a request repeats. Steps above the bound are returned
-// without payload and result. The caller can request these by key.
+// newest steps of a turn, and to the steps that a request repeats. Further steps are returned without
+// payload and result. The caller can request each of them by its key.
 const MaxStepBytes = 16 << 20
 
 // FaultBytes returns the size of a fault, in bytes.
 func FaultBytes(f machine.Fault) int64 { return int64(len(f.Code) + len(f.Message) + len(f.Trace)) }
 
-// Recorded is the recorded answer of a step. A step with StepStatusOK has a Result. A step with
-// StepStatusError has an Error. A MODEL step has a Model and its Usage.
+// Recorded is the recorded answer of a step: Result if its status is OK, Error if it failed. Unknown means
+// that the outcome of the call is unknown: it may have had its effect in spite of the error. The answer of a
+// model call is in Model, with its Usage.
 type Recorded struct {
-	Result []byte
-	Error  machine.Fault
-	Model  *machine.ModelAnswer
-	Usage  machine.Usage
+	Result  []byte
+	Error   machine.Fault
+	Unknown bool
+	Model   *machine.ModelAnswer
+	Usage   machine.Usage
 }
 
 // Bytes returns the size of the answer, in bytes.
@@ -30,8 +32,8 @@ func (r *Recorded) Bytes() int64 {
 	return int64(len(r.Result)) + FaultBytes(r.Error) + modelBytes(r.Model)
 }
 
-// Answer reads the recorded answer of a step from the record seq. If seq is 0, it returns the zero
-// value.
+// Answer reads the recorded answer of a step from the record seq. If seq is 0, the step has no answer,
+// and Answer returns the zero value.
 func (r *Reader) Answer(ctx context.Context, key machine.RunKey, step uint32, seq uint64) (out Recorded, err error) {
 	if seq == 0 {
 		return out, nil
@@ -42,7 +44,7 @@ func (r *Reader) Answer(ctx context.Context, key machine.RunKey, step uint32, se
 	}
 	switch b := body.(type) {
 	case *machine.StepResolved:
-		out = Recorded{Result: b.Result, Error: b.Error, Model: b.Answer, Usage: b.Usage}
+		out = Recorded{Result: b.Result, Error: b.Error, Unknown: b.Unknown, Model: b.Answer, Usage: b.Usage}
 	case *machine.Origin:
 		taken := takenStep(b, step)
 		out = Recorded{Result: taken.Result, Error: taken.Error, Model: taken.Answer}
@@ -50,25 +52,25 @@ func (r *Reader) Answer(ctx context.Context, key machine.RunKey, step uint32, se
 	return out, nil
 }
 
-// StepAnswer is one step with its outcome. It is sent to the executor of the step's turn.
+// StepAnswer is a requested step with its outcome, as the executor of the turn receives it.
 type StepAnswer struct {
 	machine.StepOutcome
-	// Payload is the recorded payload, if it differs from the payload in the request.
+	// Payload is the recorded payload. It is set only if it may differ from the payload in the request.
 	Payload []byte
 	Recorded
-	// Omitted reports whether payload, result and error are left out, see [MaxStepBytes].
+	// Omitted reports whether payload, result and error are left out because of [MaxStepBytes].
 	Omitted bool
 }
 
-// Answers reads the recorded answers of steps, in the order of outcomes. [MaxStepBytes] bounds their
-// size.
+// Answers reads the recorded answers of steps, in the order of outcomes, together at most
+// [MaxStepBytes].
 func (r *Reader) Answers(ctx context.Context, key machine.RunKey, outcomes []machine.StepOutcome) ([]StepAnswer, error) {
 	var answers []StepAnswer
 	left := int64(MaxStepBytes)
 	for _, outcome := range outcomes {
 		step := StepAnswer{StepOutcome: outcome}
 		if left >= 0 {
-			if err := r.fill(ctx, key, &step); err != nil {
+			if err := r.fillAnswer(ctx, key, &step); err != nil {
 				return nil, err
 			}
 			left -= step.Bytes() + int64(len(step.Payload))
@@ -81,8 +83,8 @@ func (r *Reader) Answers(ctx context.Context, key machine.RunKey, outcomes []mac
 	return answers, nil
 }
 
-// fill reads the recorded answer of an outcome.
-func (r *Reader) fill(ctx context.Context, key machine.RunKey, step *StepAnswer) (err error) {
+// fillAnswer reads the payload and the recorded answer of a step.
+func (r *Reader) fillAnswer(ctx context.Context, key machine.RunKey, step *StepAnswer) (err error) {
 	if step.PayloadSeq != 0 {
 		if step.Payload, _, err = r.requestAt(ctx, key, step.Step, step.PayloadSeq); err != nil {
 			return err
@@ -92,8 +94,8 @@ func (r *Reader) fill(ctx context.Context, key machine.RunKey, step *StepAnswer)
 	return err
 }
 
-// requestAt reads the request of a step from the record seq. It returns the payload or, for a MODEL
-// step, the model request.
+// requestAt reads the request of a step from the record seq. It returns the payload or, for a model
+// call, the model request.
 func (r *Reader) requestAt(ctx context.Context, key machine.RunKey, step uint32, seq uint64) ([]byte, *machine.ModelRequest, error) {
 	body, err := r.Body(ctx, key, seq)
 	if err != nil {
@@ -111,7 +113,7 @@ func (r *Reader) requestAt(ctx context.Context, key machine.RunKey, step uint32,
 	return nil, nil, nil
 }
 
-// takenStep returns the step with this number among the steps that a fork copied.
+// takenStep returns the step with this number among the steps that a fork copied, or the zero value.
 func takenStep(origin *machine.Origin, step uint32) machine.TakenStep {
 	for i := range origin.Steps {
 		if origin.Steps[i].Step == step {
@@ -121,16 +123,15 @@ func takenStep(origin *machine.Origin, step uint32) machine.TakenStep {
 	return machine.TakenStep{}
 }
 
-// StepView is one step of the visit with its request and answer. It is sent to the executor of the
-// step's turn.
+// StepView is a step of the visit with its request and answer, as the executor of the turn receives it.
 type StepView struct {
 	machine.ToolStep
 	// Payload is the payload of the request, as compact JSON.
 	Payload []byte
-	// Request is the request of a MODEL step.
+	// Request is the model request. It is nil if the step is not a model call.
 	Request *machine.ModelRequest
 	Recorded
-	// Omitted reports whether payload, result and error are left out, see [MaxStepBytes].
+	// Omitted reports whether payload, result and error are left out because of [MaxStepBytes].
 	Omitted bool
 }
 
@@ -163,8 +164,8 @@ func (r *Reader) Steps(ctx context.Context, key machine.RunKey, steps []machine.
 	return views, nil
 }
 
-// VisitSteps reads the steps of a visit. It reads bodies only for the newest steps, as many as
-// [MaxStepBytes] allows.
+// VisitSteps reads the steps of a visit. Payloads and answers are read only for the newest steps, as
+// many as [MaxStepBytes] allows.
 func (r *Reader) VisitSteps(ctx context.Context, key machine.RunKey, steps []machine.ToolStep) ([]StepView, error) {
 	views := make([]StepView, len(steps))
 	left := int64(MaxStepBytes)
@@ -183,10 +184,10 @@ func (r *Reader) VisitSteps(ctx context.Context, key machine.RunKey, steps []mac
 	return views, nil
 }
 
-// Refused returns the refusal that an earlier request of the open turn received, if that request had
-// the same effect and key as step. It returns nil if there is no such refusal. It ignores records after
-// until.
-func (r *Reader) Refused(ctx context.Context, key machine.RunKey, step *machine.ToolStep, until uint64) (*machine.Denial, error) {
+// EarlierRefusal returns the refusal of an earlier request of the open turn, if that request had the same
+// effect and the same key as the step. It returns nil if there is none. Records after `until` are
+// ignored.
+func (r *Reader) EarlierRefusal(ctx context.Context, key machine.RunKey, step *machine.ToolStep, until uint64) (*machine.Denial, error) {
 	for from := step.TurnSeq; from <= until; {
 		entries, err := r.store.Entries(ctx, key.Namespace, key.ID, from, Page)
 		if err != nil {
@@ -206,8 +207,8 @@ func (r *Reader) Refused(ctx context.Context, key machine.RunKey, step *machine.
 	return nil, nil
 }
 
-// refusedIn returns the refusal of the step's key in an entry, if the reason of the refusal is that
-// another step has the same effect. Otherwise it returns nil.
+// refusedIn returns the refusal that an entry records for a request with the step's key, if the reason
+// was that another step has the same effect. Otherwise it returns nil.
 func refusedIn(entry *machine.Entry, step *machine.ToolStep) *machine.Denial {
 	asked, ok := entry.Input.Command.(machine.RequestSteps)
 	same := func(r machine.StepRequest) bool {

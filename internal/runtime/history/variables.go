@@ -8,33 +8,33 @@ import (
 )
 
 const (
-	// The variables of runs are cached because each turn needs them, and most of them are small.
-	// maxVariables bounds the number of cached runs. maxVariableBytes bounds the variables of one
-	// cached run, in bytes.
+	// The variables of runs are cached because each turn needs them, and most of them are small. maxVariables
+	// bounds the number of cached runs. Variables of more than maxVariableBytes bytes are not cached.
 	maxVariables     = 2048
 	maxVariableBytes = 2048
 )
 
-// variables caches the variables of runs that had a turn recently. Variables never change. Safe for concurrent use.
+// variables caches the variables of runs that had a turn recently. It never becomes out of date, because variables
+// never change. Safe for concurrent use.
 type variables struct {
-	mu   sync.Mutex
-	held *cache.LRU[machine.RunKey, []byte]
+	mu     sync.Mutex
+	cached *cache.LRU[machine.RunKey, []byte]
 }
 
 func newVariables() *variables {
-	return &variables{held: cache.New[machine.RunKey, []byte](maxVariables)}
+	return &variables{cached: cache.New[machine.RunKey, []byte](maxVariables)}
 }
 
-func (v *variables) of(key machine.RunKey) ([]byte, bool) {
+func (v *variables) get(key machine.RunKey) ([]byte, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.held.Get(key)
+	return v.cached.Get(key)
 }
 
 func (v *variables) forget(key machine.RunKey) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.held.Remove(key)
+	v.cached.Remove(key)
 }
 
 func (v *variables) keep(key machine.RunKey, raw []byte) {
@@ -43,5 +43,5 @@ func (v *variables) keep(key machine.RunKey, raw []byte) {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.held.Put(key, raw, 1)
+	v.cached.Put(key, raw, 1)
 }

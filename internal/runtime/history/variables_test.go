@@ -9,14 +9,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// counted is a store of first entries that counts how often they are read.
-type counted struct {
+// countingStore is a store of first entries that counts how often they are read.
+type countingStore struct {
 	Store
 	variables []byte
 	reads     int
 }
 
-func (c *counted) Entry(context.Context, uint32, string, uint64) (machine.Entry, error) {
+func (c *countingStore) Entry(context.Context, uint32, string, uint64) (machine.Entry, error) {
 	c.reads++
 	return machine.Entry{Input: machine.Input{Command: machine.Start{Variables: c.variables}}}, nil
 }
@@ -32,7 +32,7 @@ func TestVariablesAreReadOnce(t *testing.T) {
 		return raw
 	}
 	for size, want := range map[int]int{maxVariableBytes: 1, maxVariableBytes + 1: 2} {
-		store := &counted{variables: bytes.Repeat([]byte("x"), size)}
+		store := &countingStore{variables: bytes.Repeat([]byte("x"), size)}
 		r := New(store)
 		for range 2 {
 			if got := read(r, "one"); len(got) != size {
@@ -43,14 +43,14 @@ func TestVariablesAreReadOnce(t *testing.T) {
 			t.Errorf("variables of %d bytes were read %d times, want %d", size, store.reads, want)
 		}
 	}
-	store := &counted{}
+	store := &countingStore{}
 	r := New(store)
 	for i := range maxVariables + 1 {
 		if got := read(r, fmt.Sprint(i)); string(got) != "{}" {
 			t.Fatalf("none are %q", got)
 		}
 	}
-	if held := r.variables.held.Len(); held != maxVariables {
+	if held := r.variables.cached.Len(); held != maxVariables {
 		t.Errorf("%d are held after the bound", held)
 	}
 }

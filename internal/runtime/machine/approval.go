@@ -12,7 +12,7 @@ const CmdDecideStep CommandKind = 50
 // RecStepDecided is the number of [StepDecided].
 const RecStepDecided RecordKind = 34
 
-// DefaultApprovalTimeout is how long a held call waits for a decision if the pack does not set a
+// DefaultApprovalTimeout is how long a call that needs approval waits for a decision if the pack does not set a
 // timeout.
 const DefaultApprovalTimeout = 24 * time.Hour
 
@@ -28,8 +28,8 @@ const (
 	Edited
 	// TimedOut means that no decision was made in time.
 	TimedOut
-	// Expired means that the call was approved but not made before the approval expired. The call is
-	// held again.
+	// Expired means that the call was approved but not made before the approval expired. The call then waits for a new
+	// decision.
 	Expired
 )
 
@@ -45,32 +45,32 @@ func (v Verdict) String() string {
 
 // Approval configures how the calls of a tool are approved (x_pawl.tools.NAME.approve and approval).
 type Approval struct {
-	// If is the condition (CEL) under which a call is held. The engine evaluates it. If it is "", every
-	// call is held.
+	// If is the condition (CEL) under which a call must wait for approval. The engine evaluates it. If it is "", every
+	// call must wait.
 	If string `json:",omitempty"`
 	// Timeout is how long a call waits for a decision.
 	Timeout time.Duration
 	// Escalate selects what happens if no decision is made in time. If it is true, the run ends. If it
 	// is false, the call is denied.
 	Escalate bool `json:",omitempty"`
-	// NotStarter means that the principal that started the run may not decide.
+	// NotStarter means that the principal that started the run may not decide about the calls of the tool.
 	NotStarter bool `json:",omitempty"`
 }
 
-// Holding is the result of evaluating an approval condition.
+// Holding is the result of evaluating the approval condition of one tool call.
 type Holding struct {
-	// Free reports whether the condition was evaluated and allows the call without approval. If it is
-	// false, the call is held.
+	// Free reports whether the condition was evaluated and allows the call without approval. If it is false, the call must
+	// wait for approval.
 	Free bool
 	// Why is the reason why the condition could not be evaluated. It is "" if the condition was
 	// evaluated.
 	Why string
 }
 
-// StepApproval is the state of the approval of a call.
+// StepApproval says whether a call waits for approval, and what was decided about it.
 type StepApproval struct {
-	// Held reports whether the call waits for a decision. Since is the time when this wait began, in
-	// Unix nanoseconds.
+	// Held reports whether the call waits for a decision. Since is the time at which this wait began, in Unix
+	// nanoseconds.
 	Held  bool
 	Since int64
 	// Digest identifies the exact call, see [CallDigest].
@@ -106,9 +106,9 @@ func (s *ToolStep) PayloadSeq() uint64 {
 	return s.RequestSeq
 }
 
-// ApprovalHold means that the call is held. It is part of the record of a call.
+// ApprovalHold is part of the record of a requested call. If it is set, the call waits for approval.
 type ApprovalHold struct {
-	// Why is the reason why the pack's condition could not be evaluated. If it is "", the pack requires the approval.
+	// Why is the reason why the pack's condition could not be evaluated. It is "" if the pack requires the approval.
 	Why string
 }
 
@@ -120,18 +120,18 @@ type (
 		Digest  [32]byte
 		Verdict Verdict
 		// Payload is the payload that replaces the payload of the call (Edited), as compact JSON.
-		// PayloadHash is the hash of the canonical form of Payload. The engine stamps it.
+		// PayloadHash is the SHA-256 of the canonical form of Payload. The engine sets it.
 		Payload     []byte
 		PayloadHash [32]byte
 		Reason      string
-		// Expires is the time by which the call must be made, in Unix nanoseconds. 0 means that there
-		// is no limit.
+		// Expires is the time by which the approved call must be made, in Unix nanoseconds. 0 means that there is no
+		// limit.
 		Expires int64
-		// Starters are the principals that started the run and its ancestors. The engine stamps them if
-		// the pack does not allow starters to decide.
+		// Starters are the principals that started the run and its ancestors. The engine sets them if the
+		// pack does not allow them to decide.
 		Starters []string
 	}
-	// StepDecided records a decision about a call, or records that no decision was made in time.
+	// StepDecided records the decision about a call that waited for approval, or that no decision was made in time.
 	StepDecided struct {
 		Step    uint32
 		Tool    string

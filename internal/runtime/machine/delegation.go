@@ -2,12 +2,12 @@ package machine
 
 import "time"
 
-// The types in this file are shared by two packages: one sends delegations, the other connects to
-// agents. store.go explains why the types are in this package.
+// Package delivery sends delegations, and package a2a/client connects to agents. Both use the types in this file. They
+// are in package machine so that neither package has to import the other.
 
 // Delegation is one step that an agent executes.
 type Delegation struct {
-	// Row is the outbox row of the step. Its run, step and attempt identify the delegation.
+	// Row is the outbox row of the step that is delegated. Its run, step and attempt identify the delegation.
 	Row OutboxRow
 	// Digest and PackID identify the run's pack. Agent is the member key of the agent that is called.
 	Digest string
@@ -15,35 +15,33 @@ type Delegation struct {
 	Agent  string
 	// Payload is the payload of the step, as compact JSON.
 	Payload []byte
-	// Remote is the known state of the agent's task. It is zero if nothing is known yet.
+	// Remote is the known state of the agent's task. It is the zero value if nothing is known yet.
 	Remote Remote
-	// Answer are the parts of the record Remote.Answer. Answerer is the principal that gave this answer. Both are empty if there is no
-	// answer.
+	// Answer contains the parts of an answer to the agent's question: the record with the seq Remote.Answer. Answerer
+	// is the principal that gave this answer. Both are empty if there is no answer.
 	Answer   []Part
 	Answerer Answerer
 	// OnUnknown is the pack's rule for a call with an unknown outcome.
 	OnUnknown OnFault
-	// Keyed reports whether the step has a business key. The key becomes free only if the agent
-	// certainly had no effect.
+	// Keyed reports whether the step has a business key, which all calls with the same effect share (see [Effect]). The
+	// key is released only if the agent certainly had no effect.
 	Keyed bool
 	// Paused reports whether the run is paused. While it is paused, no message is sent to the agent.
 	Paused bool
-	// Execution is the execution of the delegating run. The agent's run in the same sidecar gets the
-	// same execution.
+	// Execution is the execution of the delegating run. If the agent is in the same sidecar, its run gets the same
+	// execution.
 	Execution Execution
-	// Depth is the depth of the delegating run.
+	// Depth is the number of delegations above the delegating run. It is 0 for a run that a caller started.
 	Depth int
-	// WallTime is the part of the run's wall time that was left when the step was requested. 0 means
-	// that there is no bound. WallTime never changes, so that a repeated message is equal to the first
-	// one.
+	// WallTime is the wall time that the run had left when it requested the step. 0 means that there is no bound.
+	// WallTime never changes afterwards, so that a repeated message is equal to the first one.
 	WallTime time.Duration
-	// Lease is the maximum that the agent's run may consume. Zero means that there is no bound.
+	// Lease is the maximum that the agent's run may consume. The zero value means that there is no bound.
 	Lease Amount
 	// Policy restricts the tools that the agent's run may call. If it is nil, there is no restriction.
 	Policy *ToolPolicy
-	// Payer names the accounts that are charged for the agent's run. It is nil if there are none. A
-	// delegation with a payer is sent to an agent of this store, even if the configuration has changed
-	// since.
+	// Payer names the accounts that are charged for the agent's run. It is nil if there are none. If it is set, the
+	// delegation goes to an agent of this store, even if the configuration has changed since.
 	Payer *Payer
 	// Traceparent is the trace context of the attempt. It is the same each time the delegation is sent.
 	// It is "" if the run has no trace.
@@ -61,22 +59,21 @@ type Answerer struct {
 // Outcome is the result of a delegation.
 type Outcome struct {
 	OK bool
-	// Result is the result as compact JSON, if Status is OK. Error is set otherwise.
+	// Result is the result as compact JSON, if OK is true. Otherwise Error is set.
 	Result []byte
 	Error  Fault
-	// Final means that no further attempt is useful or allowed.
+	// Final means that the step must not be tried again, because a further attempt would be useless or harmful.
 	Final bool
 	// Unknown means that the agent may have done the work, or may still do it. The pack's on_unknown
 	// decides what happens next.
 	Unknown bool
-	// Usage is the consumption of the agent's run, including its own delegations. It is zero if the
-	// agent does not report usage. Metered reports whether Usage is complete. Usage can be complete and
-	// zero.
+	// Usage is the consumption of the agent's run, including its own delegations. It is zero if the agent does not
+	// report usage. Metered reports whether Usage is complete: a complete usage can also be zero.
 	Usage   Usage
 	Metered bool
 }
 
-// Figures is a set of usage figures. Each figure is one bit.
+// Figures is a set of kinds of consumption. Each kind is one bit.
 type Figures uint8
 
 const (
@@ -105,7 +102,8 @@ type AgentState uint8
 
 const (
 	AgentWorking AgentState = iota + 1
-	// AgentAsks and AgentAsksAuth mean that the task waits for an answer from the caller.
+	// AgentAsks means that the task waits for an input of the caller, and AgentAsksAuth that it waits for an
+	// authorisation.
 	AgentAsks
 	AgentAsksAuth
 	AgentCompleted
@@ -157,12 +155,13 @@ type AgentArtifact struct {
 	Parts []Part
 }
 
-// AgentFaultKind is the kind of an agent's error. It decides what happens to the delegation.
+// AgentFaultKind is the kind of an error that occurred while an agent was called. It decides what happens to the
+// delegation.
 type AgentFaultKind uint8
 
 const (
-	// AgentUnreachable means that the agent could not be reached. It is not known whether the message
-	// arrived. The delegation is tried again later.
+	// AgentUnreachable means that the agent could not be reached, and that the message may have arrived. The delegation
+	// is tried again later.
 	AgentUnreachable AgentFaultKind = iota + 1
 	// AgentNoTask means that the agent does not know the task.
 	AgentNoTask
@@ -172,7 +171,7 @@ const (
 	AgentDenies
 )
 
-// AgentFault is the error that the code which reaches agents returns.
+// AgentFault is the error that a call to an agent returns.
 type AgentFault struct {
 	Kind AgentFaultKind
 	// Code is machine-readable, for example "AGENT_UNREACHABLE".
@@ -192,18 +191,17 @@ type Remote struct {
 	// CardURL is the URL of the agent's card. It is "" if the agent is a member of a pack in this
 	// sidecar.
 	CardURL string
-	// Asking is what the agent waits for. AwaitNothing means that it waits for nothing.
+	// Asking is what the agent waits for from the caller. AwaitNothing means that the agent does not wait.
 	Asking Awaiting
-	// Answer is the InputReceived record that has to be sent to the agent. It is 0 if there is none.
+	// Answer is the seq of the InputReceived record that still has to be sent to the agent. It is 0 if there is none.
 	Answer uint64
-	// Sent is what is known about the sending of the message that begins the task. It is 0 after the
-	// task is known.
+	// Sent says what is known about sending the first message of the task. It is 0 after the agent has returned the
+	// task.
 	Sent Sending
 }
 
-// Sending is what is known about the message that begins a task. It is committed before the message is
-// sent. So the order of the message and a cancellation, a pause or the end of an approval is always
-// known.
+// Sending says what is known about sending the first message of a task. It is committed before the message is sent. So
+// the journal always shows whether a cancellation, a pause or the end of an approval came before the message.
 type Sending uint8
 
 const (
@@ -213,7 +211,7 @@ const (
 	// SentRepeatable means that the message may have been sent, and that the agent executes it only
 	// once, even if it arrives several times.
 	SentRepeatable
-	// SentNot means that every attempt to send the message failed and that no message arrived.
+	// SentNot means that every attempt to send the message failed and that the message never arrived.
 	SentNot
 )
 
@@ -223,10 +221,10 @@ func (r *Remote) MayBeSent() bool {
 	return r != nil && r.TaskID == "" && (r.Sent == SentOnce || r.Sent == SentRepeatable || r.Sent == 0 && r.CardURL != "")
 }
 
-// Unsent reports whether no message was sent to the agent, or none arrived.
+// Unsent reports whether certainly no message has reached the agent.
 func (r *Remote) Unsent() bool { return r == nil || r.TaskID == "" && !r.MayBeSent() }
 
-// Announces reports whether the record says that the message is about to be sent.
+// Announces reports whether the value was committed to announce that the first message is about to be sent.
 func (r *Remote) Announces() bool {
 	return r.TaskID == "" && (r.Sent == SentOnce || r.Sent == SentRepeatable)
 }

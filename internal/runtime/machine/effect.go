@@ -1,7 +1,8 @@
 package machine
 
-// Effect is the row of a business key. It names the step that has the key. In a namespace, a key
-// belongs to one step over all runs, until it is certain that this step had no effect.
+// Effect is the row of a business key: a key that is derived from the payload of a tool call, as the
+// pack declares. In a namespace, a key belongs to one step over all runs, until it is certain that
+// this step had no effect.
 type Effect struct {
 	Key   [32]byte
 	RunID string
@@ -11,25 +12,28 @@ type Effect struct {
 	PayloadSeq, AnswerSeq uint64
 }
 
-// EffectOp is the kind of a change of an [Effect] row.
+// EffectOp is what an [EffectChange] does to the row of a business key.
 type EffectOp uint8
 
 const (
-	// EffectTaken means that the row is added. Before that, the row must be absent.
+	// EffectTaken means that the row of the business key is added. Before that, the row must be
+	// absent.
 	EffectTaken EffectOp = iota + 1
-	// EffectDone means that the answer of the step is added to its row.
+	// EffectDone means that the answer of the step is added to the row of its business key.
 	EffectDone
-	// EffectFreed means that the row is removed, because the step had no effect.
+	// EffectFreed means that the row of the business key is removed, because the step had no
+	// effect.
 	EffectFreed
 )
 
-// EffectChange is one change of a row by the step that owns it.
+// EffectChange is one change of the row of a business key, made by the step that owns the key.
 type EffectChange struct {
 	Effect
 	Op EffectOp
 }
 
-// DuplicateEffect is the code of the refusal of a second call with the same business key.
+// DuplicateEffect is the error code of a call that is refused because another step has its business key, so that the
+// effect would happen twice.
 const DuplicateEffect = "DUPLICATE_EFFECT"
 
 // StepRole is the reason why the sidecar itself requested a step.
@@ -42,9 +46,9 @@ const (
 	RoleCompensate
 )
 
-// About identifies the other step that a step of the sidecar refers to. It contains the number and the
-// tool of that step, the record that requested it, and the record with its result. The latter is 0 if
-// the result is unknown.
+// About identifies the step that a step of the sidecar itself asks about or compensates. PayloadSeq is the record with the payload of the
+// identified step: its request, or the decision that edited the payload. AnswerSeq is the record with its result, or with the answer of
+// the reconcile tool about it. It is 0 if the result is unknown.
 type About struct {
 	Role                  StepRole
 	Step                  uint32
@@ -52,38 +56,41 @@ type About struct {
 	PayloadSeq, AnswerSeq uint64
 }
 
-// CompensableEffect is an effect of a run that can be undone.
+// CompensableEffect is what a tool call has changed outside the sidecar and what a compensating tool can undo.
 type CompensableEffect struct {
 	Step       uint32
 	Tool       string
 	PayloadSeq uint64
-	// AnswerSeq is the record with the result of the step. It is 0 if it is unknown whether the effect
-	// happened. Inquired reports whether the reconcile tool was called for it.
+	// AnswerSeq is the record with the result of the step. It is 0 if it is unknown whether the effect happened.
+	// Inquired reports whether the reconcile tool was already asked about the effect.
 	AnswerSeq uint64
 	Inquired  bool
 	// Key is the business key of the step. It is zero if the step has none.
 	Key [32]byte
 }
 
-// Undo is the phase in which the effects of a run are undone one after the other, beginning with the
-// last effect. During this phase no turn is sent.
+// Undo is the phase in which the effects of the run's tool calls are undone one after the other, the last effect first.
+// During this phase no turn is executed.
 type Undo struct {
-	// Status and Reason are the status and the reason with which the run ends after this phase. If
-	// Status is StatusUnset, the run does not end. Then it follows Event to Intended, with the given
-	// Cause.
+	// Status and Reason are the status and the reason with which the run ends after this phase. If Status is
+	// StatusUnset, the run does not end. Instead it follows Event to the state Intended, and the transition has the
+	// given Cause.
 	Status          Status
 	Reason          string
 	Event, Intended string
 	Cause           Cause
-	Redirects       []Redirect
-	// Now is the effect that the step By is undoing. If By is 0, no effect is being undone.
+	// ByAgent means that the executor of the turn emitted Event.
+	ByAgent   bool
+	Redirects []Redirect
+	// Now is the effect that is being undone at the moment, by the step By. If By is 0, no effect is being undone.
 	Now CompensableEffect
 	By  uint32
-	// Uncompensated are the effects that could not be undone.
+	// Uncompensated are the effects of tool calls that could not be undone.
 	Uncompensated []UncompensatedEffect
 }
 
-// UncompensatedEffect is an effect that was not undone. By is the step that tried to undo it, and Code is the reason why it failed.
+// UncompensatedEffect is an effect of a tool call that was not undone. By is the step that tried to undo it. Code is
+// the error code of that step.
 type UncompensatedEffect struct {
 	Step uint32
 	Tool string
@@ -91,15 +98,16 @@ type UncompensatedEffect struct {
 	Code string
 }
 
-// Fill is the payload of a step that the sidecar itself requests. The engine stamps it from records.
+// Fill is the payload of a step that the sidecar itself requests. The engine computes it from earlier records and
+// stores it in the input.
 type Fill struct {
 	Step    uint32
 	Payload []byte
-	// Hash is the hash of the payload, as in [StepRequest].
+	// Hash is the SHA-256 of the canonical payload, as in [StepRequest].
 	Hash [32]byte
 }
 
-// MaxEffects bounds the effects of a run that can be undone.
+// MaxEffects is the largest number of effects that a run may have to undo.
 const MaxEffects = 1000
 
 // AwaitingAnswer reports whether the step needs an answer. This is the case if it is pending and no
@@ -113,8 +121,8 @@ const (
 )
 
 type (
-	// StepOutcomeUnknown records that the outcome of the attempt is unknown, and that the step By inquires
-	// about it.
+	// StepOutcomeUnknown records that the outcome of an attempt is unknown, and that the step By asks the reconcile
+	// tool about it.
 	StepOutcomeUnknown struct {
 		Step    uint32
 		Tool    string
@@ -124,15 +132,15 @@ type (
 		By      uint32
 		Kind    StepKind
 	}
-	// CompensationStarted records that the effects of the run are undone. Afterwards the run ends with
-	// Status and Reason. If Status is StatusUnset, the run follows Event instead. The record is written
-	// again if these values change.
+	// CompensationStarted records that the run begins to undo the effects of its tool calls. Afterwards it ends with
+	// Status and Reason or, if Status is StatusUnset, follows Event. A second record is written if these values change.
 	CompensationStarted struct {
 		Status          Status
 		Reason          string
 		Event, Intended string
 		Redirects       []Redirect
-		// Effects are the steps to be undone, in the order in which they are undone. Pending are the steps that must end first.
+		// Effects are the numbers of the steps whose effects are undone, in the order of undoing. Pending are the numbers of
+		// the steps that must end first.
 		Effects, Pending []uint32
 		Artifacts        []ArtifactWrite
 	}

@@ -20,8 +20,8 @@ const (
 	CodeDataLoss
 )
 
-// Error is the typed error of the engine. An input that ends with an Error has made no change. The only
-// exception is an error from Result.Refused.
+// Error is the typed error of the engine. An input that ends with an Error has made no change, except
+// if the error is Result.Refused.
 type Error struct {
 	Code Code
 	// Reason is a stable word in UPPER_SNAKE case, for example "UNKNOWN_EVENT".
@@ -36,10 +36,10 @@ type Error struct {
 	Quota string
 	// Limit and Got are set if a limit was exceeded. Got is the value that exceeded it.
 	Limit, Got int64
-	// Seq is set if the code is Aborted because expected_seq did not match. Then it is the record that
-	// was committed first. Otherwise it is 0.
+	// Seq is the record that explains the error: the last transition if expected_seq did not match, the
+	// last record if the run has ended, the decision if the step is already decided. 0 means none.
 	Seq uint64
-	// RetryAfter is the pause before a retry, in nanoseconds. 0 means that the caller must not retry
+	// RetryAfter is the pause before a retry, in nanoseconds. 0 means that the caller should not retry
 	// automatically.
 	RetryAfter int64
 }

@@ -14,7 +14,8 @@ type (
 	Fork struct {
 		Namespace uint32
 		RunID     string
-		// EntryOverride and Execution are settings of the new run.
+		// EntryOverride means that the run began in another state than the entry of its workflow. Execution selects
+		// the executor of its turns.
 		EntryOverride bool
 		Execution     Execution
 		// Variables is one compact JSON object: the variables of the source, with the requested changes.
@@ -25,18 +26,20 @@ type (
 		// applies.
 		MaxWallTime time.Duration
 		MaxSteps    int
-		// Seq is the requested record of the source. From is the state of the source after the commit that contains this record.
+		// Seq is the record of the source at which the caller forks. From is the state of the source after the commit
+		// that contains this record.
 		Seq  uint64
 		From *State
-		// Values are the values of the source's artifacts. All writes of an artifact are combined to one value.
+		// Values are the values of the source's artifacts. If an artifact has the mode Append, its writes are combined
+		// to one value.
 		Values []ArtifactWrite
 		// Changes are the values that replace artifacts. Such a value also replaces an artifact with
 		// the mode Append.
 		Changes       []ArtifactWrite
 		Conversations []ConversationCopy
 		Queued        []QueuedInput
-		// ReuseSteps means that recorded answers are reused: a request with the key of an answered step
-		// of the visit gets the recorded answer. Steps are the requests and answers of these steps.
+		// ReuseSteps means that recorded answers are reused: a request whose key belongs to an answered step of the
+		// copied visit gets the recorded answer. Steps are the requests and answers of these steps.
 		ReuseSteps bool
 		Steps      []TakenStep
 	}
@@ -45,11 +48,12 @@ type (
 		State    string
 		Messages []Message
 	}
-	// QueuedInput is an input that was waiting for the next turn when a run was forked.
+	// QueuedInput is an input that was waiting for the next turn at the record where the run was forked.
 	QueuedInput struct {
 		Parts     []Part
 		MessageID string
-		// Steer is a steering message that was not yet part of a request. If it is set, Parts is empty.
+		// Steer is the text of a steering message (sent by a person to an active run) that no model request contained
+		// yet. If it is set, Parts is empty.
 		Steer string
 	}
 	// TakenStep is the request and the answer of a step that a fork copies.
@@ -57,13 +61,13 @@ type (
 		// Step is the number of the step in the fork, from 1.
 		Step    uint32
 		Payload []byte
-		// Result is set if the status is OK, otherwise Error.
+		// Result is set if the status is OK. Otherwise Error is set.
 		Result []byte
 		Error  Fault
 		// Request and Answer are set for a MODEL step.
 		Request *ModelRequest
 		Answer  *ModelAnswer
-		// Before reports whether an earlier turn of the visit requested the step.
+		// Before reports whether an earlier turn of the same visit requested the step.
 		Before bool
 	}
 	// Forked describes the data that a run copied from another run. It is nil if the run was not
@@ -74,8 +78,8 @@ type (
 		// Visits is the number of copied visits in all states. Steps is the number of copied steps.
 		Visits int
 		Steps  uint32
-		// Keys is added to the seq of a turn in its default step keys, so that these keys differ from
-		// the copied keys of the open visit.
+		// Keys is added to the seq of a turn when the default keys of its steps are made, so that they differ from the
+		// keys of the copied steps.
 		Keys uint64
 	}
 )

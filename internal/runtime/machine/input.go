@@ -1,32 +1,38 @@
 package machine
 
-import "time"
+import (
+	"strconv"
+	"time"
+)
 
-// Input is one input of a run. It contains all external data that the machine needs. It is stored
-// unchanged, and a replay applies it again.
+// Input is one input of a run: a command with all external data that the machine needs. The journal stores it
+// unchanged, so that a replay can apply it again.
 type Input struct {
-	// At is the time of the input, in Unix nanoseconds. If the state has a later time, Step raises At
+	// At is the time of the input, in Unix nanoseconds. If the state of the run has a later time, rules.Step raises At
 	// to that time, so that time never goes back within a run.
 	At        int64
 	Principal string
-	// ID is the caller's idempotency id (event_id, write_id, message_id, request_id and so on). It is
-	// "" if there is none. It is unique for a run and a kind of command.
+	// ID is the caller's idempotency id (event_id, write_id, message_id, request_id and so on). It is unique for one
+	// run and one kind of command. It is "" if there is none.
 	ID string
-	// BodyHash is the hash of the data that must be equal when an input is repeated. This data includes
-	// the event and the canonical artifacts, but not expected_seq or the token.
+	// BodyHash is the hash of the data that must be equal when an input is repeated with the same id. This data
+	// includes the event and the canonical artifacts, but not expected_seq or the token.
 	BodyHash [32]byte
-	// Semantics is the version of the rules that apply to the input. The engine stamps it with
-	// [Current]. 0 means [SemanticsFirst].
+	// Semantics is the version of the rules that apply to the input. The engine sets it to [Current] in new inputs. 0
+	// means [SemanticsFirst].
 	Semantics Semantics
-	// Billed are the operator's accounts in which the input is counted, ordered by name. It is empty if the input consumes no tokens or
-	// cost.
+	// Billed are the operator's accounts (budgets over many runs) in which the input is counted, first those of the operator's table in
+	// its order. It is empty if the input consumes no tokens or cost.
 	Billed  []Bill
 	Command Command
-	// Fills are the payloads of steps that the sidecar itself requests because of this input.
+	// Fills are the payloads of steps that the sidecar itself requests as a result of this input.
 	Fills []Fill
+	// Evals are the results of the evals (checks that the pack declares) that this input completes. The machine only
+	// records them and makes no decision from them.
+	Evals []EvalResult
 }
 
-// Command is the command of an Input with its fields. It is one of the types below.
+// Command is the command of an Input with its fields. It is one of the command types of this package.
 type Command interface{ command() CommandKind }
 
 // KindOf returns the kind of a command.
@@ -66,9 +72,12 @@ type (
 		RunID         string
 		EntryOverride bool
 		Execution     Execution
+		// Conversation means that a user holds a conversation with the run. A state that declares no control then waits
+		// for the user, as with control: user (RFC 0014).
+		Conversation bool
 		// Variables is one compact JSON object. It already contains the default values.
 		Variables []byte
-		// Input is the first message of the entry visit. It is empty if there is none.
+		// Input is the first message to the entry state. It is empty if there is none.
 		Input  []Part
 		Labels []Label
 		Limits Limits
@@ -77,8 +86,8 @@ type (
 		// Task and Envelope are set if the run began with a message to an agent.
 		Task     *Task
 		Envelope *Envelope
-		// MaxWallTime lowers the wall time of the pack. It is used for delegations. 0 means that the
-		// wall time of the pack applies.
+		// MaxWallTime lowers the wall time that the pack allows. It is used for delegations. 0 means that the pack's
+		// bound applies.
 		MaxWallTime time.Duration
 		// MaxSteps lowers max_steps of the pack (context.max_steps of RFC-103). 0 means that the bound
 		// of the pack applies.
@@ -86,10 +95,11 @@ type (
 		// Lease is the maximum that the run may consume according to the delegating step. Zero means
 		// that there is no lease.
 		Lease Amount
-		// Policy restricts the tools of the run. The delegating step sets it. If it is nil, only the
-		// run's own pack restricts the tools.
+		// Policy restricts the tools of the run. It comes from the run that delegated to this run. If it is nil, only
+		// the run's own pack restricts the tools.
 		Policy *ToolPolicy
-		// Payer names the accounts that are charged for the run, if a step with Local started it. Only the sidecar itself sets it.
+		// Payer names the accounts that are charged for the run, if a step of another run in this store started it.
+		// Only the sidecar itself sets it.
 		Payer *Payer
 	}
 	// EmitEvent requests a transition by an event. The graph, not the caller, chooses the next state.
@@ -98,12 +108,14 @@ type (
 		Artifacts []ArtifactWrite
 		// ExpectedSeq must equal the run's VisitSeq. 0 means that it is not checked.
 		ExpectedSeq uint64
-		// Outside reports whether the event comes from a principal with the scope events:external, and not from the holder of the turn.
+		// Outside reports whether the event comes from a principal with the scope events:external, and not from the
+		// executor of the turn.
 		Outside bool
-		// Assigned is the delivery that executed the turn. It is nil for a run with the execution
+		// Assigned is the assignment of the turn to the worker that emits the event. It is nil for a run with the execution
 		// CALLER.
 		Assigned *Assignment
-		// Violation is the validator that the ended turn violates, stamped by the engine; nil = none.
+		// Violation is the first validator of the prompt that the ended turn violates. The engine runs the validators
+		// and sets it. It is nil if there is none.
 		Violation *Violation
 	}
 	// SendInput adds parts to the input of the next turn of the visit.
@@ -112,11 +124,11 @@ type (
 		// ExpectedSeq must equal the run's VisitSeq. 0 means that it is not checked.
 		ExpectedSeq uint64
 		Envelope    *Envelope
-		// Step is the pending delegation whose agent asked for the parts and receives them. If it is 0,
-		// the parts are for the next turn.
+		// Step is the number of a pending delegation. The parts answer a question that its agent asked. If Step is 0, the
+		// parts are for the next turn.
 		Step uint32
-		// Scopes are the names of the sender's scopes. They are set only if Step is set. They are
-		// stored because the sender is no longer connected when the answer is sent to the agent.
+		// Scopes are the names of the sender's scopes. They are set only if Step is set. They are stored because the
+		// sender may no longer be connected when its answer is sent to the agent.
 		Scopes []string
 	}
 	// SetArtifacts writes artifacts without a transition.
@@ -139,15 +151,17 @@ type (
 		// the completion has no event.
 		Outside  bool
 		Assigned *Assignment
-		// Await makes the run wait for an input. It is possible in any state, including terminal
-		// states, but not together with an Event.
+		// Await makes the run wait for an input after the turn. It is possible in any state, including terminal states,
+		// but not together with an Event.
 		Await Awaiting
-		// Reply sends the output to the requesting agent as a message, not as a task.
+		// Reply means that the output is sent to the requesting agent as a plain A2A message, and not as the result of
+		// a task.
 		Reply bool
 		// ConversationThroughStep is a MODEL step. The messages of the turn up to this step are added
 		// to the conversation, before Messages. 0 means that there is no such step.
 		ConversationThroughStep uint32
-		// Violation is the validator that the turn violates, stamped by the engine; nil = none.
+		// Violation is the first validator of the prompt that the turn violates. The engine runs the validators and
+		// sets it. It is nil if there is none.
 		Violation *Violation
 	}
 	// FailTurn reports a failed execution of the open turn.
@@ -165,7 +179,8 @@ type (
 		// answer is rejected.
 		Rejected uint32
 	}
-	// SuspendTurn releases a turn until its pending steps are answered.
+	// SuspendTurn releases the open turn until its pending steps are answered, so that no worker is occupied in the
+	// meantime.
 	SuspendTurn struct {
 		TurnSeq  uint64
 		Attempt  int
@@ -176,35 +191,35 @@ type (
 		TurnSeq  uint64
 		Attempt  int
 		Requests []StepRequest
-		// First is the ordinal of Requests[0] among the requests of this execution (one token, one
-		// delivery), counted from 1. The engine counts all requests, including replayed and refused
-		// ones, so that a repeated execution finds its steps under the same default keys. 0 means that
-		// the count continues from Turn.Requests.
+		// First is the number of Requests[0] among all step requests of this execution of the turn, counted from 1. Default
+		// step keys are made from these numbers. Replayed and refused requests are counted too, so that a repeated execution
+		// finds its steps under the same keys. 0 means that the count continues from Turn.Requests.
 		First int
-		// Assigned is the delivery under which the execution requests the steps. A new delivery is a
-		// new execution, so its default keys count from 1 again. In a run with the execution CALLER it
-		// is nil, or {Delivery: n} for the n-th token. If Worker is empty, no TurnAssigned is recorded.
+		// Assigned is the delivery (one assignment of the turn to an executor) under which the steps are requested. The
+		// default step keys of each delivery count from 1. In a run with the execution CALLER it is nil, or {Delivery: n} for
+		// the n-th token. If Worker is empty, no TurnAssigned is recorded.
 		Assigned *Assignment
 	}
-	// ResolveStep answers a step. The rights of the caller were checked before.
+	// ResolveStep records the result or the error of a step, sent by a worker or a caller. The engine has checked that
+	// the sender may answer the step.
 	ResolveStep struct {
 		Step    uint32
 		Tool    string
 		Attempt int
 		OK      bool
-		// Result is the result as compact JSON, if Status is OK. Error is set otherwise.
+		// Result is the result as compact JSON, if OK is true. Otherwise Error is set.
 		Result []byte
 		Error  Fault
-		// Worker is the worker that executed the step. It is "" if a caller answered the step with
-		// ResolveStep.
+		// Worker is the worker that executed the step. It is "" if a caller called the RPC ResolveStep.
 		Worker string
 		// Final means that no further attempt follows an error, even if the tool allows more attempts.
 		Final bool
-		// RetryAfter is the pause before the next attempt that the reported failure requests.
+		// RetryAfter is the pause before the next attempt that the executor of the step requests. 0 means none.
 		RetryAfter time.Duration
 		// Usage is the consumption of a delegation's run, including its own delegations. It is zero for all other steps.
 		Usage Usage
-		// Unknown means that the tool may have been called. on_unknown decides what happens then.
+		// Unknown means that the outcome of the attempt is unknown: the tool may have been called. The pack's
+		// on_unknown decides what happens next.
 		Unknown bool
 		// Metered reports whether Usage is the complete consumption. Usage can be complete and zero. If
 		// Metered is false, the maximum consumption of the step is counted.
@@ -213,8 +228,7 @@ type (
 	// FireTimer reports that a durable timer is due.
 	FireTimer struct {
 		Kind TimerKind
-		// Step is set if the timer belongs to a step. Turn is set for retry timers. It is the seq of
-		// the turn.
+		// Step is set if the timer belongs to a step. Turn is set for a retry timer: it is the seq of the turn.
 		Step uint32
 		Turn uint64
 		// Due is the time for which the timer was set. If the timer was replaced in the meantime, the
@@ -227,8 +241,8 @@ type (
 	Resume struct{ Note string }
 	// Cancel ends the run CANCELLED.
 	Cancel struct{ Note string }
-	// LoseTurn reports that the executor of the open turn is lost. With LeaseExpired it counts as a
-	// failed attempt. With Undeliverable, after ten lost connections, the run ends.
+	// LoseTurn reports that the executor of the open turn is lost. With LeaseExpired the loss counts as a failed
+	// attempt. With Undeliverable, which is set after ten lost connections, the run ends.
 	LoseTurn struct {
 		TurnSeq       uint64
 		Attempt       int
@@ -283,46 +297,45 @@ func (NoteDelegation) command() CommandKind { return CmdNoteDelegation }
 type ArtifactWrite struct {
 	Name  string
 	Value []byte
-	// Form and Type are the form and the media type that the caller specified. They are zero if the
-	// caller specified none. They must match the declaration. They are neither stored nor hashed.
+	// Form and Type are the form and the media type that the caller specified. They are zero if the caller specified
+	// none. They must match the pack's declaration of the artifact. They are neither stored nor hashed.
 	Form Form
 	Type string
 }
 
 // StepRequest is one tool call that a turn requests.
 type StepRequest struct {
-	// Key identifies the step in the visit. If it is "", the ordinal of the request in the attempt is
-	// used.
+	// Key identifies the step among the steps of the visit. If it is "", the key is made from the ordinal of the
+	// request.
 	Key  string
 	Tool string
 	// Payload is compact JSON.
 	Payload []byte
-	// PayloadHash is the SHA-256 of the canonical payload. The engine stamps it.
+	// PayloadHash is the SHA-256 of the canonical payload. The engine sets it.
 	PayloadHash [32]byte
 	// Reframe reports whether the request counts against max_reframes.
 	Reframe bool
-	// Call is the call in a model's answer that this request executes. The key of the step is derived
-	// from it. It is nil if the request does not come from a model.
+	// Call is the tool call in a model's answer that this request executes. The key of the step is derived from it. It
+	// is nil if no model requested the call.
 	Call *CallRef
-	// ByCaller means that the requesting caller makes the call itself, in all attempts, and that no
-	// worker receives it. The engine clears ByCaller in requests under a lease and in requests for
-	// agents.
+	// ByCaller means that the requesting caller makes the call itself, in all attempts, and that no worker receives it.
+	// The engine clears ByCaller if the requester is a worker with a lease, or if the tool is an agent.
 	ByCaller bool
-	// Holding is the result of the tool's approval condition (x_pawl.tools.NAME.approve). The engine
-	// stamps it.
+	// Holding is the result of the tool's approval condition (x_pawl.tools.NAME.approve). The engine evaluates the
+	// condition and sets it.
 	Holding Holding
-	// Denied is the refusal by the engine, because of the operator's allowlist or the JSON Schema of
-	// the parameters. It is nil if the engine does not refuse the request. It is stamped because it
-	// depends on more than the pack.
+	// Denied is the engine's refusal of the request, for example because of the operator's allowlist, the JSON Schema of the parameters or
+	// a business key that another step has. It is nil if the engine does not refuse the request. It is part of the input because a replay
+	// cannot compute it from the pack alone.
 	Denied *Denial
-	// Effect is the business key of the call (x_pawl.tools.dedupe). The engine stamps it. All calls
-	// that would have the same effect have the same key. Zero means that the call has no key.
+	// Effect is the business key of the call (x_pawl.tools.dedupe), computed by the engine. All calls that would have
+	// the same effect have the same key. The zero value means that the call has no business key.
 	Effect [32]byte
-	// Policy is the operator's allowlist, which is sent with a delegation. The engine stamps it only
-	// for calls of agents. It is nil if every tool is allowed and the list does not name the agent.
+	// Policy is the operator's allowlist, which is sent with a delegation. The engine sets it only for calls of agents.
+	// It is nil if the operator allows every tool and does not name the agent.
 	Policy *ToolPolicy
-	// Local reports whether the called agent is in this store. The engine stamps it. The run of a local
-	// agent is counted separately in the operator's accounts.
+	// Local reports whether the called agent is in this store. The engine sets it. The run of a local agent is counted
+	// separately in the operator's accounts.
 	Local bool
 }
 
@@ -345,40 +358,41 @@ type Violation struct {
 	ID, Type string
 	// Place is the text with the fault, for example "output, characters 4 to 9"; "" = the turn as a whole.
 	Place string
-	// Reason is a sentence for the model. Faults of a JSON value repeat parts of what the model wrote.
+	// Reason is a sentence that tells the model what is wrong. If the output is JSON, the sentence can repeat parts of it.
 	Reason string
 }
 
-// Fault is an error that is stored as data. Trace is the stack trace of the code that reported the
-// error, for debugging. Trace is "" if there is none.
+// Fault is an error that is stored as data. Trace is the stack trace of the code that reported the error, for
+// debugging. It is "" if there is none.
 type Fault struct{ Code, Message, Trace string }
 
 // Usage is an amount that was consumed outside the sidecar, for example by a turn or a step.
 type Usage struct {
 	InputTokens, OutputTokens int64
-	// CostMicro is the cost in micro-dollars. In a command it is the cost that the executor reports. In
-	// a record it is the settled cost.
+	// CostMicro is the cost in micro-dollars. In a command it is the cost that the executor reports. In a record it is
+	// the cost that was counted.
 	CostMicro int64
 	// ToolCalls is the number of tool calls that were made outside the sidecar.
 	ToolCalls int
 	// CachedTokens is the part of InputTokens that was read from a cache. ReasoningTokens is the part of OutputTokens that is not in the
 	// answer.
 	CachedTokens, ReasoningTokens int64
-	// Estimated means that the usage was not reported completely. In a record, the bound of the call
-	// replaces the missing part. In a command, Estimated is set for a failed call.
+	// Estimated means that the usage was not reported completely. In a record, the missing part was replaced by the
+	// maximum that was reserved for the call. In a command it means that the executor knows the usage at most in part,
+	// for example after a failed call.
 	Estimated bool
-	// CountedBefore means that the usage of the call was already reported with another attempt. So it
-	// is not missing in this attempt.
+	// CountedBefore means that the usage of the call was already reported with another attempt, so it must not be
+	// replaced by an estimate.
 	CountedBefore bool
 	// Model is the model that consumed the tokens. It is "" if it was not reported. The price of the
 	// model is in the pack or in the operator's table.
 	Model string
-	// Price is the operator's price of Model. The engine stamps it if the pack has no price, so that a
-	// replay uses the same price. It is nil if the operator has no price or if none is needed.
+	// Price is the operator's price of Model. The engine sets it if the pack has no price, so that a replay uses the
+	// same price. It is nil if the operator has no price either, or if none is needed.
 	Price *Price
 }
 
-// Assignment is one delivery of a turn to a worker.
+// Assignment is one delivery of a turn: its assignment to a worker.
 type Assignment struct {
 	Worker   string
 	Delivery int
@@ -399,7 +413,7 @@ const (
 // Part is one piece of a message.
 type Part struct {
 	Kind PartKind
-	// Text is set for PartText and PartURI. Data is set for PartJSON (compact JSON) and PartData.
+	// Text is set for PartText and PartURI. Data is set for PartJSON, as compact JSON, and for PartData.
 	Text      string
 	Data      []byte
 	MediaType string
@@ -413,11 +427,12 @@ type Message struct {
 	// Role is "user", "assistant", "tool" or "system".
 	Role  string
 	Parts []Part
-	// ToolCalls are the tool calls of a model, in the format of the provider. ToolCallID is the id of
-	// the call that the message answers.
+	// ToolCalls are the tool calls that the model requested, in the format of the provider. ToolCallID is the id of the
+	// call whose result the message contains.
 	ToolCalls  []byte
 	ToolCallID string
-	// Provider is JSON that the model's provider needs in the next request. Refusal is the text in which the model refuses to answer.
+	// Provider is JSON that the model's provider needs in the next request. Refusal is the text with which the model
+	// refused to answer.
 	Provider []byte
 	Refusal  string
 	// Envelope is the envelope of an input that arrived as a message to an agent. It is nil for other
@@ -444,4 +459,11 @@ func (k CommandKind) String() string {
 		return name
 	}
 	return "unknown"
+}
+
+// IdempotencyKey returns the key that a step has in all its attempts, "RUN/STEP". A tool sends it to
+// the system that it changes, so that a repeated attempt has no second effect. The key does not contain
+// the number of the attempt, because it must be the same in every attempt.
+func IdempotencyKey(run string, step uint32) string {
+	return run + "/" + strconv.FormatUint(uint64(step), 10)
 }

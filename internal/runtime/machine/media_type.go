@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Form is the way in which the values of a media type are represented.
+// Form is how a value of an artifact is given in the API: as bytes, as JSON or as text.
 type Form uint8
 
 const (
@@ -39,10 +39,10 @@ func FormOf(mediaType string) Form {
 	return FormBytes
 }
 
-// FoldArtifact returns the value that a list of writes produces, in order. For Replace this is the last
-// write. For Append, JSON values become one array (a value that is not an array becomes one element),
-// texts are joined by "\n", and values of other media types are concatenated. Without writes it returns
-// nil. JSON values must be valid. Their bytes are not changed.
+// FoldArtifact returns the value of an artifact after a list of writes, in order. With Replace this is the last value.
+// With Append, JSON values become one array (a value that is not an array becomes one element), texts are joined by
+// "\n", and values of other media types are concatenated. Without writes it returns nil. JSON values must be valid.
+// Their bytes are not changed.
 func FoldArtifact(mediaType string, mode Mode, values [][]byte) []byte {
 	if len(values) == 0 {
 		return nil

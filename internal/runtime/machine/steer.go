@@ -1,35 +1,37 @@
 package machine
 
-// These are the numbers of the commands and records by which a person steers an active run.
+// These are the numbers of the commands with which a person steers or stops an active run.
 const (
 	CmdSteer CommandKind = iota + 51
 	CmdStop
 )
 
-// The records of steering are numbered from 35.
+// These are the kinds of the records about steering (messages by which a person steers an active
+// run) and about notices. Their numbers begin at 35.
 const (
 	RecSteered RecordKind = iota + 35
 	RecStopped
 	RecNoticeAdded
 )
 
-// CancelledByUser is the error code of a call that a person ended before there was an answer.
+// CancelledByUser is the error code of a call that a person stopped before it was answered.
 const CancelledByUser = "CANCELLED_BY_USER"
 
-// CancelledFault is the error of a call that a person ended.
+// CancelledFault is the error of a call that a person stopped before it was answered.
 var CancelledFault = Fault{Code: CancelledByUser, Message: "a person ended it before there was an answer"}
 
-// SteerWhen is the time at which a steering message takes effect. The numbers are stored.
+// SteerWhen says when a steering message takes effect. The numbers are stored, so they must never
+// change.
 type SteerWhen uint8
 
 const (
 	// SteerUnset is not valid.
 	SteerUnset SteerWhen = iota
-	// NextModelCall means that the next request to a model contains the message.
+	// NextModelCall means that the next request to a model contains the steering message.
 	NextModelCall
-	// SteerNow means that the open turn ends, and the next turn begins with the message.
+	// SteerNow means that the open turn ends, and the next turn begins with the steering message.
 	SteerNow
-	// NextTurn means that the message is an input of the next turn.
+	// NextTurn means that the steering message is an input of the next turn.
 	NextTurn
 )
 
@@ -37,12 +39,13 @@ const (
 func (w SteerWhen) Known() bool { return w >= NextModelCall && w <= NextTurn }
 
 type (
-	// Steer sends a steering message to an active run.
+	// Steer sends a steering message to an active run. The message comes from a person and changes what
+	// the next model request or the next turn contains.
 	Steer struct {
 		Text string
 		When SteerWhen
 	}
-	// Stop ends the open turn. Then the run waits for an input.
+	// Stop ends the open turn at the request of a person. Then the run waits for an input.
 	Stop struct{ Note string }
 
 	// Steered records a Steer.
@@ -51,18 +54,19 @@ type (
 		When SteerWhen
 	}
 	// Stopped records that a person ended a turn. The messages of the turn up to the step
-	// ConversationThrough are added to the conversation, with an answer for each call in the last
-	// answer of the model. Calls[i] is the step of the i-th call. Calls[i] has no Answer if the call
-	// was not answered.
+	// ConversationThrough are added to the conversation. Calls[i] is the step of the i-th call in the
+	// model's last answer. It has no Answer if the call was not answered.
 	Stopped struct {
-		// TurnSeq is the turn that was ended. It is 0 if there was no turn and only steps were pending.
+		// TurnSeq is the seq of the turn that was ended. It is 0 if no turn was open and only steps
+		// were pending.
 		TurnSeq             uint64
 		Attempt             int
 		Note                string
 		ConversationThrough StepRef
 		Calls               []StepRef
 	}
-	// NoticeAdded is a notice that the sidecar adds to the next request to a model.
+	// NoticeAdded records a notice: a message of the sidecar that the next request to a model must
+	// contain.
 	NoticeAdded struct {
 		// Code is a stable word in UPPER_SNAKE case. Text is the text for the model.
 		Code, Text string
@@ -79,10 +83,10 @@ func (*NoticeAdded) record() RecordKind { return RecNoticeAdded }
 // RequiredMessage is a text that requests to models must contain until a request that contains it is
 // answered.
 type RequiredMessage struct {
-	// Seq is the Steered or NoticeAdded record of the text.
+	// Seq is the seq of the record (Steered or NoticeAdded) that contains the text.
 	Seq uint64
-	// Row is the position of the message in the conversation of the visit, from 1. It is set when a
-	// later turn was opened. Before that it is 0.
+	// Row is the number of the conversation row that contains the message, from 1. It is 0 until a
+	// turn begins with the message.
 	Row uint64
 	// Notice means that the text is a notice, which is not added to the conversation as a message of
 	// its own. Later means that the text is for the next turn. Once means that it is only for the turn

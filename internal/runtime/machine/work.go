@@ -1,9 +1,9 @@
 package machine
 
-// The types in this file are shared by the code that sends work and the code that matches work with
-// workers. store.go explains why they are in this package.
+// Package dispatch matches work with workers, and other packages send the work. Both use the types in this file.
+// They are in package machine so that these packages need not import each other.
 
-// WorkKind is a turn or a step.
+// WorkKind says whether a piece of work is a turn or a step.
 type WorkKind uint8
 
 const (
@@ -13,7 +13,8 @@ const (
 	StepWork
 )
 
-// WorkClass is the kind of work that a worker must be able to execute. All work of one class is equal for a worker.
+// WorkClass is a class of turns or steps that are alike for workers: a worker that can execute one of them can
+// execute all of them.
 type WorkClass struct {
 	Kind WorkKind
 	// Digest, PackID and PackVersion identify the pack of the run.
@@ -23,27 +24,29 @@ type WorkClass struct {
 	// Prompt and Agent are set for a turn. Agent is "" if no agent executes the run.
 	Prompt string
 	Agent  string
-	// Sidecar means that only the sidecar's own executor may get the turn.
+	// Sidecar means that only the sidecar's own executor may get the turn or the step.
 	Sidecar bool
 	// Tool is the tool of a step.
 	Tool string
 }
 
-// Work is one piece of work that is ready.
+// Work is one turn or step that is ready to be executed by a worker.
 type Work struct {
 	WorkClass
 	RunID string
-	// Turn is the seq of the turn. For a step it is the turn that requested the step.
+	// Turn is the seq of the turn. If the work is a step, it is the turn that requested the step.
 	Turn uint64
-	// Step is 0 for a turn.
+	// Step is the number of the step. It is 0 if the work is a turn.
 	Step uint32
 	// Attempt is the attempt of the turn or step, from 1.
 	Attempt int
-	// Last is the number of the worker that last had work of the run. 0 = no connected worker had any.
+	// Last is the number of the connected worker that last had work of the run. It is 0 if no connected worker had
+	// any.
 	Last uint64
 }
 
-// WorkID identifies a piece of ready work. A run has at most one open turn and any number of steps.
+// WorkID identifies a piece of ready work. Step is 0 for the turn of the run, because a run has at most one open
+// turn.
 type WorkID struct {
 	RunID string
 	Step  uint32
@@ -52,48 +55,49 @@ type WorkID struct {
 // ID returns the work's id.
 func (w *Work) ID() WorkID { return WorkID{RunID: w.RunID, Step: w.Step} }
 
-// StepHolder is the worker to which an attempt of a step was sent. It is zero if there is none. If
-// Worker is "", the holder is the caller that received the call in the answer to its request. This
-// happens for an approved call, and for a further attempt of a call that the caller makes itself
-// (ByCaller).
+// StepHolder is the worker to which an attempt of a step was sent. It is zero if there is none. If Worker is ""
+// but Principal is set, the caller makes the call itself: the answer to its request contained the call.
 type StepHolder struct {
 	Principal, Worker string
 	// Instance is the name that the worker chose for its process. It is "" if the worker sent none.
 	Instance string
-	// Delivery is the number of the delivery among all deliveries to the instance. It is 0 if
-	// deliveries are not counted.
+	// Delivery is the number of this delivery among all deliveries to the worker's process. It is 0 if deliveries
+	// are not counted.
 	Delivery uint64
 }
 
-// WorkOffer describes the work that one worker executes.
+// WorkOffer describes the work that one worker offers to execute.
 type WorkOffer struct {
-	// Packs are ids, id@version or digests of packs. If it is empty, the offer is for every pack.
+	// Packs are the ids, id@version or digests of the packs that the worker serves. If it is empty, the worker
+	// serves every pack.
 	Packs []string
-	// Prompts, Agents and Tools are the names whose turns and steps the worker executes. "*" means all
-	// names.
+	// Prompts, Agents and Tools are the names of what the worker executes: turns of the prompts and agents, and
+	// steps of the tools. "*" means all names.
 	Prompts []string
 	Agents  []string
 	Tools   []string
-	// Sidecar means that the worker is the sidecar's own executor. It receives only turns with the
-	// execution [Sidecar].
+	// Sidecar means that the worker is part of the sidecar itself. It receives only turns with the
+	// execution [Sidecar], and only steps of tools that the sidecar executes.
 	Sidecar bool
-	// Turns and Steps bound the work that the worker holds at once, regardless of its credits.
+	// Turns and Steps bound the turns and steps that the worker has at once. The credits of the worker (its
+	// announced free capacity) bound them, too.
 	Turns int
 	Steps int
 }
 
-// Serves reports whether the offer covers work of a class.
+// Serves reports whether the worker can execute work of the class.
 func (o *WorkOffer) Serves(c *WorkClass) bool {
-	if !o.servesPack(c) {
+	if !o.ServesPack(c) {
 		return false
 	}
 	if c.Kind == StepWork {
-		return o.Steps > 0 && named(o.Tools, c.Tool)
+		return o.Steps > 0 && o.Sidecar == c.Sidecar && hasName(o.Tools, c.Tool)
 	}
-	return o.Turns > 0 && o.Sidecar == c.Sidecar && (named(o.Prompts, c.Prompt) || c.Agent != "" && named(o.Agents, c.Agent))
+	return o.Turns > 0 && o.Sidecar == c.Sidecar && (hasName(o.Prompts, c.Prompt) || c.Agent != "" && hasName(o.Agents, c.Agent))
 }
 
-func (o *WorkOffer) servesPack(c *WorkClass) bool {
+// ServesPack reports whether the worker serves the pack of the class.
+func (o *WorkOffer) ServesPack(c *WorkClass) bool {
 	if len(o.Packs) == 0 {
 		return true
 	}
@@ -105,7 +109,7 @@ func (o *WorkOffer) servesPack(c *WorkClass) bool {
 	return false
 }
 
-func named(names []string, name string) bool {
+func hasName(names []string, name string) bool {
 	for _, n := range names {
 		if n == name || n == "*" {
 			return true

@@ -14,12 +14,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Program is a pack compiled for one entry. Immutable.
+// Program is a pack compiled for one entry: one state or agent in which runs begin. It is immutable.
 type Program struct {
 	Pack  *pack.Pack
 	Graph *machine.Graph
-	// Conditions are the compiled approval conditions. The key is the tool. If a condition no longer
-	// compiles, its value is nil, and the calls of its tool are held.
+	// Conditions are the compiled approval conditions by tool. A condition that does not compile any more is
+	// nil. The calls of its tool then always wait for approval.
 	Conditions map[string]*expr.Program
 }
 
@@ -41,18 +41,17 @@ func conditionsOf(g *machine.Graph) map[string]*expr.Program {
 	return out
 }
 
-// Shelf is the part of the store that the cache uses.
+// Shelf is the part of the store that a [Cache] uses.
 type Shelf interface {
 	// Pack returns the pack of a reference "id", "id@version" or "sha256:<hex>". Error: [machine.ErrNoPack].
 	Pack(ctx context.Context, ns uint32, ref string) (machine.PackRow, error)
 }
 
-// maxRefs bounds the references whose digest is cached.
+// maxRefs bounds the cached pairs of a pack reference and its digest.
 const maxRefs = 512
 
-// maxHeldBytes bounds the cached packs and programs. They are counted by the size of their documents in
-// bytes. Each program counts as much as its pack. A parsed and compiled document takes about ten times
-// this size in memory.
+// maxHeldBytes bounds the cached packs and programs, in bytes of their documents. Each program counts as
+// much as its pack. A parsed and compiled document needs about ten times as much memory.
 const maxHeldBytes = 32 << 20
 
 type programKey struct {
@@ -66,7 +65,7 @@ type heldPack struct {
 	compiled map[pack.Entry]*Program
 }
 
-// bytes returns the number of bytes that the cache counts for the entry.
+// bytes returns the size that the cache counts for the pack and its compiled programs.
 func (h *heldPack) bytes() int { return len(h.pack.Canonical) * (1 + len(h.compiled)) }
 
 type refKey struct {
@@ -74,8 +73,8 @@ type refKey struct {
 	ref string
 }
 
-// Cache loads and compiles each pack once. A digest identifies the content, so cached packs and
-// programs never become stale. A cached reference becomes stale when a pack is registered. Safe for
+// Cache loads and compiles each pack once. A digest identifies the content of a pack, so cached packs never
+// become out of date. A cached reference can, when a pack is registered, and is then removed. Safe for
 // concurrent use.
 type Cache struct {
 	store Shelf
@@ -86,14 +85,14 @@ type Cache struct {
 	loading, compiling singleflight.Group
 
 	mu sync.Mutex
-	// held holds the cached packs by digest. Their size is at most limit bytes. An exception is a
-	// single pack that is larger.
-	held  *cache.LRU[string, *heldPack]
+	// packs are the cached packs by digest. Their size is at most limit bytes, except if a single pack is
+	// larger.
+	packs *cache.LRU[string, *heldPack]
 	limit int
 	refs  *cache.LRU[refKey, string]
-	// epoch counts the registrations. If a reference was looked up before a registration, it is not
-	// cached after this registration. registering is the number of active registrations. While there is
-	// one, references are resolved only from the store.
+	// epoch is the number of registrations so far. A reference that was looked up before a registration is
+	// not cached after it. registering is the number of registrations in progress. While it is not 0,
+	// references are resolved only from the store.
 	epoch, registering int
 }
 
@@ -103,30 +102,30 @@ func NewCache(store Shelf, opts pack.Options) *Cache { return newCache(store, op
 func newCache(store Shelf, opts pack.Options, limit int) *Cache {
 	return &Cache{
 		store: store, opts: opts, limit: limit,
-		held: cache.New[string, *heldPack](limit), refs: cache.New[refKey, string](maxRefs),
+		packs: cache.New[string, *heldPack](limit), refs: cache.New[refKey, string](maxRefs),
 	}
 }
 
-// Of returns the program that a run was started with.
-func (p *Cache) Of(ctx context.Context, ns uint32, s *machine.State) (*Program, error) {
+// ProgramOf returns the compiled pack with which the run of a state was started.
+func (p *Cache) ProgramOf(ctx context.Context, ns uint32, s *machine.State) (*Program, error) {
 	entry := pack.Entry{Agent: s.Agent}
 	if s.EntryOverride {
 		entry.State = s.Entry
 	}
-	prog, err := p.get(ctx, ns, programKey{digest: s.Digest, entry: entry})
+	prog, err := p.loadProgram(ctx, ns, programKey{digest: s.Digest, entry: entry})
 	if err != nil {
 		return nil, fmt.Errorf("runtime: run %s: %w", s.RunID, err)
 	}
 	return prog, nil
 }
 
-// Start returns the program for a new run.
+// Start returns the compiled pack for a new run that begins at the entry.
 func (p *Cache) Start(ctx context.Context, ns uint32, ref string, entry pack.Entry) (*Program, error) {
 	digest, err := p.Resolve(ctx, ns, ref)
 	if err != nil {
 		return nil, err
 	}
-	prog, err := p.get(ctx, ns, programKey{digest: digest, entry: entry})
+	prog, err := p.loadProgram(ctx, ns, programKey{digest: digest, entry: entry})
 	if err != nil {
 		return nil, err
 	}
@@ -136,9 +135,10 @@ func (p *Cache) Start(ctx context.Context, ns uint32, ref string, entry pack.Ent
 	return prog, nil
 }
 
-// get compiles a pack for an entry, once.
-func (p *Cache) get(ctx context.Context, ns uint32, key programKey) (*Program, error) {
-	if prog := p.compiled(key); prog != nil {
+// loadProgram returns the pack with this digest compiled for an entry, from the cache if possible. Concurrent calls
+// compile it only once.
+func (p *Cache) loadProgram(ctx context.Context, ns uint32, key programKey) (*Program, error) {
+	if prog := p.cachedProgram(key); prog != nil {
 		return prog, nil
 	}
 	loaded, err := p.Pack(ctx, ns, key.digest)
@@ -146,14 +146,14 @@ func (p *Cache) get(ctx context.Context, ns uint32, key programKey) (*Program, e
 		return nil, err
 	}
 	prog, err, _ := p.compiling.Do(fmt.Sprintf("%s %q %q", key.digest, key.entry.Agent, key.entry.State), func() (any, error) {
-		if prog := p.compiled(key); prog != nil {
+		if prog := p.cachedProgram(key); prog != nil {
 			return prog, nil
 		}
 		graph, err := loaded.Compile(key.entry)
 		if err != nil {
 			return nil, EntryRefused(err)
 		}
-		return p.hold(loaded, &key.entry, graph), nil
+		return p.cacheProgram(loaded, &key.entry, graph), nil
 	})
 	if err != nil {
 		return nil, err
@@ -161,21 +161,21 @@ func (p *Cache) get(ctx context.Context, ns uint32, key programKey) (*Program, e
 	return prog.(*Program), nil
 }
 
-func (p *Cache) compiled(key programKey) *Program {
+func (p *Cache) cachedProgram(key programKey) *Program {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if h, ok := p.held.Get(key.digest); ok {
+	if h, ok := p.packs.Get(key.digest); ok {
 		return h.compiled[key.entry]
 	}
 	return nil
 }
 
-// hold caches a pack and, if entry is not nil, its program for that entry. It evicts the least recently
-// used packs. If a pack alone exceeds the limit, its programs are not kept.
-func (p *Cache) hold(loaded *pack.Pack, entry *pack.Entry, graph *machine.Graph) *Program {
+// cacheProgram caches a pack and, if entry is not nil, its program for that entry. The packs that were used longest
+// ago are removed. If a single pack with its programs exceeds the limit, its programs are not kept.
+func (p *Cache) cacheProgram(loaded *pack.Pack, entry *pack.Entry, graph *machine.Graph) *Program {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	h, ok := p.held.Get(loaded.Digest)
+	h, ok := p.packs.Get(loaded.Digest)
 	if !ok {
 		h = &heldPack{pack: loaded, compiled: make(map[pack.Entry]*Program)}
 	}
@@ -189,14 +189,13 @@ func (p *Cache) hold(loaded *pack.Pack, entry *pack.Entry, graph *machine.Graph)
 	if h.bytes() > p.limit {
 		clear(h.compiled)
 	}
-	p.held.Put(loaded.Digest, h, h.bytes())
+	p.packs.Put(loaded.Digest, h, h.bytes())
 	return prog
 }
 
-// EntryRefused converts an error about the entry of a pack. If the pack does not have the entry, the
-// result is INVALID_ARGUMENT NO_SUCH_ENTRY, which lists the allowed entries. If the entry needs a
-// feature that this program does not support, the result is FAILED_PRECONDITION PACK_UNSUPPORTED. Other
-// errors are returned unchanged.
+// EntryRefused converts an error about the entry of a pack. If the pack does not have the entry, the result
+// is INVALID_ARGUMENT NO_SUCH_ENTRY, which lists the allowed entries. If the entry needs a feature that this
+// program does not support, it is FAILED_PRECONDITION PACK_UNSUPPORTED. Other errors are returned unchanged.
 func EntryRefused(err error) error {
 	if unsupported, ok := errors.AsType[*pack.UnsupportedError](err); ok {
 		return &machine.Error{
@@ -213,7 +212,7 @@ func EntryRefused(err error) error {
 	}
 }
 
-// Resolve resolves a reference to a digest.
+// Resolve returns the digest of the pack to which a reference ("id", "id@version" or digest) refers.
 func (p *Cache) Resolve(ctx context.Context, ns uint32, ref string) (string, error) {
 	key := refKey{ns: ns, ref: ref}
 	p.mu.Lock()
@@ -235,8 +234,8 @@ func (p *Cache) Resolve(ctx context.Context, ns uint32, ref string) (string, err
 	return row.Digest, nil
 }
 
-// Registering starts a registration. The returned function ends it and clears all cached
-// references.
+// Registering must be called before a pack is registered in the store. The returned function must be called
+// afterwards. It removes all cached references.
 func (p *Cache) Registering() (registered func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -250,17 +249,17 @@ func (p *Cache) Registering() (registered func()) {
 	}
 }
 
-// loaded returns a cached pack, or nil.
+// loaded returns the cached pack with the digest, or nil if it is not cached.
 func (p *Cache) loaded(digest string) *pack.Pack {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if h, ok := p.held.Get(digest); ok {
+	if h, ok := p.packs.Get(digest); ok {
 		return h.pack
 	}
 	return nil
 }
 
-// Pack returns a checked pack by its digest.
+// Pack returns the pack with the digest, from the cache or from the store.
 func (p *Cache) Pack(ctx context.Context, ns uint32, digest string) (*pack.Pack, error) {
 	if loaded := p.loaded(digest); loaded != nil {
 		return loaded, nil
@@ -276,7 +275,7 @@ func (p *Cache) Pack(ctx context.Context, ns uint32, digest string) (*pack.Pack,
 	return loaded.(*pack.Pack), nil
 }
 
-// load returns a stored pack after it has checked it. If the pack was cached in the meantime, load
+// load parses and checks a stored pack, and caches it. If another call has cached it in the meantime, load
 // returns the cached pack.
 func (p *Cache) load(row machine.PackRow, digest string) (*pack.Pack, error) {
 	if loaded := p.loaded(digest); loaded != nil {
@@ -292,7 +291,7 @@ func (p *Cache) load(row machine.PackRow, digest string) (*pack.Pack, error) {
 	if len(row.Source) > 0 {
 		loaded.Source = row.Source
 	}
-	p.hold(loaded, nil, nil)
+	p.cacheProgram(loaded, nil, nil)
 	return loaded, nil
 }
 

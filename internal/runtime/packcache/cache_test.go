@@ -24,8 +24,9 @@ func (s packShelf) Pack(_ context.Context, _ uint32, ref string) (machine.PackRo
 	return row, nil
 }
 
-// TestProgramsAreBoundedByBytes: large packs take the room of many small ones, whatever
-// is in use is compiled, and what is counted is what is held.
+// TestProgramsAreBoundedByBytes: the limit of the cache is in bytes, so a large pack takes the
+// place of many small ones. A pack that is asked for is always compiled, and the counted bytes are
+// those of the packs in the cache.
 func TestProgramsAreBoundedByBytes(t *testing.T) {
 	t.Parallel()
 	shelf := packShelf{rows: map[string]machine.PackRow{}}
@@ -49,25 +50,25 @@ func TestProgramsAreBoundedByBytes(t *testing.T) {
 				}
 				held := 0
 				for digest := range shelf.rows {
-					if h, ok := p.held.Peek(digest); ok {
+					if h, ok := p.packs.Peek(digest); ok {
 						held += h.bytes()
 					}
 				}
-				if held != p.held.Weight() || held == 0 || held > p.limit {
-					t.Fatalf("counted %d, held %d, limit %d", p.held.Weight(), held, p.limit)
+				if held != p.packs.Weight() || held == 0 || held > p.limit {
+					t.Fatalf("counted %d, held %d, limit %d", p.packs.Weight(), held, p.limit)
 				}
 			}
 		}
 	}
 	p = newCache(shelf, pack.Options{}, 1)
 	for _, ref := range []string{"2", "3"} {
-		if prog, err := p.Start(context.Background(), 0, ref, pack.Entry{}); err != nil || prog == nil || p.held.Len() != 1 {
-			t.Fatalf("a pack above the limit: %+v, %v, %d held", prog, err, p.held.Len())
+		if prog, err := p.Start(context.Background(), 0, ref, pack.Entry{}); err != nil || prog == nil || p.packs.Len() != 1 {
+			t.Fatalf("a pack above the limit: %+v, %v, %d held", prog, err, p.packs.Len())
 		}
 	}
 }
 
-// crowdedShelf answers when so many have come.
+// crowdedShelf answers only after all expected callers have asked.
 type crowdedShelf struct {
 	packShelf
 	come *sync.WaitGroup
@@ -79,8 +80,8 @@ func (s crowdedShelf) Pack(ctx context.Context, ns uint32, ref string) (machine.
 	return s.packShelf.Pack(ctx, ns, ref)
 }
 
-// TestACrowdMakesOne: those who come for a pack that nobody has yet get the one that the first of
-// them made.
+// TestACrowdMakesOne: callers that ask at the same time for a pack that is not in the cache all get
+// the pack that the first of them made.
 func TestACrowdMakesOne(t *testing.T) {
 	t.Parallel()
 	loaded, found, err := pack.Load([]byte(`{"id":"p","name":"P","version":"1.0.0","template_engine":{"version":"v1","syntax":"{{variable}}"},

@@ -6,24 +6,24 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// AgentParameters is the JSON Schema of the payload for an agent. It applies if the pack does not
-// declare a tool for the agent (docs/reference/semantics.md §10).
+// AgentParameters is the JSON Schema of the payload that a call of an agent must have. It applies if
+// the pack does not declare a tool for the agent (docs/reference/semantics.md §10).
 var AgentParameters = json.RawMessage(`{"type":"object","additionalProperties":false,"required":["message"],"properties":{` +
 	`"message":{"type":"string","description":"What the agent is to do"},` +
 	`"variables":{"type":"object","description":"Values of the agent's variables"},` +
 	`"data":{"type":"array","items":{},"description":"Structured parts of the message"}}}`)
 
-// AgentPayload is the payload that a turn sends to an agent.
+// AgentPayload is the payload with which a turn calls an agent.
 type AgentPayload struct {
 	Message   *string                    `json:"message"`
 	Variables map[string]json.RawMessage `json:"variables"`
 	Data      []json.RawMessage          `json:"data"`
 }
 
-// ReadAgentPayload parses the payload of a delegation. Both the check of a call and its sending use it,
-// so that they read the same values. If the pack declares a tool for the agent, the payload may have
-// additional members, which are not sent to the agent. The name of an additional member must not differ
-// from a known name only in case. The error describes the fault.
+// ReadAgentPayload parses the payload of a call of an agent. The check of a call and its sending both
+// use it, so that they read the same values. declared means that the pack declares a tool for the
+// agent. The payload may then have additional members, which are not sent to the agent. Their names
+// must not differ from a known name only in case. The error describes the fault.
 func ReadAgentPayload(payload []byte, declared bool) (AgentPayload, error) {
 	names := strictjson.Closed
 	if declared {
@@ -34,8 +34,8 @@ func ReadAgentPayload(payload []byte, declared bool) (AgentPayload, error) {
 	return p, err
 }
 
-// CheckAgentPayload returns a description of the fault in the payload of a delegation. It returns "" if
-// the payload is valid.
+// CheckAgentPayload returns a description of the fault in the payload of a call of an agent. It returns
+// "" if the payload is valid.
 func CheckAgentPayload(payload []byte, declared bool) string {
 	p, err := ReadAgentPayload(payload, declared)
 	switch {

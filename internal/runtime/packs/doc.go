@@ -2,6 +2,7 @@
 //
 // Owns: the rules for registering a document. The registered packs are in the store.
 //
-// Guarantees: a digest always identifies the same bytes. An existing name is changed to refer to other
-// bytes only on request. A registration with an unknown outcome ends the process, like any commit.
+// Guarantees: a digest always identifies the same bytes. An existing id@version is changed to refer to
+// other bytes only on request. If the outcome of a registration is unknown, the process ends, as after
+// a commit with an unknown outcome.
 package packs

@@ -16,37 +16,36 @@ import (
 // RegisterRequest is the argument of [Registry.RegisterPack].
 type RegisterRequest struct {
 	runtime.Call
-	// Document is JSON or YAML.
+	// Document is the source of the pack, as JSON or YAML.
 	Document []byte
 	// Strict names a published schema that the document must satisfy exactly. "" means that the
 	// operator's setting applies.
 	Strict string
-	// RequireBounded refuses a pack if an entry of the pack has a loop without a bound in the pack. The
+	// RequireBounded refuses a pack with an entry that has a loop without a bound in the pack. The
 	// operator may require this for every pack.
 	RequireBounded bool
-	// Move lets an existing id@version name other bytes.
+	// Move allows that an existing id@version is changed to refer to other bytes.
 	Move bool
-	// KeepDefault means that the bare id still refers to the same version as before. If it is false,
-	// the bare id refers to the registered version.
+	// KeepDefault means that a reference to the id without a version still means the same version as
+	// before. If it is false, such a reference means the registered version from now on.
 	KeepDefault bool
 }
 
-// PackAnswer is a registered pack, or the diagnostics of an invalid document.
+// PackAnswer is a registered pack, or the diagnostics of a document with errors.
 type PackAnswer struct {
 	// Row is the stored row. It is zero if the document has errors.
 	Row machine.PackRow
-	// Pack is nil if the document has errors.
+	// Pack is the parsed pack. It is nil if the document has errors.
 	Pack        *pack.Pack
 	Diagnostics []pack.Diagnostic
-	// Duplicate reports whether the same bytes already had this name.
+	// Duplicate reports whether the same content (the same digest) was already registered under this id@version.
 	Duplicate bool
 }
 
-// ValidatePack checks a document and stores no data. It requires the scope packs:write or
-// runs:read.
+// ValidatePack checks a document without storing it. It requires the scope packs:write or runs:read.
 func (r *Registry) ValidatePack(req RegisterRequest) (PackAnswer, error) {
 	if err := policy.Require(req.Principal, policy.PacksWrite|policy.RunsRead); err != nil {
-		return PackAnswer{}, runtime.Denied(err)
+		return PackAnswer{}, runtime.PolicyError(err)
 	}
 	return r.loadPack(&req)
 }
@@ -68,7 +67,7 @@ func (r *Registry) loadPack(req *RegisterRequest) (PackAnswer, error) {
 }
 
 // RegisterPack validates a document, stores it by its digest, and registers it under the name
-// id@version. If the same bytes are registered again, the answer is the same.
+// id@version. Registering the same bytes a second time gives the same row, with Duplicate set.
 //
 // Errors: INVALID_ARGUMENT PACK_INVALID for a document with errors (the answer contains the
 // diagnostics); ALREADY_EXISTS PACK_VERSION_TAKEN for other bytes under an existing name without Move.
@@ -84,11 +83,11 @@ func (r *Registry) RegisterPack(ctx context.Context, req RegisterRequest) (PackA
 	if answer.Pack == nil {
 		return answer, packInvalid(answer.Diagnostics)
 	}
-	err = r.cfg.Engine.Inside(func() error { return r.put(context.WithoutCancel(ctx), ns, &req, &answer) })
+	err = r.cfg.Engine.DoInFlight(func() error { return r.put(context.WithoutCancel(ctx), ns, &req, &answer) })
 	return answer, err
 }
 
-// put stores a valid pack. While it does so, the cache resolves references only from the store.
+// put stores a valid pack. During this time the cache resolves references only from the store.
 func (r *Registry) put(ctx context.Context, ns uint32, req *RegisterRequest, answer *PackAnswer) (err error) {
 	if r.cfg.Quotas.Bounded(ns, quota.Packs) {
 		r.counting.Lock()
@@ -102,6 +101,8 @@ func (r *Registry) put(ctx context.Context, ns uint32, req *RegisterRequest, ans
 		if err := r.oneMore(ctx, ns); err != nil {
 			return err
 		}
+	default:
+		return err
 	}
 	registered := r.cfg.Programs.Registering()
 	defer registered()
@@ -117,11 +118,11 @@ func (r *Registry) put(ctx context.Context, ns uint32, req *RegisterRequest, ans
 	if err == nil || errors.As(err, &refusal) {
 		return err
 	}
-	// For any other error, it is unknown whether the pack is stored.
+	// After any other error it is unknown whether the pack was stored.
 	return fmt.Errorf("%w: %w", machine.ErrIndeterminate, err)
 }
 
-// oneMore refuses a name above the namespace's quota.
+// oneMore returns an error if another id@version would exceed the namespace's quota of packs.
 func (r *Registry) oneMore(ctx context.Context, ns uint32) error {
 	if !r.cfg.Quotas.Bounded(ns, quota.Packs) {
 		return nil
@@ -133,7 +134,7 @@ func (r *Registry) oneMore(ctx context.Context, ns uint32) error {
 			return validate.ListFailed("packs", err)
 		}
 		if names += len(rows); next == "" {
-			return r.cfg.Quotas.Within(ns, quota.Packs, names+1)
+			return r.cfg.Quotas.CheckCount(ns, quota.Packs, names+1)
 		}
 		after = next
 	}
@@ -171,7 +172,7 @@ func (r *Registry) GetPack(ctx context.Context, call runtime.Call, ref string) (
 	if len(document) == 0 {
 		document = row.Canonical
 	}
-	loaded, found, err := pack.Load(document, pack.Options{Limits: r.cfg.Options.Limits, Accepted: true})
+	loaded, found, err := pack.Load(document, pack.Options{Limits: r.cfg.Options.Limits, Providers: r.cfg.Options.Providers, Accepted: true})
 	if err != nil {
 		return PackAnswer{}, fmt.Errorf("runtime: pack %q: %w", ref, err)
 	}
@@ -181,11 +182,12 @@ func (r *Registry) GetPack(ctx context.Context, call runtime.Call, ref string) (
 // PackPage is one page of packs.
 type PackPage struct {
 	Packs []machine.PackRow
-	// NextPage is "" after the last page.
+	// NextPage is the token of the next page. It is "" if there is none.
 	NextPage string
 }
 
-// ListPacks lists the registered packs by id and version. size is at most 1 000. 0 means 100.
+// ListPacks lists the registered packs, ordered by id and version. size is the largest number of packs
+// in the page, at most 1 000. 0 means 100.
 func (r *Registry) ListPacks(ctx context.Context, call runtime.Call, pageToken string, size int) (PackPage, error) {
 	ns, err := r.packNamespace(call)
 	if err != nil {
@@ -205,8 +207,8 @@ func (r *Registry) packNamespace(call runtime.Call) (uint32, error) {
 	return r.cfg.Engine.Admit(call, policy.PacksWrite|policy.RunsRead|policy.RunsWrite)
 }
 
-// PackContent returns a registered pack by its digest, without the diagnostics of its document. Its
-// Source is the document as it was registered.
+// PackContent returns a registered pack by its digest, from the cache if possible and without the
+// diagnostics. Its Source is the document as it was registered.
 func (r *Registry) PackContent(ctx context.Context, namespace, digest string) (*pack.Pack, error) {
 	ns, err := r.cfg.Engine.Namespace(namespace)
 	if err != nil {
@@ -215,8 +217,8 @@ func (r *Registry) PackContent(ctx context.Context, namespace, digest string) (*
 	return r.cfg.Programs.Pack(ctx, ns, digest)
 }
 
-// PackNamed resolves "id", "id@version" or a digest to a registered pack, without the diagnostics
-// of its document.
+// PackNamed returns a registered pack by "id", "id@version" or digest, from the cache if possible and
+// without the diagnostics.
 func (r *Registry) PackNamed(ctx context.Context, call runtime.Call, ref string) (*pack.Pack, error) {
 	ns, err := r.packNamespace(call)
 	if err != nil {

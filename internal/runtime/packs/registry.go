@@ -11,23 +11,25 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/quota"
 )
 
-// Engine is the part of the runtime engine that the registry uses.
+// Engine is the part of the runtime engine that a [Registry] uses.
 type Engine interface {
-	// Admit resolves a namespace for a caller that has one of the scopes.
+	// Admit checks that the caller has one of the scopes, and returns the number of the namespace of
+	// the call.
 	Admit(call runtime.Call, scopes runtime.Scopes) (uint32, error)
-	// Namespace resolves the name of a namespace.
+	// Namespace returns the number of a namespace by its name.
 	Namespace(name string) (uint32, error)
-	// Inside calls do if the engine accepts inputs. If do returns [machine.ErrIndeterminate], the
-	// engine fails.
-	Inside(do func() error) error
+	// DoInFlight calls do if the engine accepts inputs. If do returns [machine.ErrIndeterminate], the
+	// engine stops accepting inputs.
+	DoInFlight(do func() error) error
 }
 
-// Store stores packs.
+// Store is the part of the store that a [Registry] uses.
 type Store interface {
-	// PutPack registers a pack. If the same bytes are registered again, it returns the same row. If
-	// other bytes already have the name, the error is a *machine.Error PACK_VERSION_TAKEN.
+	// PutPack registers a pack. Registering the same bytes a second time returns the existing row. If
+	// other bytes have the same name and version, the error is a *machine.Error PACK_VERSION_TAKEN.
 	PutPack(ctx context.Context, ns uint32, put machine.PackPut) (machine.PackRow, error)
-	// Pack resolves "id", "id@version" or "sha256:<hex>"; [machine.ErrNoPack].
+	// Pack returns the pack that a reference names: "id", "id@version" or "sha256:<hex>". Error:
+	// [machine.ErrNoPack].
 	Pack(ctx context.Context, ns uint32, ref string) (machine.PackRow, error)
 	// ListPacks lists packs, ordered by id and version.
 	ListPacks(ctx context.Context, ns uint32, after string, limit int) ([]machine.PackRow, string, error)
@@ -45,11 +47,12 @@ type Config struct {
 	Quotas *quota.Limits
 }
 
-// Registry registers and returns packs. The cache resolves references. The registry notifies the cache
-// of each registration. Safe for concurrent use.
+// Registry registers packs and returns them. It tells the cache of packs about each registration, so
+// that no cached reference is out of date. Safe for concurrent use.
 type Registry struct {
 	cfg Config
-	// counting serializes registrations in namespaces with a quota.
+	// The mutex counting is held during a registration in a namespace with a quota, so that concurrent
+	// registrations cannot exceed the quota.
 	counting sync.Mutex
 }
 

@@ -19,37 +19,38 @@ import (
 // ApprovalsRequest is the argument of [Service.Approvals].
 type ApprovalsRequest struct {
 	runtime.Call
-	// RunID selects the approvals of one run. "" selects all.
+	// RunID selects the entries of one run. "" selects those of all runs.
 	RunID string
 	// OldestFirst reverses the order. By default the entries that began to wait last come first.
 	OldestFirst bool
-	// PageToken is the NextPage of the previous page. "" means from the start.
+	// PageToken is the NextPage of the previous page. "" means the first page.
 	PageToken string
 	// PageSize is the maximum number of entries in a page, at most 1 000. 0 means 100.
 	PageSize int
 }
 
-// Waiting is a held call that waits for a decision, or a run that waits for an event from outside.
-type Waiting struct {
+// WaitingItem is a tool call that waits for a person's approval, or a run that waits for an event from
+// outside.
+type WaitingItem struct {
 	Namespace string
 	State     *machine.State
 	Graph     *machine.Graph
 	Since     int64
-	// Starter is the principal that started the run.
+	// Starter is the name of the principal that started the run.
 	Starter string
-	// Call is the held call. It is nil if the run waits for an external event. Why is the reason why
-	// the condition of the call's approval could not be evaluated.
+	// Call is the call that waits for approval. It is nil if the run waits for an event from outside. Why
+	// is the reason why the approval condition of the call could not be evaluated, or "".
 	Call *history.StepView
 	Why  string
-	// Exits are the events by which the run can leave its state. Artifacts are the artifacts of the
-	// run. Both are set only if no call is held. Omitted reports whether the artifacts are left out
+	// Exits are the events by which the run can leave its state, and Artifacts are its artifacts. Both
+	// are set only if the run waits for an event. Omitted reports whether the artifacts were left out
 	// because they are large.
 	Exits     []Exit
 	Artifacts []runtime.ArtifactValue
 	Omitted   bool
 }
 
-// Exit is one way out of a state.
+// Exit is an event by which a run can leave its state, with the state To that follows.
 type Exit struct {
 	Event, To, Description string
 	Terminal               bool
@@ -57,20 +58,20 @@ type Exit struct {
 
 // WaitingPage is one page of [Service.Approvals].
 type WaitingPage struct {
-	Waiting []Waiting
-	// NextPage is "" after the last page.
+	Waiting []WaitingItem
+	// NextPage is the token of the next page. It is "" if there is none.
 	NextPage string
 }
 
-// maxShownArtifacts bounds the listed artifacts of one run, in bytes. maxWaitingBytes is the size of
-// the values in a page, in bytes, at which the page ends.
+// maxShownArtifacts bounds the artifacts of one run in the list, in bytes. A page ends when its values
+// have maxWaitingBytes bytes.
 const (
 	maxShownArtifacts = 64 << 10
 	maxWaitingBytes   = 1 << 20
 )
 
-// Approvals lists held calls, and runs that need an external event to continue. It leaves out entries
-// that were decided in the meantime.
+// Approvals lists the tool calls that wait for approval, and the runs that need an event from outside
+// to continue. Entries that were decided while the page was read are left out.
 func (r *Service) Approvals(ctx context.Context, req ApprovalsRequest) (WaitingPage, error) {
 	ns, err := r.cfg.Engine.Admit(req.Call, policy.RunsRead|policy.RunsWrite|policy.StepsApprove)
 	if err != nil {
@@ -95,7 +96,7 @@ func (r *Service) Approvals(ctx context.Context, req ApprovalsRequest) (WaitingP
 			page.NextPage = heldToken(places[i-1])
 			break
 		}
-		w, found, err := r.waiting(ctx, ns, &req, place)
+		w, found, err := r.readWaiting(ctx, ns, &req, place)
 		if err != nil {
 			return WaitingPage{}, err
 		}
@@ -107,7 +108,7 @@ func (r *Service) Approvals(ctx context.Context, req ApprovalsRequest) (WaitingP
 	return page, nil
 }
 
-func (w *Waiting) bytes() int64 {
+func (w *WaitingItem) bytes() int64 {
 	n := int64(0)
 	if w.Call != nil {
 		n = w.Call.Bytes()
@@ -118,8 +119,8 @@ func (w *Waiting) bytes() int64 {
 	return n
 }
 
-// heldRows returns the places of the entries of one page, and one more place, which tells whether there
-// is a next page.
+// heldRows returns the rows of the index [machine.HeldIndex] for one page, and one row more if there
+// is a next page. For a single run it returns all rows from the beginning of the page.
 func (r *Service) heldRows(ctx context.Context, ns uint32, req *ApprovalsRequest, after machine.HeldPlace, size int) ([]machine.HeldPlace, error) {
 	if req.RunID == "" {
 		return r.cfg.Store.Held(ctx, ns, after, !req.OldestFirst, size+1)
@@ -146,21 +147,22 @@ func (r *Service) heldRows(ctx context.Context, ns uint32, req *ApprovalsRequest
 	return places[behind:], nil
 }
 
-// waiting reads the entry at a place. It returns false if the entry no longer waits for a person.
-func (r *Service) waiting(ctx context.Context, ns uint32, req *ApprovalsRequest, place machine.HeldPlace) (Waiting, bool, error) {
+// readWaiting reads the data about one row of the index [machine.HeldIndex]. It returns false if the call
+// or the run no longer waits for a person.
+func (r *Service) readWaiting(ctx context.Context, ns uint32, req *ApprovalsRequest, place machine.HeldPlace) (WaitingItem, bool, error) {
 	since, step, err := machine.ParseHeldValue(place.Value)
 	if err != nil {
-		return Waiting{}, false, err
+		return WaitingItem{}, false, err
 	}
 	key := runtime.RunKey{Namespace: ns, ID: place.Run}
 	s, err := r.cfg.Engine.StateOf(ctx, key, 0)
 	if refusal, ok := errors.AsType[*machine.Error](err); ok && refusal.Code == machine.CodeNotFound {
-		return Waiting{}, false, nil
+		return WaitingItem{}, false, nil
 	}
 	if err != nil {
-		return Waiting{}, false, err
+		return WaitingItem{}, false, err
 	}
-	w := Waiting{Namespace: req.Namespace, State: s, Since: since}
+	w := WaitingItem{Namespace: req.Namespace, State: s, Since: since}
 	if w.Graph, err = r.Graph(ctx, req.Namespace, s); err != nil {
 		return w, false, err
 	}
@@ -176,8 +178,9 @@ func (r *Service) waiting(ctx context.Context, ns uint32, req *ApprovalsRequest,
 	return w, found, err
 }
 
-// call reads a held call.
-func (r *Service) call(ctx context.Context, key runtime.RunKey, w *Waiting, step uint32) (bool, error) {
+// call sets the call of a list entry that waits for approval. It returns false if the call no longer
+// waits for a decision.
+func (r *Service) call(ctx context.Context, key runtime.RunKey, w *WaitingItem, step uint32) (bool, error) {
 	for i := range w.State.Steps {
 		p := &w.State.Steps[i]
 		if p.Step != step || !p.HeldForApproval() {
@@ -197,8 +200,9 @@ func (r *Service) call(ctx context.Context, key runtime.RunKey, w *Waiting, step
 	return false, nil
 }
 
-// event reads the exits of the state if the run can leave the state only by an external event.
-func (r *Service) event(ctx context.Context, key runtime.RunKey, w *Waiting) (bool, error) {
+// event sets the exits and artifacts of a list entry. It returns false if the run does not wait for an
+// event from outside.
+func (r *Service) event(ctx context.Context, key runtime.RunKey, w *WaitingItem) (bool, error) {
 	s := w.State
 	node := w.Graph.States[s.Current]
 	if node == nil || len(machine.HeldRows(s)) == 0 || machine.HeldRows(s)[0].Step != 0 {

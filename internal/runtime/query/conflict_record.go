@@ -8,8 +8,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// ConflictRecord reads the record that a SEQ_MISMATCH names. The caller needs only the right to see the
-// run, so that an approver without the right to read it can learn who decided.
+// ConflictRecord returns the record that was committed before a refused request, and that the error
+// (for example SEQ_MISMATCH) names. The caller needs only the right to see the run. So a person that
+// may approve but not read runs can learn which principal has already decided.
 func (r *Service) ConflictRecord(ctx context.Context, ref runtime.RunRef, seq uint64) (runtime.RecordRow, error) {
 	key, err := r.cfg.Engine.Find(ref)
 	if err != nil {

@@ -8,16 +8,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// This file has the lookups that are needed to render runs and records.
+// The methods below return what is needed to show runs and records.
 
-// Graph returns the compiled control flow for the run of a state. It contains the events of the
-// workflow states and the types of the artifacts. The caller must not change it.
+// Graph returns the compiled control flow of a state's run, with the events of the workflow states and
+// the types of the artifacts. The caller must not change it.
 func (r *Service) Graph(ctx context.Context, namespace string, s *machine.State) (*machine.Graph, error) {
 	ns, err := r.cfg.Engine.Namespace(namespace)
 	if err != nil {
 		return nil, err
 	}
-	prog, err := r.cfg.Programs.Of(ctx, ns, s)
+	prog, err := r.cfg.Programs.ProgramOf(ctx, ns, s)
 	if err != nil {
 		return nil, err
 	}
@@ -30,15 +30,15 @@ func (r *Service) PackOf(ctx context.Context, namespace string, s *machine.State
 	if err != nil {
 		return nil, err
 	}
-	prog, err := r.cfg.Programs.Of(ctx, ns, s)
+	prog, err := r.cfg.Programs.ProgramOf(ctx, ns, s)
 	if err != nil {
 		return nil, err
 	}
 	return prog.Pack, nil
 }
 
-// PackFor returns the state and the pack of a run. The caller must have the right to see the run, but
-// not the right to read it. The caller must not change the result.
+// PackFor returns the newest state and the pack of a run. The caller needs only the right to see the
+// run, not the right to read it. The caller must not change the result.
 func (r *Service) PackFor(ctx context.Context, ref runtime.RunRef) (*machine.State, *pack.Pack, error) {
 	key, err := r.cfg.Engine.Find(ref)
 	if err != nil {
@@ -48,25 +48,19 @@ func (r *Service) PackFor(ctx context.Context, ref runtime.RunRef) (*machine.Sta
 	if err != nil {
 		return nil, nil, err
 	}
-	prog, err := r.cfg.Programs.Of(ctx, key.Namespace, s)
+	prog, err := r.cfg.Programs.ProgramOf(ctx, key.Namespace, s)
 	if err != nil {
 		return nil, nil, err
 	}
 	return s, prog.Pack, nil
 }
 
-// VariablesOf returns the variables with which the run of a state was started or forked, as one compact
-// JSON object. Default values are included.
+// VariablesOf returns the variables with which a state's run was started or forked, as one compact JSON
+// object with the default values.
 func (r *Service) VariablesOf(ctx context.Context, namespace string, s *machine.State) ([]byte, error) {
 	ns, err := r.cfg.Engine.Namespace(namespace)
 	if err != nil {
 		return nil, err
 	}
 	return r.cfg.Past.Variables(ctx, runtime.RunKey{Namespace: ns, ID: s.RunID})
-}
-
-// CursorAt returns the cursor after the i-th record of a committed entry. A watch uses the same
-// cursors.
-func (r *Service) CursorAt(entry *machine.Entry, i int) runtime.Cursor {
-	return runtime.Cursor{Epoch: r.cfg.Store.Epoch(), Position: entry.Cursor, Index: uint16(i)}
 }

@@ -9,19 +9,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// ModelView is a MODEL step with its resolved request.
+// ModelView is a model call with its complete request and answer.
 type ModelView struct {
 	// Run is the newest state of the run.
 	Run  *machine.State
 	Step history.StepView
-	// System, Tools (JSON) and Parameters (JSON) are the resolved texts of the request. A text is "" if
-	// the request does not have it.
+	// System, Tools (JSON) and Parameters (JSON) are the texts of the request. A text is "" if the
+	// request does not have it.
 	System, Tools, Parameters string
-	// Messages are all messages of the request. The oldest comes first.
+	// Messages are all messages of the request, the oldest first.
 	Messages []machine.Message
 }
 
-// ShowModel returns a MODEL step of any visit. The result depends only on the records of the run.
+// ShowModel returns a model call of any visit. The result depends only on the records of the run.
 //
 // Errors: NOT_FOUND STEP_NOT_FOUND, FAILED_PRECONDITION STEP_KIND.
 func (r *Service) ShowModel(ctx context.Context, ref runtime.RunRef, step uint32) (ModelView, error) {
@@ -49,15 +49,15 @@ func (r *Service) ShowModel(ctx context.Context, ref runtime.RunRef, step uint32
 	if view.Step, err = r.cfg.Past.Step(ctx, key, found); err != nil {
 		return view, err
 	}
-	asked := view.Step.Request
+	request := view.Step.Request
 	for _, text := range []struct {
 		from machine.ModelText
 		to   *string
-	}{{asked.System, &view.System}, {asked.Tools, &view.Tools}, {asked.Parameters, &view.Parameters}} {
+	}{{request.System, &view.System}, {request.Tools, &view.Tools}, {request.Parameters, &view.Parameters}} {
 		if *text.to, err = r.cfg.Past.Text(ctx, key, text.from); err != nil {
 			return view, err
 		}
 	}
-	view.Messages, err = r.cfg.Past.Messages(ctx, key, asked)
+	view.Messages, err = r.cfg.Past.Messages(ctx, key, request)
 	return view, err
 }

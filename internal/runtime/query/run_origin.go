@@ -14,32 +14,33 @@ import (
 
 // RunOrigin describes how a run was started or forked.
 type RunOrigin struct {
-	// RequestID is the id that the caller chose for the start. It is "" if the caller chose none.
+	// RequestID is the idempotency id with which the caller started the run. It is "" if the caller
+	// sent none.
 	RequestID string
-	// Variables are one compact JSON object. Default values are included.
+	// Variables is one compact JSON object with the variables of the run and their default values.
 	Variables []byte
-	// Goal is the goal of RFC-103. It is the text of the input or, if there is no input, the variable
-	// "goal". It is "" if there is none.
+	// Goal is the goal of the run (RFC-103): the text of the input or, if there is no input, the
+	// variable "goal". It is "" if there is neither.
 	Goal string
-	// Budget is the budget of the pack after the start has lowered it.
+	// Budget is the budget that applies to the run, see [rules.EffectiveBudget].
 	Budget machine.Budget
-	// WallExcludesWaiting reports whether the wall clock of the budget stops while the run waits.
+	// WallExcludesWaiting reports whether the wall-time clock of the run stops while the run waits.
 	WallExcludesWaiting bool
 }
 
-// RunOriginOf reads the origin of a state's run.
+// RunOriginOf returns how a state's run was started or forked.
 func (r *Service) RunOriginOf(ctx context.Context, namespace string, s *machine.State) (RunOrigin, error) {
 	ns, err := r.cfg.Engine.Namespace(namespace)
 	if err != nil {
 		return RunOrigin{}, err
 	}
-	prog, err := r.cfg.Programs.Of(ctx, ns, s)
+	prog, err := r.cfg.Programs.ProgramOf(ctx, ns, s)
 	if err != nil {
 		return RunOrigin{}, err
 	}
 	began := r.cfg.Past.First
 	if s.Erased != nil {
-		began = r.cfg.Past.Left
+		began = r.cfg.Past.RemainingInput
 	}
 	first, err := began(ctx, runtime.RunKey{Namespace: ns, ID: s.RunID})
 	if err != nil {
@@ -47,8 +48,8 @@ func (r *Service) RunOriginOf(ctx context.Context, namespace string, s *machine.
 	}
 	variables, input, wall := history.StartedWith(first.Command)
 	if s.Erased != nil {
-		// After an erasure the variables are unknown. They must be nil, because {} would mean that
-		// there were none.
+		// After an erasure the variables are unknown. They must be nil, because {} would mean that the
+		// run had none.
 		variables = nil
 	}
 	return RunOrigin{
@@ -58,7 +59,7 @@ func (r *Service) RunOriginOf(ctx context.Context, namespace string, s *machine.
 	}, nil
 }
 
-// textOf returns a message as text, one line for each part.
+// textOf returns the parts of a message as one text, with one line for each part.
 func textOf(parts []machine.Part) string {
 	lines := make([]string, len(parts))
 	for i, p := range parts {
@@ -74,8 +75,8 @@ func textOf(parts []machine.Part) string {
 	return strings.Join(lines, "\n")
 }
 
-// goalOf returns the text of an input. If there is no text, it returns the variable "goal" if that is a
-// string.
+// goalOf returns the text of a run's input. If there is none, it returns the variable "goal" if that is
+// a string.
 func goalOf(input []machine.Part, variables []byte) string {
 	if text := textOf(input); text != "" {
 		return text

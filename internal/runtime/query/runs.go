@@ -12,14 +12,15 @@ import (
 // GetRunRequest is the argument of [Service.GetRun].
 type GetRunRequest struct {
 	runtime.RunRef
-	// AtSeq selects the run after the commit that contains this record. 0 means now.
+	// AtSeq selects the state of the run after the commit that contains this record. 0 means the newest
+	// state.
 	AtSeq uint64
-	// Artifacts requests the values of the artifacts, as they were at AtSeq.
+	// Artifacts means that the answer contains the values of the artifacts, as they were at AtSeq.
 	Artifacts bool
 }
 
-// GetRun reads a run. A past state is replayed from the last checkpoint before it. A replay
-// executes no tools or models.
+// GetRun returns the state of a run, now or at a past record. A past state is replayed from the last
+// checkpoint before it. A replay executes no tools or models.
 func (r *Service) GetRun(ctx context.Context, req GetRunRequest) (runtime.RunView, error) {
 	key, err := r.cfg.Engine.FindReadable(req.RunRef)
 	if err != nil {
@@ -45,7 +46,7 @@ func (r *Service) GetRun(ctx context.Context, req GetRunRequest) (runtime.RunVie
 type ListRunsRequest struct {
 	runtime.Call
 	Filter machine.RunFilter
-	// PageToken is the NextPage of the previous page. "" means from the start.
+	// PageToken is the NextPage of the previous page. "" means the first page.
 	PageToken string
 	// PageSize is the maximum number of runs in a page, at most 1 000. 0 means 100.
 	PageSize int
@@ -54,22 +55,22 @@ type ListRunsRequest struct {
 // RunPage is one page of runs.
 type RunPage struct {
 	Runs []*machine.State
-	// NextPage is "" after the last page.
+	// NextPage is the token of the next page. It is "" if there is none.
 	NextPage string
 }
 
-// Cut shortens the page to its first n runs. n must be at least 1. The next page begins after these
-// runs.
+// Cut shortens the page to its first n runs, so that the next page begins after them. n must be at
+// least 1.
 func (p *RunPage) Cut(n int) {
 	if n < len(p.Runs) {
 		p.Runs, p.NextPage = p.Runs[:n], p.Runs[n-1].RunID
 	}
 }
 
-// ListRuns lists runs in the order of their creation. The newest runs come first, unless the filter
-// requests the oldest first.
+// ListRuns lists runs in the order of their creation, the newest first, unless the filter asks for the
+// oldest first.
 func (r *Service) ListRuns(ctx context.Context, req ListRunsRequest) (RunPage, error) {
-	ns, err := r.readable(req.Call)
+	ns, err := r.readableNamespace(req.Call)
 	if err != nil {
 		return RunPage{}, err
 	}
@@ -84,9 +85,9 @@ func (r *Service) ListRuns(ctx context.Context, req ListRunsRequest) (RunPage, e
 	return RunPage{Runs: runs, NextPage: next}, nil
 }
 
-// StateAt returns the state of a run after the commit that contains the record seq. 0 means now. A past
-// state is replayed from the last checkpoint before it, so the cost does not grow with the length of
-// the journal.
+// StateAt returns the state of a run after the commit that contains the record seq. 0 means the newest
+// state. A past state is replayed from the last checkpoint before it, so the cost does not grow with
+// the length of the journal.
 func (r *Service) StateAt(ctx context.Context, ref runtime.RunRef, seq uint64) (*machine.State, error) {
 	key, err := r.cfg.Engine.FindReadable(ref)
 	if err != nil {
@@ -95,6 +96,6 @@ func (r *Service) StateAt(ctx context.Context, ref runtime.RunRef, seq uint64) (
 	return r.cfg.Engine.StateOf(ctx, key, seq)
 }
 
-func (r *Service) readable(call runtime.Call) (uint32, error) {
+func (r *Service) readableNamespace(call runtime.Call) (uint32, error) {
 	return r.cfg.Engine.Admit(call, policy.RunsRead|policy.RunsWrite)
 }

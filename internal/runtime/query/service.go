@@ -7,42 +7,44 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/packcache"
-	"github.com/pawl-dev/pawl/internal/runtime/render"
 )
 
-// Engine is the part of the runtime engine that queries use.
+// Engine is the part of the runtime engine that a [Service] uses.
 type Engine interface {
-	// Admit resolves a namespace for a caller that has one of the scopes.
+	// Admit checks that the caller has one of the scopes, and returns the number of the namespace of
+	// the call.
 	Admit(call runtime.Call, scopes runtime.Scopes) (uint32, error)
-	// Namespace resolves the name of a namespace.
+	// Namespace returns the number of a namespace by its name.
 	Namespace(name string) (uint32, error)
-	// Find returns the key of a run that the caller may see. FindReadable returns the key of a run that
-	// the caller may read.
+	// Find returns the key of a run in a namespace that the caller may see. FindReadable also checks
+	// that the caller has a scope for reading runs.
 	Find(ref runtime.RunRef) (runtime.RunKey, error)
 	FindReadable(ref runtime.RunRef) (runtime.RunKey, error)
-	// StateOf returns the state of a run after the commit that contains the record seq. 0 means now.
+	// StateOf returns the state of a run after the commit that contains the record seq. 0 means the
+	// newest state.
 	StateOf(ctx context.Context, key runtime.RunKey, seq uint64) (*machine.State, error)
 }
 
-// Store is the part of the store that queries use in addition to [history.Reader].
+// Store is the part of the store that a [Service] uses, besides what [history.Reader] uses.
 type Store interface {
-	// Entry returns the entry that contains the record seq. Error: [machine.ErrNoRecord].
+	// Entry returns the entry of a run that contains the record seq. Error: [machine.ErrNoRecord].
 	Entry(ctx context.Context, ns uint32, run string, seq uint64) (machine.Entry, error)
-	// Epoch returns the id of the store, which never changes. Cursors of another store are invalid
-	// here.
+	// Epoch returns the permanent identifier of the store. A cursor with another epoch comes from
+	// another store and is invalid.
 	Epoch() [16]byte
-	// ListRuns returns the newest states of runs in the order of their creation. It begins after the
-	// given run id; "" means from the first run. It also returns the run id after which the next page
-	// begins; "" means that this was the last page.
+	// ListRuns returns the newest states of runs in the order of their creation, beginning after the
+	// given run id. "" means the first run. It also returns the id after which the next page begins, or
+	// "" if this was the last page.
 	ListRuns(ctx context.Context, ns uint32, filter machine.RunFilter, after string, limit int) ([]*machine.State, string, error)
-	// CountRuns counts the runs in any of the statuses.
+	// CountRuns counts the runs of a namespace that are in any of the statuses.
 	CountRuns(ctx context.Context, ns uint32, statuses []machine.Status) (int, error)
-	// Tasks calls visit with the newest state of each task of an owner, until visit returns false. The
-	// owner "" selects all owners. The newest status comes first. Tasks with equal times are ordered by
-	// run. At most `most` tasks are visited. A context id selects the tasks of that context.
+	// Tasks calls visit with the newest state of each A2A task of an owner, the newest status first,
+	// then by run id. It stops when visit returns false, or after `most` tasks. The owner "" selects
+	// the tasks of all owners. A contextID selects only the tasks of that context.
 	Tasks(ctx context.Context, ns uint32, owner, contextID string, most int, visit func(*machine.State) bool) error
-	// Held lists at most limit rows of [machine.HeldIndex], ordered by time. It begins after the given
-	// place. The zero place means from the first row.
+	// Held lists the calls and events that wait for a person: at most limit rows of
+	// [machine.HeldIndex], ordered by time, beginning after the given place. The zero place means the
+	// first row.
 	Held(ctx context.Context, ns uint32, after machine.HeldPlace, newest bool, limit int) ([]machine.HeldPlace, error)
 }
 
@@ -52,7 +54,7 @@ type Config struct {
 	Store    Store
 	Past     *history.Reader
 	Programs *packcache.Cache
-	Turns    *render.Renderer
+	Turns    *runtime.Renderer
 }
 
 // Service answers questions about runs. It has no state of its own. Safe for concurrent use.

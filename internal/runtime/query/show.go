@@ -6,35 +6,35 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/render"
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// ShowTurn renders a turn as it was when it was opened. turn is the record that opened it. ShowTurn
-// returns no turn token and does not affect the executor of the turn.
+// ShowTurn returns a turn as its executor got it when the turn was opened. turn is the seq of the
+// record that opened the turn. ShowTurn returns no turn token and does not affect the executor of
+// the turn.
 //
 // Errors: NOT_FOUND RECORD_NOT_FOUND; FAILED_PRECONDITION NO_OPEN_TURN if the record did not open a
 // turn.
-func (r *Service) ShowTurn(ctx context.Context, ref runtime.RunRef, turn uint64) (render.TurnView, error) {
+func (r *Service) ShowTurn(ctx context.Context, ref runtime.RunRef, turn uint64) (runtime.TurnView, error) {
 	key, err := r.cfg.Engine.FindReadable(ref)
 	if err != nil {
-		return render.TurnView{}, err
+		return runtime.TurnView{}, err
 	}
 	s, err := r.cfg.Engine.StateOf(ctx, key, turn)
 	if err != nil {
-		return render.TurnView{}, err
+		return runtime.TurnView{}, err
 	}
 	if s.Turn == nil || s.Turn.Seq != turn {
-		return render.TurnView{}, render.NoTurn("NO_OPEN_TURN", fmt.Sprintf("record %d opened no turn", turn), s)
+		return runtime.TurnView{}, runtime.NoTurn("NO_OPEN_TURN", fmt.Sprintf("record %d opened no turn", turn), s)
 	}
-	prog, err := r.cfg.Programs.Of(ctx, key.Namespace, s)
+	prog, err := r.cfg.Programs.ProgramOf(ctx, key.Namespace, s)
 	if err != nil {
-		return render.TurnView{}, err
+		return runtime.TurnView{}, err
 	}
 	return r.cfg.Turns.Turn(ctx, key, prog, s)
 }
 
-// everyStatus lists all statuses in the order of the proto enum.
+// everyStatus lists all statuses of runs, in the order of the proto enum.
 var everyStatus = []machine.Status{
 	machine.Running, machine.Waiting, machine.Completed, machine.BudgetExhausted,
 	machine.Escalated, machine.Failed, machine.Cancelled,
@@ -46,9 +46,9 @@ type StatusCount struct {
 	Runs   int
 }
 
-// CountRuns counts the runs of each status.
+// CountRuns returns the number of runs in each status.
 func (r *Service) CountRuns(ctx context.Context, call runtime.Call) ([]StatusCount, error) {
-	ns, err := r.readable(call)
+	ns, err := r.readableNamespace(call)
 	if err != nil {
 		return nil, err
 	}

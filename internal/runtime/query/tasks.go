@@ -12,22 +12,23 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// maxTaskLook bounds the number of tasks that one list examines. If there are more, the total counts
-// only the examined tasks.
+// maxTaskLook bounds the number of tasks that one list examines. If there are more, they are neither
+// listed nor counted in the total.
 const maxTaskLook = 10_000
 
 // ListTasksRequest is the argument of [Service.ListTasks].
 type ListTasksRequest struct {
 	runtime.Call
-	// Tenant and ContextID select the tasks of one route and of one context. "" selects all.
+	// Tenant selects the tasks of one called agent, and ContextID those of one context. "" selects all.
 	Tenant    string
 	ContextID string
-	// StatusFrom selects tasks whose status is from this time or later, in Unix nanoseconds. 0 selects
-	// all.
+	// StatusFrom selects tasks whose status has changed at this time or later, in Unix nanoseconds. 0
+	// selects all.
 	StatusFrom int64
-	// Match selects the tasks for which it returns true. If it is nil, all tasks are selected.
+	// Match is an additional filter: tasks for which it returns false are left out. If it is nil, all
+	// tasks are selected.
 	Match func(*machine.State) bool
-	// PageToken is the NextPage of the previous page. "" means from the start.
+	// PageToken is the NextPage of the previous page. "" means the first page.
 	PageToken string
 	// PageSize is the maximum number of tasks in a page, at most 1 000. 0 means 100.
 	PageSize int
@@ -36,16 +37,16 @@ type ListTasksRequest struct {
 // TaskPage is one page of tasks.
 type TaskPage struct {
 	Runs []*machine.State
-	// NextPage is "" after the last page.
+	// NextPage is the token of the next page. It is "" if there is none.
 	NextPage string
-	// Total is the number of tasks on all pages. Only the 10 000 examined tasks are counted.
+	// Total is the number of tasks on all pages, of the at most 10 000 tasks that were examined.
 	Total int
 }
 
-// ListTasks lists the caller's tasks. The task with the newest status comes first. A principal with the
+// ListTasks lists the caller's A2A tasks, the task with the newest status first. A principal with the
 // scope admin gets the tasks of all principals.
 func (r *Service) ListTasks(ctx context.Context, req ListTasksRequest) (TaskPage, error) {
-	ns, err := r.readable(req.Call)
+	ns, err := r.readableNamespace(req.Call)
 	if err != nil {
 		return TaskPage{}, err
 	}
@@ -72,7 +73,7 @@ func (r *Service) ListTasks(ctx context.Context, req ListTasksRequest) (TaskPage
 		page.Total++
 		place := taskPlace{s.StatusAt, s.RunID}
 		switch {
-		case !place.behind(after):
+		case !place.isAfter(after): // the task is on an earlier page
 		case len(page.Runs) < size:
 			page.Runs = append(page.Runs, s)
 		case page.NextPage == "":
@@ -93,11 +94,12 @@ type taskPlace struct {
 	run      string
 }
 
-// String returns the page token of the page that begins after the place.
+// String returns the token of the page that begins after this position.
 func (p taskPlace) String() string { return strconv.FormatInt(p.statusAt, 36) + "." + p.run }
 
-// behind reports whether the place comes after the place o. The zero place comes before all others.
-func (p taskPlace) behind(o taskPlace) bool {
+// isAfter reports whether the position p comes after the position o in the list. The zero position comes
+// before all others.
+func (p taskPlace) isAfter(o taskPlace) bool {
 	return o == taskPlace{} || p.statusAt < o.statusAt || p.statusAt == o.statusAt && p.run > o.run
 }
 

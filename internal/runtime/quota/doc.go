@@ -1,5 +1,5 @@
-// Package quota limits how much of the sidecar one namespace and one principal may use. It limits calls
-// and starts per time, open runs, streams, and resources that other packages count.
+// Package quota limits how much of the sidecar one namespace and one principal may use: calls and
+// starts per time, open runs, streams, and resources that other packages count.
 //
 // Owns: the current table of bounds; the rates; the counts of open runs and streams.
 //

@@ -2,24 +2,29 @@ package ratelimit
 
 import "time"
 
-// bucket is the usage of one key of one limit.
+// bucket is the usage of one key of one limit. A limit has a separate bucket for each key, for example
+// for each tenant.
 type bucket struct {
 	limit *Limit
 	key   string
-	// open counts the calls that are active.
+	// open is the number of calls in progress that the bucket counts.
 	open          int64
 	calls, tokens meter
-	// until is the time until which a provider requested that no calls be sent.
+	// until is the end of the pause that a provider has asked for, on the clock of the limiter. No call
+	// begins before it.
 	until time.Duration
-	// typical is the average number of tokens that recent calls used. 0 means that it is unknown.
+	// typical is the average number of tokens that recent calls used. 0 means that it is not known.
 	typical int64
-	// queues are the queues that wait for this bucket. A queue may also wait for other buckets.
+	// queues are the queues of calls that wait for this bucket. A queue may wait for other buckets,
+	// too.
 	queues map[*queue]struct{}
-	// served is, for each tenant, the amount of the bucket that the tenant has received, divided by its
-	// weight. It determines the order of service. now is the value of the tenant that was served last.
+	// served is, for each tenant, how much of the bucket the tenant has received, divided by its weight.
+	// Tenants that have received less come first. now is the position of the call that began last, in the
+	// same unit.
 	served map[string]float64
 	now    float64
-	// admitted and waited are counts for metrics.
+	// admitted is the number of calls that began, and waited the number of those that had to wait, for
+	// metrics.
 	admitted, waited int64
 }
 
@@ -31,20 +36,20 @@ func newBucket(l *Limit, key string, now time.Duration) *bucket {
 	return b
 }
 
-// bound applies new limits.
+// bound sets new limits for the bucket. The usage stays.
 func (b *bucket) bound(l *Limit) {
-	b.limit, b.calls.most, b.tokens.most = l, l.PerMinute, l.TokensPerMinute
+	b.limit, b.calls.limit, b.tokens.limit = l, l.PerMinute, l.TokensPerMinute
 }
 
-// full reports whether the number of concurrent calls has reached its limit.
-func (b *bucket) full() bool { return b.limit.Concurrent > 0 && b.open >= b.limit.Concurrent }
+// isFull reports whether as many calls are in progress as the limit allows.
+func (b *bucket) isFull() bool { return b.limit.Concurrent > 0 && b.open >= b.limit.Concurrent }
 
-// never is the waiting time of a call that can begin only after another call ends.
+// never is the waiting time of a call that can begin only after another call has ended.
 const never = time.Duration(1<<63 - 1)
 
-// wait returns how long a reservation has to wait for the bucket. 0 means that the call may begin.
+// wait returns how long a call has to wait for the bucket. 0 means that it may begin now.
 func (b *bucket) wait(now time.Duration, t *reservation) time.Duration {
-	if b.full() {
+	if b.isFull() {
 		return never
 	}
 	pause := max(0, b.until-now)
@@ -52,8 +57,8 @@ func (b *bucket) wait(now time.Duration, t *reservation) time.Duration {
 	return max(pause, b.tokens.wait(now, b.tokenCost(t)))
 }
 
-// tokenCost returns the number of tokens that a reservation takes. It is the maximum that the call
-// declares. If the call declares none, it is the typical usage of other calls.
+// tokenCost returns the number of tokens that a call takes from the bucket: the maximum that the call
+// declares, or, if it declares none, the typical usage of other calls.
 func (b *bucket) tokenCost(t *reservation) int64 {
 	if t.tokens > 0 {
 		return t.tokens
@@ -61,15 +66,16 @@ func (b *bucket) tokenCost(t *reservation) int64 {
 	return b.typical
 }
 
-// share returns the fraction of a minute's limit that a reservation uses, divided by the tenant's
-// weight. It determines the order of service.
+// share returns the part of a minute's limit that a call uses, divided by the weight of its tenant. If
+// the limit bounds calls and tokens, it is the greater part. If it bounds neither, the part is 1.
+// Tenants with a lower sum of shares come first.
 func (b *bucket) share(t *reservation) float64 {
 	worth := 0.0
 	if most := b.limit.PerMinute; most > 0 {
 		worth = 1 / float64(most)
 	}
 	if most := b.limit.TokensPerMinute; most > 0 {
-		worth = max(worth, float64(b.tokens.fits(b.tokenCost(t)))/float64(most))
+		worth = max(worth, float64(b.tokens.capToLimit(b.tokenCost(t)))/float64(most))
 	}
 	if worth == 0 {
 		worth = 1
@@ -77,15 +83,16 @@ func (b *bucket) share(t *reservation) float64 {
 	return worth / b.limit.weight(t.tenant)
 }
 
-// begins returns the position of a tenant in the order of service.
-func (b *bucket) begins(tenant string) float64 { return max(b.served[tenant], b.now) }
+// tenantPosition returns the position of a tenant among the tenants that wait. A lower position comes first.
+func (b *bucket) tenantPosition(tenant string) float64 { return max(b.served[tenant], b.now) }
 
-// maxServed bounds the number of remembered tenants. A tenant that has received more than others is not
-// removed.
+// maxServed is the number of remembered tenants above which the received shares are cleaned up: tenants
+// that have received no more than others are forgotten. A tenant that has received more is always
+// remembered.
 const maxServed = 1024
 
 func (b *bucket) serve(t *reservation) {
-	begins := b.begins(t.tenant)
+	begins := b.tenantPosition(t.tenant)
 	b.now = begins
 	b.served[t.tenant] = begins + b.share(t)
 	if len(b.served) <= maxServed {
@@ -98,27 +105,29 @@ func (b *bucket) serve(t *reservation) {
 	}
 }
 
-// idle reports whether the bucket has the same state as a new bucket.
-func (b *bucket) idle(now time.Duration) bool {
-	return b.open == 0 && len(b.queues) == 0 && b.until <= now && b.calls.idle(now) && b.tokens.idle(now)
+// isIdle reports whether the bucket is unused, so that it can be removed. Only the typical usage and the
+// shares that tenants have received are lost with it.
+func (b *bucket) isIdle(now time.Duration) bool {
+	return b.open == 0 && len(b.queues) == 0 && b.until <= now && b.calls.isIdle(now) && b.tokens.isIdle(now)
 }
 
-// observeProviderLimits applies limits that a provider reported. The bucket must not have more left
-// than the provider reports.
+// observeProviderLimits applies the limits that a provider reported. Afterwards the bucket allows no
+// more calls and tokens than the provider does, as far as the bucket bounds them and the provider has
+// reported the time of the reset.
 func (b *bucket) observeProviderLimits(now time.Duration, limits *ProviderLimits) {
 	b.until = max(b.until, now+limits.Wait)
 	observeProviderLimit(&b.calls, now, limits.Requests, limits.RequestsReset)
 	observeProviderLimit(&b.tokens, now, limits.Tokens, limits.TokensReset)
 }
 
-// observeProviderLimit records usage that the provider counted but this process did not. The usage gets
-// a time such that it expires at the provider's reset time.
+// observeProviderLimit counts usage that the provider has counted but this process has not, for example
+// by other programs. The usage gets a time at which it expires together with the provider's reset.
 func observeProviderLimit(m *meter, now time.Duration, left *int64, reset time.Duration) {
-	if left == nil || m.most == 0 {
+	if left == nil || m.limit == 0 {
 		return
 	}
 	m.advance(now)
-	if unknown := m.most - m.sum - max(0, *left); unknown > 0 && reset > 0 {
+	if unknown := m.limit - m.sum - max(0, *left); unknown > 0 && reset > 0 {
 		m.put(now-minute+min(reset, minute), unknown)
 		m.level = min(m.level, float64(max(0, *left)))
 	}

@@ -8,27 +8,26 @@ import (
 	"time"
 )
 
-// ID identifies one call: a step of a run, by its key. Each attempt of a tool step is a separate
-// call. All attempts of a model step share one call, and Attempt is 0.
+// ID identifies one call: a step of a run, by its key. Each attempt of a tool step is a separate call.
+// All attempts of a model step are one call, with Attempt 0.
 type ID struct {
 	Namespace uint32
 	Run, Key  string
 	Attempt   int
 }
 
-// Request is a call that wants to begin.
+// Request is a model or tool call that wants to begin.
 type Request struct {
 	ID   ID
 	Call Call
-	// Step is the number of a tool step. It is 0 for a model call, because a model call gets a number
-	// only when it is recorded.
+	// Step is the number of a tool step. It is 0 for a model call, which gets its number only when it
+	// is recorded.
 	Step uint32
-	// Tokens is the maximum that the call may consume. 0 means that it is unknown.
+	// Tokens is the maximum number of tokens that the call may consume. 0 means that it is not known.
 	Tokens int64
 }
 
-// reservation is a call that waits or is active. An active call occupies a slot in each of its
-// buckets.
+// reservation is a call that waits or is in progress. A call in progress counts in each of its buckets.
 type reservation struct {
 	Request
 	tokens  int64
@@ -36,17 +35,18 @@ type reservation struct {
 	buckets []*bucket
 	queue   *queue
 	seq     uint64
-	// requestedAt is the time when the call was requested. startedAt is the time when it started.
+	// requestedAt is the time when the call was requested, and startedAt the time when it began, on the
+	// clock of the limiter.
 	requestedAt, startedAt time.Duration
 	granted                bool
 	// recorded reports whether a record of the run contains the call.
 	recorded bool
-	// step is the step number, once it is known.
+	// step is the number of the step, once it is known.
 	step uint32
 }
 
-// maxTokens returns the largest number of tokens that the reservation takes from one of its
-// buckets. A granted reservation keeps this number, even if the typical usage changes later.
+// maxTokens returns the largest number of tokens that the call takes from one of its buckets. A call in
+// progress keeps this number, even if the typical usage changes later.
 func (t *reservation) maxTokens() (n int64) {
 	for _, b := range t.buckets {
 		n = max(n, b.tokenCost(t))
@@ -54,7 +54,7 @@ func (t *reservation) maxTokens() (n int64) {
 	return n
 }
 
-// queue holds the waiting calls of one tenant for the same set of buckets, in the order of their
+// queue contains the waiting calls of one tenant for the same set of buckets, in the order of their
 // requests.
 type queue struct {
 	name    string
@@ -69,13 +69,13 @@ type queue struct {
 // Problem: a call counts against several limits at once, may need many tokens, and competes with other
 // tenants.
 //
-// Invariants: when a call is granted, its tokens are charged and its slot is taken in all of its
-// buckets. If the call was never recorded, all of this is refunded when the call is released.
+// Invariants: when a call begins, it is counted in all of its buckets. If it was never recorded, it is
+// taken out of them again when it is released.
 //
 // Order: queues are sorted by how much their tenant has received, in the bucket of which the tenant has
 // received most. Queues with equal values are sorted by the time of the request. If a queue has to wait
-// for a bucket, the bucket is closed to all later queues in this round. Otherwise small calls would
-// overtake a large call forever.
+// for a bucket, no later queue may use the bucket in this round. Otherwise small calls would overtake a
+// large call forever.
 type Limiter struct {
 	table        *Table
 	buckets      map[string]*bucket
@@ -83,19 +83,19 @@ type Limiter struct {
 	reservations map[ID]*reservation
 	seq          uint64
 	sweep        int
-	// totals are by limit.
+	// totals are the counts of each limit since the start of the process.
 	totals map[string]*Total
 }
 
-// NewLimiter returns a Limiter with a table. If table is nil, there are no limits.
+// NewLimiter returns a Limiter with a table of limits. If table is nil, there are no limits.
 func NewLimiter(table *Table) *Limiter {
 	d := &Limiter{buckets: map[string]*bucket{}, queues: map[string]*queue{}, reservations: map[ID]*reservation{}, sweep: minSweep, totals: map[string]*Total{}}
 	d.table = cmp.Or(table, &Table{})
 	return d
 }
 
-// Replace applies a new table. A limit with the same name and key keeps its usage. Active calls stay
-// active. Waiting calls are matched with the new limits.
+// Replace replaces the table of limits. A limit with the same ID and key expression keeps its usage.
+// Calls in progress continue. Waiting calls wait for the new limits.
 func (d *Limiter) Replace(now time.Duration, table *Table) {
 	before := d.buckets
 	d.table, d.buckets, d.queues = table, map[string]*bucket{}, map[string]*queue{}
@@ -115,7 +115,7 @@ func (d *Limiter) Replace(now time.Duration, table *Table) {
 	slices.SortFunc(all, func(a, b *reservation) int { return cmp.Compare(a.seq, b.seq) })
 	for _, t := range all {
 		if !t.granted && t.queue == nil {
-			continue // The reservation is matched when its call asks again.
+			continue // the call is matched with the new limits when it is requested again
 		}
 		d.matchBuckets(now, t)
 		if t.granted {
@@ -128,7 +128,7 @@ func (d *Limiter) Replace(now time.Duration, table *Table) {
 	}
 }
 
-// matchBuckets finds the buckets of a reservation.
+// matchBuckets sets the buckets and the tenant of a call, according to the table.
 func (d *Limiter) matchBuckets(now time.Duration, t *reservation) {
 	t.buckets = nil
 	vars := t.Call.vars()
@@ -140,7 +140,7 @@ func (d *Limiter) matchBuckets(now time.Duration, t *reservation) {
 	t.tenant = t.Call.Labels[d.table.Tenant]
 }
 
-// minSweep is the number of buckets above which idle buckets are removed.
+// minSweep is the number of buckets above which unused buckets are removed.
 const minSweep = 1024
 
 func (d *Limiter) bucket(now time.Duration, l *Limit, key string) *bucket {
@@ -151,7 +151,7 @@ func (d *Limiter) bucket(now time.Duration, l *Limit, key string) *bucket {
 	}
 	if len(d.buckets) >= d.sweep {
 		for other, b := range d.buckets {
-			if b.idle(now) {
+			if b.isIdle(now) {
 				delete(d.buckets, other)
 			}
 		}
@@ -171,8 +171,8 @@ func (d *Limiter) newReservation(now time.Duration, ask *Request) *reservation {
 }
 
 // Acquire reports whether a call may begin now. If not, the call waits until [Limiter.Admit] returns
-// it. If Acquire is called again for a waiting call, the call keeps its position. limited is false if
-// no limit applies to the call.
+// its ID. A repeated Acquire for a waiting call keeps its position. limited is false if no limit
+// applies to the call.
 func (d *Limiter) Acquire(now time.Duration, ask Request) (granted, limited bool) {
 	t := d.reservations[ask.ID]
 	switch {
@@ -187,7 +187,7 @@ func (d *Limiter) Acquire(now time.Duration, ask Request) (granted, limited bool
 		delete(d.reservations, ask.ID)
 		return true, false
 	}
-	if d.free(now, t) {
+	if d.mayBegin(now, t) {
 		d.grant(now, t)
 		return true, true
 	}
@@ -195,9 +195,9 @@ func (d *Limiter) Acquire(now time.Duration, ask Request) (granted, limited bool
 	return false, true
 }
 
-// free reports whether the reservation may begin now. This is the case if no other call waits for its
-// buckets, and all buckets have enough left.
-func (d *Limiter) free(now time.Duration, t *reservation) bool {
+// mayBegin reports whether the call may begin now: no other call waits for its buckets, and each bucket has
+// enough left.
+func (d *Limiter) mayBegin(now time.Duration, t *reservation) bool {
 	for _, b := range t.buckets {
 		if len(b.queues) > 0 || b.wait(now, t) > 0 {
 			return false
@@ -206,7 +206,7 @@ func (d *Limiter) free(now time.Duration, t *reservation) bool {
 	return true
 }
 
-// enqueue appends a reservation to its queue.
+// enqueue adds a call to the queue of its tenant and buckets, at the position of its first request.
 func (d *Limiter) enqueue(t *reservation) {
 	var name strings.Builder
 	name.WriteString(strconv.Quote(t.tenant))
@@ -229,7 +229,7 @@ func (d *Limiter) enqueue(t *reservation) {
 	l.waiting = slices.Insert(l.waiting, i, t)
 }
 
-// dequeue removes a reservation from its queue.
+// dequeue removes a call from the queue that it waits in.
 func (d *Limiter) dequeue(t *reservation) {
 	l := t.queue
 	if t.queue = nil; l == nil {
@@ -251,7 +251,7 @@ func (d *Limiter) dequeue(t *reservation) {
 	}
 }
 
-// grant starts a reservation: it takes a slot and charges the usage in each bucket.
+// grant lets a call begin: it counts the call and its tokens in each of its buckets.
 func (d *Limiter) grant(now time.Duration, t *reservation) {
 	t.granted, t.startedAt, t.tokens = true, now, t.maxTokens()
 	for _, b := range t.buckets {
@@ -276,46 +276,46 @@ func (d *Limiter) total(limit string) *Total {
 	return d.totals[limit]
 }
 
-// charge counts a call that begins at the given time.
+// charge counts a call that begins at the time `at`, and its tokens.
 func (b *bucket) charge(now, at time.Duration, t *reservation) {
-	if b.calls.most > 0 {
+	if b.calls.limit > 0 {
 		b.calls.take(now, at, 1)
 	}
-	if b.tokens.most > 0 {
+	if b.tokens.limit > 0 {
 		b.tokens.take(now, at, b.tokenCost(t))
 	}
 }
 
-// tag returns the position of a queue in the order of service.
+// tag returns the position of a queue among all queues. A lower position comes first.
 func (l *queue) tag() float64 {
 	tag := 0.0
 	for _, b := range l.buckets {
-		tag = max(tag, b.begins(l.tenant))
+		tag = max(tag, b.tenantPosition(l.tenant))
 	}
 	return tag
 }
 
-// before compares two queues, first by the order of service, then by the time of their first request.
-func (l *queue) before(other *queue) int {
+// compare compares two queues for sorting: by their position, then by the time of their first request.
+func (l *queue) compare(other *queue) int {
 	return cmp.Or(cmp.Compare(l.tag(), other.tag()), cmp.Compare(l.waiting[0].seq, other.waiting[0].seq))
 }
 
-// Admit starts the waiting calls that may begin, in the order of service, and returns their IDs. again
-// is the time until the next call of Admit. [never] means that Admit must be called only after another
+// Admit lets those waiting calls begin that the limits allow, in order, and returns their IDs. again is
+// the time until Admit must be called again. [never] means that this is necessary only after another
 // change.
 func (d *Limiter) Admit(now time.Duration) (begun []ID, again time.Duration) {
 	again = never
-	// If an earlier queue has to wait for a bucket, the bucket is closed to all later queues. Otherwise
-	// small calls would overtake a large call forever.
+	// If an earlier queue has to wait for a bucket, no later queue may use the bucket. Otherwise small
+	// calls would overtake a large call forever.
 	closed := map[*bucket]bool{}
 	waiting := make([]*queue, 0, len(d.queues))
 	for _, l := range d.queues {
 		waiting = append(waiting, l)
 	}
-	slices.SortFunc(waiting, (*queue).before)
+	slices.SortFunc(waiting, (*queue).compare)
 	for len(waiting) > 0 {
 		l := waiting[0]
-		if pause := l.blocked(now, closed); pause > 0 {
+		if pause := l.shortestWait(now, closed); pause > 0 {
 			again = min(again, pause)
 			waiting = waiting[1:]
 			continue
@@ -325,16 +325,17 @@ func (d *Limiter) Admit(now time.Duration) (begun []ID, again time.Duration) {
 		d.grant(now, t)
 		begun = append(begun, t.ID)
 		if waiting = waiting[1:]; len(l.waiting) > 0 {
-			i, _ := slices.BinarySearchFunc(waiting, l, (*queue).before)
+			i, _ := slices.BinarySearchFunc(waiting, l, (*queue).compare)
 			waiting = slices.Insert(waiting, i, l)
 		}
 	}
 	return begun, again
 }
 
-// blocked returns the shortest time that the first call of a queue has to wait. It closes the buckets
-// that the call waits for.
-func (l *queue) blocked(now time.Duration, closed map[*bucket]bool) time.Duration {
+// shortestWait returns the shortest time that the first call of a queue has to wait. If an earlier queue
+// waits for one of its buckets, this is [never]. The buckets that the call waits for become closed to
+// later queues.
+func (l *queue) shortestWait(now time.Duration, closed map[*bucket]bool) time.Duration {
 	longest := time.Duration(0)
 	shut := false
 	for _, b := range l.buckets {
@@ -353,7 +354,8 @@ func (l *queue) blocked(now time.Duration, closed map[*bucket]bool) time.Duratio
 	return longest
 }
 
-// MarkRecorded notes that a record of the run contains the call as the given step.
+// MarkRecorded notes that the journal contains the call, as the given step. The call is then not
+// refunded when it is released.
 func (d *Limiter) MarkRecorded(now time.Duration, ask Request, step uint32) {
 	t := d.reservations[ask.ID]
 	if t == nil {
@@ -363,14 +365,14 @@ func (d *Limiter) MarkRecorded(now time.Duration, ask Request, step uint32) {
 		}
 	}
 	if !t.granted {
-		// The call began without a grant. It is counted anyway.
+		// The call began without permission of the limiter. It is counted anyway.
 		d.dequeue(t)
 		d.grant(now, t)
 	}
 	t.recorded, t.step = true, step
 }
 
-// ChargeRetry counts one more attempt of an active call, at a time that may be in the future.
+// ChargeRetry counts one more attempt of a call in progress, at a time that may be in the future.
 func (d *Limiter) ChargeRetry(now, at time.Duration, id ID) {
 	t := d.reservations[id]
 	if t == nil {
@@ -383,15 +385,15 @@ func (d *Limiter) ChargeRetry(now, at time.Duration, id ID) {
 	}
 }
 
-// Settle replaces the reserved tokens of a call with the tokens that the call used. If used is 0, the
-// usage is unknown, and the reserved tokens stay counted.
+// Settle replaces the counted tokens of a call by the tokens that the call used. If used is 0, the
+// usage is not known, and the counted tokens stay.
 func (d *Limiter) Settle(now time.Duration, id ID, used int64) {
 	t := d.reservations[id]
 	if t == nil || used <= 0 {
 		return
 	}
 	for _, b := range t.buckets {
-		if b.tokens.most == 0 {
+		if b.tokens.limit == 0 {
 			continue
 		}
 		b.tokens.correct(now, t.startedAt, used-b.tokenCost(t))
@@ -400,7 +402,8 @@ func (d *Limiter) Settle(now time.Duration, id ID, used int64) {
 	t.tokens = used
 }
 
-// ObserveProviderLimits applies the limits that a provider reported with the outcome of a call.
+// ObserveProviderLimits applies the limits that a provider reported with the outcome of a call. It
+// changes only the limits that follow the provider (TrackProvider).
 func (d *Limiter) ObserveProviderLimits(now time.Duration, id ID, limits *ProviderLimits) {
 	t := d.reservations[id]
 	if t == nil {
@@ -413,7 +416,8 @@ func (d *Limiter) ObserveProviderLimits(now time.Duration, id ID, limits *Provid
 	}
 }
 
-// Retry counts another attempt after a pause, and returns the pause that the limits require.
+// Retry counts another attempt of a call after a pause. It returns the pause that the limits require,
+// which may be longer.
 func (d *Limiter) Retry(now time.Duration, id ID, pause time.Duration) time.Duration {
 	t := d.reservations[id]
 	if t == nil {
@@ -427,8 +431,8 @@ func (d *Limiter) Retry(now time.Duration, id ID, pause time.Duration) time.Dura
 	return pause
 }
 
-// Release ends a reservation. It frees the slot. If the call was never recorded, it also refunds the
-// usage.
+// Release ends a call. It frees its place among the concurrent calls. If the call was never recorded,
+// its usage is refunded, too.
 func (d *Limiter) Release(now time.Duration, id ID) {
 	t := d.reservations[id]
 	if t == nil {
@@ -441,8 +445,8 @@ func (d *Limiter) Release(now time.Duration, id ID) {
 	}
 }
 
-// Requeue ends the grant of a call that did not begin. It refunds the usage. If the call is requested
-// again, it keeps its position.
+// Requeue takes back the permission of a call that did not begin, and refunds its usage. If the call is
+// requested again, it keeps its position.
 func (d *Limiter) Requeue(now time.Duration, id ID) {
 	t := d.reservations[id]
 	if t == nil || !t.granted {
@@ -453,8 +457,8 @@ func (d *Limiter) Requeue(now time.Duration, id ID) {
 	t.granted, t.tokens = false, t.Request.Tokens
 }
 
-// releaseSlot frees the slot of a reservation. If the call was never recorded, it also refunds the
-// usage.
+// releaseSlot frees the place of a call among the concurrent calls. If the call was never recorded, its
+// usage is refunded, too.
 func (d *Limiter) releaseSlot(now time.Duration, t *reservation) {
 	for _, b := range t.buckets {
 		b.open--
@@ -464,17 +468,17 @@ func (d *Limiter) releaseSlot(now time.Duration, t *reservation) {
 		if _, known := b.served[t.tenant]; known {
 			b.served[t.tenant] -= b.share(t)
 		}
-		if b.calls.most > 0 {
+		if b.calls.limit > 0 {
 			b.calls.correct(now, t.startedAt, -1)
 		}
-		if b.tokens.most > 0 {
+		if b.tokens.limit > 0 {
 			b.tokens.correct(now, t.startedAt, -b.tokenCost(t))
 		}
 	}
 }
 
-// ReplayPast counts a call that an earlier process made. until is the time until which the provider
-// requested that no calls be sent.
+// ReplayPast counts a call that an earlier process made at the time `at`. until is the end of the pause
+// that the provider has asked for.
 func (d *Limiter) ReplayPast(now, at, until time.Duration, call *Call, tokens int64) {
 	t := &reservation{Request: Request{Call: *call}, tokens: tokens}
 	d.matchBuckets(now, t)
@@ -487,14 +491,14 @@ func (d *Limiter) ReplayPast(now, at, until time.Duration, call *Call, tokens in
 	}
 }
 
-// Recorded reports whether a call is recorded.
+// Recorded reports whether the journal contains the call.
 func (d *Limiter) Recorded(id ID) bool {
 	t := d.reservations[id]
 	return t != nil && t.recorded
 }
 
-// Restore makes a call active that an earlier process started. If count is true, the call is charged
-// now, because no other code counts it in the last minute.
+// Restore adds a call in progress, which an earlier process began. If count is true, it is also counted
+// as usage now, because the journal of the last minute does not count it.
 func (d *Limiter) Restore(now time.Duration, ask Request, step uint32, count bool) {
 	t := d.newReservation(now, &ask)
 	if len(t.buckets) == 0 {

@@ -25,25 +25,25 @@ func tableOf(t testing.TB, limits ...*Limit) *Table {
 	return &Table{Tenant: "tenant", Limits: limits}
 }
 
-func of(tenant string, n int) Request {
+func requestOf(tenant string, n int) Request {
 	return Request{ID: ID{Run: tenant, Key: fmt.Sprint(n)}, Call: Call{Model: "gpt", Labels: map[string]string{"tenant": tenant}}}
 }
 
-// provider holds its callers to what it allows in any minute, however it is cut.
+// provider refuses calls that exceed its limit in any period of one minute.
 type provider struct {
 	requests, tokens int
-	calls            []used
+	calls            []recordedUse
 	refused          int
 }
 
-type used struct {
+type recordedUse struct {
 	at     time.Duration
 	tokens int
 }
 
-// call is taken, or refused with how long to wait.
+// call takes the call, or refuses it and returns how long to wait.
 func (p *provider) call(now time.Duration, tokens int) (time.Duration, bool) {
-	p.calls = slices.DeleteFunc(p.calls, func(u used) bool { return u.at+time.Minute <= now })
+	p.calls = slices.DeleteFunc(p.calls, func(u recordedUse) bool { return u.at+time.Minute <= now })
 	sum := tokens
 	for _, u := range p.calls {
 		sum += u.tokens
@@ -52,12 +52,12 @@ func (p *provider) call(now time.Duration, tokens int) (time.Duration, bool) {
 		p.refused++
 		return p.calls[0].at + time.Minute - now, false
 	}
-	p.calls = append(p.calls, used{now, tokens})
+	p.calls = append(p.calls, recordedUse{now, tokens})
 	return 0, true
 }
 
-// TestNoMinuteHasMore: whatever asks when and whatever it takes, no minute has more calls or
-// tokens than the limit, and never are more open at once.
+// TestNoMinuteHasMore: callers ask at random times for random numbers of tokens. No minute has more
+// calls or tokens than the limit, and no more calls are open at once than the limit.
 func TestNoMinuteHasMore(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
@@ -83,7 +83,7 @@ func TestNoMinuteHasMore(t *testing.T) {
 		for n := range 600 {
 			switch rnd.IntN(4) {
 			case 0, 1:
-				ask := of(fmt.Sprint(rnd.IntN(3)), n)
+				ask := requestOf(fmt.Sprint(rnd.IntN(3)), n)
 				ask.Tokens = rnd.Int64N(2000)
 				if granted, _ := d.Acquire(now, ask); granted {
 					begin([]ID{ask.ID})
@@ -103,8 +103,8 @@ func TestNoMinuteHasMore(t *testing.T) {
 	}
 }
 
-// TestRestartsKeepTheMinute: a desk that is told what another one let begin lets no more
-// begin than that one would have.
+// TestRestartsKeepTheMinute: a new limiter replays the calls that an earlier one let begin. It lets
+// no more calls begin than the earlier one would have.
 func TestRestartsKeepTheMinute(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(100) {
@@ -115,7 +115,7 @@ func TestRestartsKeepTheMinute(t *testing.T) {
 		var now time.Duration
 		d, n, done := NewLimiter(table), 0, 0
 		for now < 10*time.Minute {
-			ask := of("a", n)
+			ask := requestOf("a", n)
 			n++
 			ask.Tokens = 1 + rnd.Int64N(1000)
 			granted, _ := d.Acquire(now, ask)
@@ -144,8 +144,8 @@ func TestRestartsKeepTheMinute(t *testing.T) {
 	}
 }
 
-// TestBesideAQueue: beside 10 000 queued calls of one tenant another waits at most twice as
-// long as it does where that tenant has none in the queue.
+// TestBesideAQueue: a tenant waits beside 10 000 queued calls of another tenant at most twice as
+// long as it does if the other tenant has no queued call.
 func TestBesideAQueue(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []Limit{
@@ -155,7 +155,7 @@ func TestBesideAQueue(t *testing.T) {
 	} {
 		t.Run(limit.ID, func(t *testing.T) {
 			t.Parallel()
-			alone, beside := waits(t, limit, 0, 50), waits(t, limit, 10_000, 50)
+			alone, beside := waitTimes(t, limit, 0, 50), waitTimes(t, limit, 10_000, 50)
 			var sumAlone, sumBeside time.Duration
 			for i := range alone {
 				sumAlone, sumBeside = sumAlone+alone[i], sumBeside+beside[i]
@@ -169,16 +169,16 @@ func TestBesideAQueue(t *testing.T) {
 	}
 }
 
-// waits are those of n calls of a tenant that come after another one had called for two
-// minutes as fast as it may, and has so many in the queue.
-func waits(t *testing.T, limit Limit, queued, n int) []time.Duration {
+// waitTimes returns how long n calls of a tenant wait. They come after another tenant has called
+// for two minutes as fast as it may, and has so many calls in the queue.
+func waitTimes(t *testing.T, limit Limit, queued, n int) []time.Duration {
 	d, now := NewLimiter(tableOf(t, &limit)), time.Duration(0)
 	through := func(id ID) {
 		d.MarkRecorded(now, d.reservations[id].Request, 1)
 		d.Release(now, id)
 	}
 	ask := func(tenant string, n int) {
-		a := of(tenant, n)
+		a := requestOf(tenant, n)
 		if a.Tokens = 500; limit.TokensPerMinute == 0 {
 			a.Tokens = 0
 		}
@@ -227,7 +227,7 @@ func TestWeights(t *testing.T) {
 	var now time.Duration
 	for i := range 400 {
 		for _, tenant := range []string{"gold", "plain"} {
-			d.Acquire(now, of(tenant, i))
+			d.Acquire(now, requestOf(tenant, i))
 		}
 	}
 	served := map[string]int{}
@@ -245,48 +245,48 @@ func TestWeights(t *testing.T) {
 	}
 }
 
-// TestGivenBack: a call that did not begin counts as none, its place is the next one's, and
-// when it asks again it goes before those that came after it.
+// TestGivenBack: a call that did not begin is not counted, and its place goes to the next call.
+// When it asks again, it goes before the calls that came after it.
 func TestGivenBack(t *testing.T) {
 	t.Parallel()
 	table := tableOf(t, &Limit{ID: "l", Source: "model", Concurrent: 1, PerMinute: 60})
 	d := NewLimiter(table)
 	for n := range 4 {
-		if granted, limited := d.Acquire(0, of("a", n)); !limited || granted != (n == 0) {
+		if granted, limited := d.Acquire(0, requestOf("a", n)); !limited || granted != (n == 0) {
 			t.Fatalf("call %d: granted %v, limited %v", n, granted, limited)
 		}
 	}
-	d.MarkRecorded(0, of("a", 0), 1)
-	d.Requeue(0, of("a", 0).ID)
+	d.MarkRecorded(0, requestOf("a", 0), 1)
+	d.Requeue(0, requestOf("a", 0).ID)
 	b := d.buckets["l\x00gpt"]
 	if b.open != 0 || b.calls.sum != 0 || b.served["a"] != 0 || len(d.reservations) != 4 {
 		t.Fatalf("%d open, %d begun, %v served", b.open, b.calls.sum, b.served)
 	}
-	if begun, _ := d.Admit(0); len(begun) != 1 || begun[0] != of("a", 1).ID {
+	if begun, _ := d.Admit(0); len(begun) != 1 || begun[0] != requestOf("a", 1).ID {
 		t.Fatalf("began %v", begun)
 	}
-	d.Replace(time.Second, table) // who has no place and waits for none stays so
-	if granted, limited := d.Acquire(time.Second, of("a", 0)); granted || !limited {
+	d.Replace(time.Second, table) // a call that has no place and waits for none stays so
+	if granted, limited := d.Acquire(time.Second, requestOf("a", 0)); granted || !limited {
 		t.Fatal("it passed the one that has the place")
 	}
 	for _, n := range []int{1, 0, 2} {
-		d.Release(time.Minute, of("a", n).ID)
-		if begun, _ := d.Admit(time.Minute); len(begun) != 1 || begun[0] != of("a", []int{2, 0, 3}[n]).ID {
+		d.Release(time.Minute, requestOf("a", n).ID)
+		if begun, _ := d.Admit(time.Minute); len(begun) != 1 || begun[0] != requestOf("a", []int{2, 0, 3}[n]).ID {
 			t.Fatalf("behind %d began %v", n, begun)
 		}
 	}
 }
 
-// TestLargeIsNotPassed: who needs much waits no longer because others need little.
+// TestLargeIsNotPassed: a call that needs many tokens does not wait longer because other calls need few.
 func TestLargeIsNotPassed(t *testing.T) {
 	t.Parallel()
 	d := NewLimiter(tableOf(t, &Limit{ID: "l", Source: "model", TokensPerMinute: 1000}))
 	var now time.Duration
-	small := func(n int) Request { a := of("small", n); a.Tokens = 10; return a }
+	small := func(n int) Request { a := requestOf("small", n); a.Tokens = 10; return a }
 	for i := range 500 {
 		d.Acquire(now, small(i))
 	}
-	large := of("large", 0)
+	large := requestOf("large", 0)
 	large.Tokens = 900
 	d.Acquire(now, large)
 	for !d.reservations[large.ID].granted {
@@ -300,19 +300,19 @@ func TestLargeIsNotPassed(t *testing.T) {
 	}
 }
 
-// TestToldByProviders: what a provider tells is the most that begins, and never more than the
-// operator's own bound.
+// TestToldByProviders: no more calls begin than the limit that a provider reports, and never more
+// than the operator's own limit.
 func TestToldByProviders(t *testing.T) {
 	t.Parallel()
 	limit := &Limit{ID: "l", Source: "model", PerMinute: 600, TrackProvider: true}
 	own := &Limit{ID: "own", Source: "'all'", PerMinute: 600}
 	d := NewLimiter(tableOf(t, limit, own))
 	var now time.Duration
-	first := of("a", 0)
+	first := requestOf("a", 0)
 	d.Acquire(now, first)
 	d.MarkRecorded(now, first, 1)
 	d.ObserveProviderLimits(now, first.ID, &ProviderLimits{Wait: 5 * time.Second})
-	if granted, _ := d.Acquire(now, of("a", 1)); granted {
+	if granted, _ := d.Acquire(now, requestOf("a", 1)); granted {
 		t.Fatal("a call begins although the provider asked to wait")
 	}
 	if begun, again := d.Admit(now); len(begun) != 0 || again != 5*time.Second {
@@ -326,7 +326,7 @@ func TestToldByProviders(t *testing.T) {
 	d.ObserveProviderLimits(now, first.ID, &ProviderLimits{Requests: &left, RequestsReset: 10 * time.Second})
 	n := 0
 	for i := range 50 {
-		if granted, _ := d.Acquire(now, of("a", 10+i)); granted {
+		if granted, _ := d.Acquire(now, requestOf("a", 10+i)); granted {
 			n++
 		}
 	}
@@ -343,15 +343,15 @@ func TestToldByProviders(t *testing.T) {
 	}
 }
 
-// TestReplace: another table moves who waits, and who has a place keeps it.
+// TestReplace: a new table applies to calls that wait. A call that has a place keeps it.
 func TestReplace(t *testing.T) {
 	t.Parallel()
 	l := &Limit{ID: "l", Source: "model", Concurrent: 1}
 	d := NewLimiter(tableOf(t, l))
 	for i := range 4 {
-		d.Acquire(0, of("a", i))
+		d.Acquire(0, requestOf("a", i))
 	}
-	d.MarkRecorded(0, of("a", 0), 1)
+	d.MarkRecorded(0, requestOf("a", 0), 1)
 	d.Replace(0, tableOf(t, &Limit{ID: "l", Source: "model", Concurrent: 3}))
 	if begun, _ := d.Admit(0); len(begun) != 2 {
 		t.Fatalf("%v begin", begun)
@@ -365,15 +365,15 @@ func TestReplace(t *testing.T) {
 		t.Fatalf("%v begin", begun)
 	}
 	for i := range 4 {
-		d.Release(0, of("a", i).ID)
+		d.Release(0, requestOf("a", i).ID)
 	}
 	if len(d.reservations)+len(d.queues) != 0 {
 		t.Error("something is left")
 	}
 }
 
-// TestUnknownKeysAreLimited: a call of which the expression cannot say what it is counts with
-// all of its kind.
+// TestUnknownKeysAreLimited: a call whose key the expression cannot compute counts
+// together with all such calls.
 func TestUnknownKeysAreLimited(t *testing.T) {
 	t.Parallel()
 	d := NewLimiter(tableOf(t, &Limit{ID: "l", Source: "labels.tenant", Concurrent: 1}))
@@ -384,7 +384,7 @@ func TestUnknownKeysAreLimited(t *testing.T) {
 	if granted, _ := d.Acquire(0, bare(1)); granted {
 		t.Fatal("the second one goes")
 	}
-	if granted, _ := d.Acquire(0, of("a", 0)); !granted {
+	if granted, _ := d.Acquire(0, requestOf("a", 0)); !granted {
 		t.Fatal("another key waits")
 	}
 }

@@ -10,10 +10,11 @@ import (
 
 // Wait describes one waiting call of a run.
 type Wait struct {
-	// Limits are the limits that apply to the call. Keys are the keys of the call in these limits.
+	// Limits are all limits that apply to the call, also those that would allow it now. Keys are the
+	// keys under which the limits count the call.
 	Limits, Keys []string
-	// Model or Tool is the target of the call. Step is 0 for a model call, because a model call gets
-	// its number when it begins.
+	// Model is the called model, or Tool is the called tool. One of the two is "". Step is the number
+	// of the step, or 0 for a model call, which gets its number when it begins.
 	Model, Tool string
 	Step        uint32
 	// For is how long the call has waited. Ahead is the number of earlier calls in the same queue.
@@ -21,8 +22,8 @@ type Wait struct {
 	Ahead int
 }
 
-// Waiting lists the waiting calls of a run. The call that has waited longest comes first.
-func (r *Service) Waiting(key runtime.RunKey) []Wait {
+// WaitingCalls lists the waiting calls of a run, the call that has waited longest first.
+func (r *Service) WaitingCalls(key runtime.RunKey) []Wait {
 	if !r.on.Load() {
 		return nil
 	}
@@ -34,7 +35,7 @@ func (r *Service) Waiting(key runtime.RunKey) []Wait {
 			waits = append(waits, t.wait(r.now()))
 		}
 	}
-	slices.SortFunc(waits, func(a, b Wait) int { return cmp.Compare(b.For, a.For) })
+	slices.SortFunc(waits, func(a, b Wait) int { return cmp.Or(cmp.Compare(b.For, a.For), cmp.Compare(a.Step, b.Step)) })
 	return waits
 }
 
@@ -47,34 +48,35 @@ func (t *reservation) wait(now time.Duration) Wait {
 	return w
 }
 
-// Figure is the state of one key of a limit.
+// Figure is the present usage of one key of a limit.
 type Figure struct {
 	Limit, Key string
-	// Concurrent, PerMinute and TokensPerMinute are the bounds. 0 means that there is none. Open is the
-	// number of active calls. Started and Tokens are the calls and the tokens of the last minute.
+	// Concurrent, PerMinute and TokensPerMinute are the bounds; 0 means that there is none. Open is the
+	// number of calls in progress. Started and Tokens are the numbers of calls and tokens in the last
+	// minute.
 	Concurrent, PerMinute, TokensPerMinute int64
 	Open, Started, Tokens                  int64
-	// Waiting counts the waiting calls by tenant.
+	// Waiting is the number of waiting calls by tenant.
 	Waiting map[string]int64
-	// Held is the remaining time in which the provider requests that no calls be sent.
+	// Held is the rest of the pause that the provider has asked for.
 	Held time.Duration
-	// Admitted and Waited are the numbers of calls that began, and of those that had to wait, since the
-	// key was first used.
+	// Admitted is the number of calls that began since the key was first used. Waited is the number of
+	// those that had to wait.
 	Admitted, Waited int64
 }
 
-// Total holds the counts of one limit since the start of the process, and its current state.
+// Total contains the counts of one limit over all keys, since the start of the process.
 type Total struct {
 	Limit string
-	// Admitted is the number of calls that began. Waited is the number of those that had to wait.
-	// WaitedFor is the sum of their waiting times.
+	// Admitted is the number of calls that began. Waited is the number of those that had to wait, and
+	// WaitedFor the sum of their waiting times.
 	Admitted, Waited int64
 	WaitedFor        time.Duration
-	// Open is the number of active calls. Queued is the number of waiting calls.
+	// Open is the number of calls in progress. Queued is the number of waiting calls.
 	Open, Queued int64
 }
 
-// Totals lists the limits of the current table, in its order.
+// Totals returns the counts of the limits in the current table, in the order of the table.
 func (r *Service) Totals() []Total {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,7 +96,8 @@ func (r *Service) Totals() []Total {
 	return out
 }
 
-// Figures lists all known keys. They are ordered by limit, in the order of the table, and then by key.
+// Figures returns the usage of all known keys. They are ordered by limit, in the order of the table,
+// and then by key.
 func (r *Service) Figures() []Figure {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -113,8 +116,8 @@ func (r *Service) Figures() []Figure {
 	return out
 }
 
-// Queued returns how many calls wait.
-func (f *Figure) Queued() (n int64) {
+// QueuedCalls returns how many calls of all tenants wait.
+func (f *Figure) QueuedCalls() (n int64) {
 	for _, calls := range f.Waiting {
 		n += calls
 	}

@@ -7,21 +7,22 @@ import (
 
 const (
 	// minute is the window of a limit. It is half a second longer than a minute, because calls reach
-	// the provider with a varying delay after they are granted.
+	// the provider with a varying delay after they may begin.
 	minute = 60*time.Second + 500*time.Millisecond
-	// grain is the interval within which all usage is stored as one entry. The entry has the latest
-	// time of the interval. This bounds the memory.
+	// grain is the interval within which all usage is stored as one entry, to save memory. The entry
+	// expires as if all its usage had the latest time of the interval.
 	grain = 100 * time.Millisecond
 )
 
-// meter enforces one rate. No window exceeds most. The usage is spread evenly over the window, except
-// for a burst of a tenth of the limit.
+// meter enforces one rate: the sum of the usage in any window is at most `limit`. The usage is spread
+// evenly over the window, except for a burst of a tenth of the limit.
 type meter struct {
-	most int64
-	// level is the amount that may be taken at once, at the time at. It is negative after a large call.
+	limit int64
+	// level is the amount that may be used at once, at the time `at`. It is negative after a large
+	// call.
 	level float64
 	at    time.Duration
-	// slots are the usage of the last window, the oldest first. sum is their total.
+	// slots are the usage in the last window, the oldest first. sum is the total.
 	slots []slot
 	sum   int64
 }
@@ -31,15 +32,15 @@ type slot struct {
 	n           int64
 }
 
-// burst returns the maximum of level. The maximum is lower when the window is nearly used up. Otherwise
-// a full burst would accumulate again, and the usage would be as uneven in each minute as in the first.
-func (m *meter) burst() float64 { return max(1, min(float64(m.most)/10, float64(m.most-m.sum))) }
+// burst returns the maximum of level. It is lower when the window is nearly used up. Otherwise a full
+// burst would accumulate again, and the usage would be as uneven in each minute as in the first.
+func (m *meter) burst() float64 { return max(1, min(float64(m.limit)/10, float64(m.limit-m.sum))) }
 
-// perSecond is how fast level rises.
-func (m *meter) perSecond() float64 { return float64(m.most) / 60 }
+// perSecond returns how much level rises in a second.
+func (m *meter) perSecond() float64 { return float64(m.limit) / 60 }
 
-// advance moves the meter to the time now. If now is earlier than the meter's time, level does not
-// change.
+// advance moves the meter to the time now: level rises, and usage outside of the window is forgotten.
+// If now is earlier than the meter's time, level does not change.
 func (m *meter) advance(now time.Duration) {
 	if now > m.at {
 		m.level = max(m.level, min(m.burst(), m.level+m.perSecond()*(now-m.at).Seconds()))
@@ -53,26 +54,27 @@ func (m *meter) advance(now time.Duration) {
 	m.slots = slices.Delete(m.slots, 0, gone)
 }
 
-// need returns the level that is necessary to take n. A call that is larger than the burst waits for a
-// full burst. Later calls then wait until the level has recovered.
-func (m *meter) need(n int64) float64 { return min(float64(n), m.burst()) }
+// requiredLevel returns the level that is required to use n. An n above the burst requires a full burst, and
+// later calls then wait until the level has recovered.
+func (m *meter) requiredLevel(n int64) float64 { return min(float64(n), m.burst()) }
 
-// fits limits n to a whole window. So a call that may use more than the limit waits for an empty
-// window.
-func (m *meter) fits(n int64) int64 { return min(n, m.most) }
+// capToLimit limits n to the limit of a window. So a call that may use more than the limit waits for an empty
+// window and can still begin.
+func (m *meter) capToLimit(n int64) int64 { return min(n, m.limit) }
 
-// wait returns the time until n may be taken. 0 means now. If most is 0, there is no limit.
+// wait returns the time until n may be used. 0 means now. If the meter has no limit (limit is 0), it
+// is always 0.
 func (m *meter) wait(now time.Duration, n int64) time.Duration {
-	if m.most == 0 {
+	if m.limit == 0 {
 		return 0
 	}
 	m.advance(now)
-	n = m.fits(n)
+	n = m.capToLimit(n)
 	var pause time.Duration
-	if missing := m.need(n) - m.level; missing > 1e-6 {
+	if missing := m.requiredLevel(n) - m.level; missing > 1e-6 {
 		pause = max(time.Duration(missing/m.perSecond()*float64(time.Second)), time.Microsecond)
 	}
-	over := m.sum + n - m.most
+	over := m.sum + n - m.limit
 	for i := 0; over > 0 && i < len(m.slots); i++ {
 		over -= m.slots[i].n
 		pause = max(pause, m.slots[i].last+minute-now)
@@ -80,7 +82,8 @@ func (m *meter) wait(now time.Duration, n int64) time.Duration {
 	return pause
 }
 
-// take counts n at the time at, even if this exceeds the limit. at may be in the past or the future.
+// take counts a usage of n at the time `at`, even if this exceeds the limit. at may be in the past or
+// in the future.
 func (m *meter) take(now, at time.Duration, n int64) {
 	m.advance(now)
 	m.level -= float64(n)
@@ -88,17 +91,17 @@ func (m *meter) take(now, at time.Duration, n int64) {
 	m.advance(now)
 }
 
-// replayPast counts usage n of another process at the time at. Later usage is spread evenly, without a
-// burst.
+// replayPast counts a usage of n by an earlier process at the time `at`. Afterwards no burst is
+// available, so that further usage is spread evenly.
 func (m *meter) replayPast(now, at time.Duration, n int64) {
-	if m.most > 0 && n > 0 {
+	if m.limit > 0 && n > 0 {
 		m.level = min(m.level, 0)
 		m.put(at, n)
 		m.advance(now)
 	}
 }
 
-// put stores n at a time.
+// put stores a usage of n at the time `at`.
 func (m *meter) put(at time.Duration, n int64) {
 	m.sum += n
 	i := len(m.slots)
@@ -113,8 +116,9 @@ func (m *meter) put(at time.Duration, n int64) {
 	m.slots = slices.Insert(m.slots, i, slot{first: at, last: at, n: n})
 }
 
-// correct changes the usage that was counted at the time at by the difference by. A negative difference
-// means that too much was counted. After a whole window the change has no effect any more.
+// correct changes the usage that was counted at the time `at` by the difference `by`. A negative
+// difference means that too much was counted. It is taken back from one slot only. Usage outside of the
+// window is not changed.
 func (m *meter) correct(now, at time.Duration, by int64) {
 	m.advance(now)
 	if by > 0 {
@@ -126,13 +130,13 @@ func (m *meter) correct(now, at time.Duration, by int64) {
 		if s := &m.slots[i]; s.first <= at {
 			back := min(s.n, -by)
 			s.n, m.sum, by = s.n-back, m.sum-back, 0
-			m.level = min(max(1, float64(m.most)/10), m.level+float64(back))
+			m.level = min(max(1, float64(m.limit)/10), m.level+float64(back))
 		}
 	}
 }
 
-// idle reports whether the meter has no usage that still counts.
-func (m *meter) idle(now time.Duration) bool {
+// isIdle reports whether the window contains no usage.
+func (m *meter) isIdle(now time.Duration) bool {
 	m.advance(now)
 	return len(m.slots) == 0
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// OnCommit updates the calls of a run after a commit. It is called under the lock of the run. It marks
-// a requested model call as recorded, and releases calls that have ended.
+// OnCommit updates the calls of a run after a commit: it notes recorded model calls and releases calls
+// that have ended. It is called under the lock of the run.
 func (r *Service) OnCommit(c *runtime.Commit) {
 	if !r.on.Load() {
 		return
@@ -23,7 +23,7 @@ func (r *Service) OnCommit(c *runtime.Commit) {
 		switch rec := c.Entry.Records[i].Body.(type) {
 		case *machine.StepRequested:
 			if rec.Kind == machine.KindModel && c.Entry.Cursor > r.tails[c.Key.Namespace] {
-				r.asks(now, c, rec)
+				r.noteRequest(now, c, rec)
 			}
 		case *machine.StepResolved:
 			if rec.Kind == machine.KindModel {
@@ -32,7 +32,7 @@ func (r *Service) OnCommit(c *runtime.Commit) {
 			}
 		}
 	}
-	if r.over(c.Key, c.Batch.State) || changed {
+	if r.releaseEnded(c.Key, c.Batch.State) || changed {
 		r.admit()
 	}
 }
@@ -47,8 +47,8 @@ func calls(c *runtime.Commit) bool {
 	return false
 }
 
-// asks records a model call that was requested.
-func (r *Service) asks(now time.Duration, c *runtime.Commit, rec *machine.StepRequested) {
+// noteRequest notes that a model call was requested, and counts it.
+func (r *Service) noteRequest(now time.Duration, c *runtime.Commit, rec *machine.StepRequested) {
 	ask := Request{
 		ID:   ID{Namespace: c.Key.Namespace, Run: c.Key.ID, Key: rec.Key},
 		Call: r.call(c.Batch.State, rec.Tool, ""), Tokens: tokensOf(&rec.Bound),
@@ -61,8 +61,8 @@ func (r *Service) asks(now time.Duration, c *runtime.Commit, rec *machine.StepRe
 	r.ofRun(ask.ID)
 }
 
-// answers settles the usage of an answered model call. If the executor makes another attempt, answers
-// counts this attempt.
+// answers replaces the counted tokens of an answered model call by its usage. If the call gets another
+// attempt, answers counts it, too.
 func (r *Service) answers(now time.Duration, c *runtime.Commit, rec *machine.StepResolved, at int64) {
 	id, ok := r.ofStep(c.Key, rec.Step)
 	if !ok {
@@ -82,7 +82,7 @@ func (r *Service) answers(now time.Duration, c *runtime.Commit, rec *machine.Ste
 	}
 }
 
-// ofStep finds the reservation of a step.
+// ofStep returns the id of the recorded call of a step. It returns false if there is none.
 func (r *Service) ofStep(key runtime.RunKey, step uint32) (ID, bool) {
 	for id := range r.runs[key] {
 		if t := r.limiter.reservations[id]; t != nil && t.recorded && t.step == step {
@@ -92,12 +92,13 @@ func (r *Service) ofStep(key runtime.RunKey, step uint32) (ID, bool) {
 	return ID{}, false
 }
 
-// over releases the reservations that the run's state no longer needs.
-func (r *Service) over(key runtime.RunKey, s *machine.State) (some bool) {
+// releaseEnded releases the calls of a run that have ended or are not needed any more, according to the run's
+// state. It reports whether there were any.
+func (r *Service) releaseEnded(key runtime.RunKey, s *machine.State) (some bool) {
 	for id := range r.runs[key] {
 		t := r.limiter.reservations[id]
 		if t == nil || t.Call.Model != "" && t.granted && !t.recorded {
-			continue // Its caller is about to commit it.
+			continue // a caller has the permission and is about to commit the request
 		}
 		if t.granted || t.Call.Tool != "" {
 			if pending(s, id) {
@@ -108,10 +109,10 @@ func (r *Service) over(key runtime.RunKey, s *machine.State) (some bool) {
 			some = true
 			continue
 		}
-		if w := r.waiters[id]; w != nil && (foregone(s) || s.Turn.Seq != w.turn || s.Turn.Attempt != w.attempt) {
+		if w := r.waiters[id]; w != nil && (cannotCall(s) || s.Turn.Seq != w.turn || s.Turn.Attempt != w.attempt) {
 			r.release(id)
 			delete(r.waiters, id)
-			w.over = true
+			w.abandoned = true
 			close(w.done)
 			some = true
 		}
@@ -119,9 +120,8 @@ func (r *Service) over(key runtime.RunKey, s *machine.State) (some bool) {
 	return some
 }
 
-// pending reports whether a worker may be executing the step of a reservation. It returns false for a
-// step with an unknown outcome, a step that waits for a decision about its outcome, and a step that is
-// held again.
+// pending reports whether a worker may be executing the step of a call. It returns false for a step
+// that waits for approval, or whose unknown outcome is being inquired about.
 func pending(s *machine.State, id ID) bool {
 	if s.Status.Terminal() {
 		return false

@@ -12,20 +12,21 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// This file restores the usage of the last minute from the time before this process started, or before
-// there were limits. The usage is read from the journal, and the active calls are read from the runs.
-// No other data is stored.
+// The functions below restore the usage of the last minute from the time before this process started,
+// or before there were limits. The usage is read from the journal, and the calls in progress are read
+// from the runs. No other data is stored.
 
 const (
 	// lookPage is the number of entries or runs that are read at once.
 	lookPage = 512
-	// maxLookSteps bounds the pending steps that are read.
+	// maxLookSteps bounds the pending tool steps that are read.
 	maxLookSteps = 65536
 	lookRetry    = time.Second
 )
 
-// look restores the past usage. It is called when there are limits for the first time.
-func (r *Service) look(ctx context.Context) {
+// restorePast restores the usage of the last minute from the journal. It does this once, when the table has
+// limits for the first time. Other calls do nothing. It repeats failed reads until ctx ends.
+func (r *Service) restorePast(ctx context.Context) {
 	if !r.on.Load() || r.looking {
 		return
 	}
@@ -44,7 +45,7 @@ func (r *Service) look(ctx context.Context) {
 	r.mu.Lock()
 	later := r.later
 	r.later = nil
-	close(r.known)
+	close(r.restored)
 	r.mu.Unlock()
 	for _, then := range later {
 		go then()
@@ -53,7 +54,7 @@ func (r *Service) look(ctx context.Context) {
 
 func (r *Service) lookOnce(ctx context.Context) error {
 	namespaces := r.cfg.Engine.NamespaceNumbers()
-	if err := r.behind(ctx, namespaces); err != nil {
+	if err := r.storePastPositions(ctx, namespaces); err != nil {
 		return err
 	}
 	var past []pastCall
@@ -75,7 +76,7 @@ func (r *Service) lookOnce(ctx context.Context) error {
 	wall, now := r.cfg.Clock.Now().UnixNano(), r.now()
 	for i := range past {
 		p := &past[i]
-		// A time in the future is the time of a call's next attempt. It is limited to one window,
+		// A time in the future is the time of a call's next attempt. It is at most one window ahead,
 		// because the clock may have been set back.
 		at := min(now-time.Duration(wall-p.at), now+minute)
 		r.limiter.ReplayPast(now, at, now+time.Duration(max(0, p.until-wall)), &p.call, p.tokens)
@@ -83,9 +84,9 @@ func (r *Service) lookOnce(ctx context.Context) error {
 	return nil
 }
 
-// behind stores the journal positions up to which the past is read. Later records arrive through
+// storePastPositions stores up to which position of the journal the past is read. Later records arrive through
 // OnCommit.
-func (r *Service) behind(ctx context.Context, namespaces []uint32) error {
+func (r *Service) storePastPositions(ctx context.Context, namespaces []uint32) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.tails != nil {
@@ -103,7 +104,7 @@ func (r *Service) behind(ctx context.Context, namespaces []uint32) error {
 	return nil
 }
 
-// pastCall is a call found in the journal.
+// pastCall is a call in the journal that was made in the last minute.
 type pastCall struct {
 	call      Call
 	run       string
@@ -112,8 +113,8 @@ type pastCall struct {
 	tokens    int64
 }
 
-// lastMinute reads the calls that began in the last minute. It also reads the calls that ended in the
-// last minute if the journal does not contain their start.
+// lastMinute reads the calls that began in the last minute. Tool calls are found by their end, because
+// the journal does not contain their start.
 func (r *Service) lastMinute(ctx context.Context, ns uint32) (calls []pastCall, err error) {
 	since := r.cfg.Clock.Now().Add(-minute).UnixNano()
 	tail := r.tails[ns]
@@ -137,7 +138,8 @@ func (r *Service) lastMinute(ctx context.Context, ns uint32) (calls []pastCall, 
 	return calls, nil
 }
 
-// firstSince returns the cursor after which all entries have the time since or a later time.
+// firstSince returns a cursor after which all entries have a time of at least `since`. It uses a binary
+// search.
 func (r *Service) firstSince(ctx context.Context, ns uint32, since int64, tail uint64) (uint64, error) {
 	low, high := uint64(0), tail
 	for low < high {
@@ -157,7 +159,7 @@ func (r *Service) firstSince(ctx context.Context, ns uint32, since int64, tail u
 	return low, nil
 }
 
-// readEntry adds the calls that an entry records.
+// readEntry appends the calls that an entry records.
 func (r *Service) readEntry(ctx context.Context, ns uint32, e *machine.Entry, heads map[string]*machine.State, calls []pastCall) []pastCall {
 	for i := range e.Records {
 		at := e.Records[i].At
@@ -180,7 +182,8 @@ func (r *Service) readEntry(ctx context.Context, ns uint32, e *machine.Entry, he
 	return calls
 }
 
-// readAnswer settles a call that began in the last minute, and adds its next attempt.
+// readAnswer handles the recorded answer of a model call. The usage replaces the tokens that were
+// counted for the call. If the call gets another attempt, the attempt is appended.
 func (r *Service) readAnswer(ctx context.Context, ns uint32, run string, rec *machine.StepResolved, at int64, heads map[string]*machine.State, calls []pastCall) []pastCall {
 	for i := len(calls) - 1; i >= 0; i-- {
 		if calls[i].run == run && calls[i].step == rec.Step {
@@ -200,7 +203,8 @@ func (r *Service) readAnswer(ctx context.Context, ns uint32, run string, rec *ma
 	return append(calls, next)
 }
 
-// limited reports whether the error code says that a provider refused a call because of its rate limit.
+// limited reports whether the error code says that a provider refused a call because of its own rate
+// limit.
 func limited(code string) bool {
 	return strings.Contains(code, "RATE_LIMIT") || strings.Contains(code, "429")
 }
@@ -217,8 +221,8 @@ func (r *Service) pastCall(ctx context.Context, ns uint32, run, model, tool stri
 	return r.call(s, model, tool)
 }
 
-// lookOpen restores the model calls that have no answer. Their runs have an open turn, which may be
-// waiting for its next attempt.
+// lookOpen restores the pending model calls. Their runs have an open turn, which may be waiting for its
+// next attempt.
 func (r *Service) lookOpen(ctx context.Context, ns uint32) error {
 	open := machine.RunFilter{Status: []machine.Status{machine.Running, machine.Waiting}}
 	for after := ""; ; {
@@ -243,8 +247,8 @@ func asksModel(p machine.ToolStep) bool {
 	return p.Model != nil && p.Dispatchable()
 }
 
-// lookSteps restores the steps that a worker holds. If a caller executes a call itself, the call uses
-// no slot.
+// lookSteps restores the steps that workers have. A call that a caller makes itself is not counted as
+// in progress.
 func (r *Service) lookSteps(ctx context.Context) error {
 	rows, err := r.cfg.Store.Outbox(ctx, machine.OutboxStep, math.MaxInt64, maxLookSteps)
 	if err != nil {
@@ -253,7 +257,7 @@ func (r *Service) lookSteps(ctx context.Context) error {
 	for _, row := range rows {
 		holder, err := r.cfg.Store.StepHolder(ctx, row)
 		if err != nil || holder.Worker == "" {
-			if unread(err) {
+			if isReadFailure(err) {
 				return err
 			}
 			continue
@@ -266,9 +270,10 @@ func (r *Service) lookSteps(ctx context.Context) error {
 	return nil
 }
 
-// restorePending makes pending steps of a run active. It holds the lock of the run, so that the commit
-// that ends a step comes either before or after it. A model call is already counted by its request. An
-// error means that the store cannot be read now. A run that can never be read is skipped.
+// restorePending counts pending steps of a run as calls in progress. It holds the lock of the run, so
+// that the commit that ends a step comes either before or after it. The tokens of a model call are not
+// counted, because its request in the journal is counted. An error means that the store cannot be read
+// at the moment. A run that can never be read is skipped.
 func (r *Service) restorePending(ctx context.Context, key runtime.RunKey, which func(machine.ToolStep) bool) error {
 	err := r.cfg.Engine.WithRunLock(key, func() error {
 		s, _, err := r.cfg.Engine.Current(ctx, key)
@@ -296,15 +301,15 @@ func (r *Service) restorePending(ctx context.Context, key runtime.RunKey, which 
 		}
 		return nil
 	})
-	if unread(err) {
+	if isReadFailure(err) {
 		return err
 	}
 	return nil
 }
 
-// unread reports whether the store could not be read now, so that the read must be repeated. For a
-// permanent error, such as a missing or damaged run, it returns false.
-func unread(err error) bool {
+// isReadFailure reports whether the error means that the store could not be read at the moment, so that the
+// read must be repeated. It returns false for a permanent error, such as a missing or damaged run.
+func isReadFailure(err error) bool {
 	if err == nil || errors.Is(err, machine.ErrNoStep) {
 		return false
 	}

@@ -14,26 +14,25 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/packcache"
 )
 
-// Engine is the part of the runtime engine that the rate limiter uses.
+// Engine is the part of the runtime engine that a [Service] uses.
 type Engine interface {
-	// Apply applies an input.
+	// Apply executes one input of a run.
 	Apply(ctx context.Context, req runtime.Request) (runtime.Answer, error)
 	// Find returns the key of a run that the principal may see.
 	Find(ref runtime.RunRef) (runtime.RunKey, error)
-	// Current returns the newest state of a run and its program.
+	// Current returns the newest state of a run and its compiled pack.
 	Current(ctx context.Context, key runtime.RunKey) (*machine.State, *packcache.Program, error)
-	// WithRunLock calls do while it holds the lock of the run.
+	// WithRunLock calls do while no input of the run is executed.
 	WithRunLock(key runtime.RunKey, do func() error) error
-	// Health returns nil if the engine accepts inputs. Otherwise it returns the reason why the engine
-	// does not accept them.
+	// Health returns nil if the engine accepts inputs. Otherwise the error says why it does not.
 	Health() error
-	// NamespaceName returns the name of a namespace. NamespaceNumbers returns the numbers of all
-	// namespaces.
+	// NamespaceName returns the name of a namespace by its number. NamespaceNumbers returns the numbers
+	// of all namespaces.
 	NamespaceName(number uint32) string
 	NamespaceNumbers() []uint32
 }
 
-// Store is the part of the store that the rate limiter reads after a restart.
+// Store is the part of the store that a [Service] reads after a restart.
 type Store interface {
 	Tail(ctx context.Context, ns uint32) (uint64, error)
 	Journal(ctx context.Context, ns uint32, after uint64, page machine.Page) ([]machine.Entry, uint64, error)
@@ -53,9 +52,9 @@ type Config struct {
 // lock. It may be called under the locks of runs. Safe for concurrent use.
 type Service struct {
 	cfg Config
-	// on reports whether a table with limits was set. Only then does the service follow commits.
+	// on reports whether there was ever a table with limits. Without one the service ignores commits.
 	on atomic.Bool
-	// draining is closed when the server drains. After that no call may wait.
+	// draining is closed when the server drains. From then on no call may wait.
 	draining chan struct{}
 	drain    sync.Once
 	// wake wakes the loop before the time due.
@@ -63,51 +62,53 @@ type Service struct {
 
 	mu      sync.Mutex
 	limiter *Limiter
-	// waiters are the reservations that have waiting callers, or callers that are about to use them.
+	// waiters are the calls for which a caller waits, or is about to use the permission.
 	waiters map[ID]*waiter
-	// runs maps each run to its reservations.
+	// runs maps each run to the ids of its calls.
 	runs map[runtime.RunKey]map[ID]struct{}
-	// due is the time of the next call of [Limiter.Admit]. [never] means that no time is set.
+	// due is the time at which [Limiter.Admit] must be called next. [never] means that there is no such
+	// time.
 	due time.Duration
-	// known is closed when the past usage has been restored. looking reports whether the restore has
-	// started. tails are the journal positions up to which the restore reads. Later records arrive
-	// through OnCommit.
-	known   chan struct{}
-	looking bool
-	tails   map[uint32]uint64
-	// providerLimits are limits that providers reported with answers that are not yet committed.
+	// restored is closed when the past usage has been restored. looking reports whether this has started.
+	// tails are the positions of the journal up to which the past is read; later records arrive through
+	// OnCommit.
+	restored chan struct{}
+	looking  bool
+	tails    map[uint32]uint64
+	// providerLimits are the limits that providers reported with answers that are not committed yet.
 	providerLimits map[answerOf]*ProviderLimits
-	// later are the functions that are called when the past usage has been restored.
+	// later are functions to call when the past usage has been restored.
 	later []func()
 }
 
-// waiter is a reservation with waiting callers.
+// waiter is a call for which one or more callers wait.
 type waiter struct {
 	done    chan struct{}
 	callers int
-	// turn and attempt identify the execution that requests the call.
+	// turn and attempt identify the execution of the turn that requests the call.
 	turn    uint64
 	attempt int
-	// then is called instead of waking callers.
+	// then is a function to call when the call may begin, instead of waking callers. It is nil if callers
+	// wait.
 	then func()
-	// over reports whether the wait ended without a grant because the execution ended. In this case
-	// callers repeat their request: either the engine refuses it, or the next execution has its own
-	// reservation. over is set before done is closed.
-	over bool
+	// abandoned reports whether the wait ended without permission, because the execution of the turn ended.
+	// Callers then repeat their request: the engine refuses it, or the next execution of the turn has its
+	// own wait. abandoned is set before done is closed.
+	abandoned bool
 }
 
-// New returns a Service without limits; see [Service.Replace].
+// New returns a Service without limits. [Service.Replace] sets them.
 func New(cfg Config) (*Service, error) {
 	if cfg.Engine == nil || cfg.Store == nil || cfg.Clock == nil {
 		return nil, errors.New("ratelimit: Engine, Store and Clock are required")
 	}
 	return &Service{
 		cfg: cfg, wake: make(chan struct{}, 1), limiter: NewLimiter(nil), waiters: map[ID]*waiter{}, runs: map[runtime.RunKey]map[ID]struct{}{}, providerLimits: map[answerOf]*ProviderLimits{},
-		due: never, known: make(chan struct{}), draining: make(chan struct{}),
+		due: never, restored: make(chan struct{}), draining: make(chan struct{}),
 	}, nil
 }
 
-// Replace applies a new table of limits.
+// Replace replaces the table of limits.
 func (r *Service) Replace(table *Table) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -128,11 +129,11 @@ func (r *Service) wakeLoop() {
 	}
 }
 
-// Run restores the past usage. Then it starts waiting calls when they may begin. It returns when ctx
-// ends.
+// Run restores the usage of the last minute. Then it lets waiting calls begin when the limits allow it.
+// It returns when ctx ends.
 func (r *Service) Run(ctx context.Context) {
 	for {
-		r.look(ctx)
+		r.restorePast(ctx)
 		var sleep <-chan time.Time
 		r.mu.Lock()
 		r.admit()
@@ -149,7 +150,7 @@ func (r *Service) Run(ctx context.Context) {
 	}
 }
 
-// admit starts the waiting calls that may begin. The caller holds the mutex.
+// admit lets those waiting calls begin that the limits allow now. The caller holds the mutex.
 func (r *Service) admit() {
 	now := r.now()
 	begun, again := r.limiter.Admit(now)
@@ -166,7 +167,8 @@ func (r *Service) admit() {
 	r.due = due
 }
 
-// notifyWaiter wakes the callers of a granted reservation.
+// notifyWaiter wakes the callers that wait for a call that may now begin, or calls the function of the
+// waiter.
 func (r *Service) notifyWaiter(id ID) {
 	w := r.waiters[id]
 	if w == nil {
@@ -180,10 +182,10 @@ func (r *Service) notifyWaiter(id ID) {
 	close(w.done)
 }
 
-// RequestModel applies a request to a model. Before that, it waits until the limits allow the call or
-// ctx ends.
+// RequestModel applies a request to a model, after it has waited until the limits allow the call. It
+// returns if ctx ends first.
 //
-// Errors: the errors of Apply; RESOURCE_EXHAUSTED LIMIT_QUEUE_FULL.
+// Errors: the errors of Apply; RESOURCE_EXHAUSTED LIMIT_QUEUE_FULL; UNAVAILABLE DRAINING.
 func (r *Service) RequestModel(ctx context.Context, req runtime.Request) (runtime.Answer, error) {
 	cmd, ok := req.Command.(machine.RequestModel)
 	if !ok || !r.on.Load() {
@@ -194,11 +196,11 @@ func (r *Service) RequestModel(ctx context.Context, req runtime.Request) (runtim
 		if !wanted {
 			return r.cfg.Engine.Apply(ctx, req)
 		}
-		w, err := r.enter(ctx, ask, state)
+		w, err := r.awaitLimits(ctx, ask, state)
 		if err != nil {
 			return runtime.Answer{}, err
 		}
-		if !w.over {
+		if !w.abandoned {
 			defer r.releaseWaiter(ask.ID, w)
 			return r.cfg.Engine.Apply(ctx, req)
 		}
@@ -206,16 +208,16 @@ func (r *Service) RequestModel(ctx context.Context, req runtime.Request) (runtim
 	}
 }
 
-// answerOf identifies the outcome of one attempt of a call.
+// answerOf identifies the outcome of one attempt of a model call.
 type answerOf struct {
 	key     runtime.RunKey
 	step    uint32
 	attempt int
 }
 
-// AnswerModel applies the outcome of a model call. limits are the limits that the provider reported. They
-// are nil if it reported none. pause is how long the executor must wait before the next attempt, if
-// there is one.
+// AnswerModel applies the outcome of a model call. limits are the limits that the provider reported, or
+// nil if it reported none. pause is how long the executor must wait before the next attempt, if there is
+// one.
 func (r *Service) AnswerModel(ctx context.Context, req runtime.Request, limits *ProviderLimits) (answer runtime.Answer, pause time.Duration, err error) {
 	cmd, ok := req.Command.(machine.AnswerModel)
 	key, found := r.cfg.Engine.Find(req.RunRef)
@@ -239,15 +241,15 @@ func (r *Service) AnswerModel(ctx context.Context, req runtime.Request, limits *
 	return answer, pause, err
 }
 
-// requestFor returns the limiter's request for a model call. wanted is false if the engine will refuse
-// the call or will answer it from a record.
+// requestFor returns the request to the limiter for a model call. wanted is false if the call need not
+// wait, because the engine will refuse it or answer it from a record.
 func (r *Service) requestFor(ctx context.Context, req *runtime.Request, cmd *machine.RequestModel) (ask Request, s *machine.State, wanted bool) {
 	key, err := r.cfg.Engine.Find(req.RunRef)
 	if err != nil || cmd.Model == nil {
 		return ask, nil, false
 	}
 	s, _, err = r.cfg.Engine.Current(ctx, key)
-	if err != nil || foregone(s) || cmd.TurnSeq != 0 && cmd.TurnSeq != s.Turn.Seq || cmd.Attempt != 0 && cmd.Attempt != s.Turn.Attempt {
+	if err != nil || cannotCall(s) || cmd.TurnSeq != 0 && cmd.TurnSeq != s.Turn.Seq || cmd.Attempt != 0 && cmd.Attempt != s.Turn.Attempt {
 		return ask, nil, false
 	}
 	name := rules.ModelKey(s, cmd)
@@ -262,8 +264,8 @@ func (r *Service) requestFor(ctx context.Context, req *runtime.Request, cmd *mac
 	}, s, true
 }
 
-// foregone reports whether no model call can begin in a state.
-func foregone(s *machine.State) bool { return s.Status.Terminal() || s.Paused || s.Turn == nil }
+// cannotCall reports whether no model call can begin in this state of a run.
+func cannotCall(s *machine.State) bool { return s.Status.Terminal() || s.Paused || s.Turn == nil }
 
 func tokensOf(u *machine.Usage) int64 {
 	if n := u.InputTokens + u.OutputTokens; n >= 0 {
@@ -281,18 +283,18 @@ func (r *Service) call(s *machine.State, model, tool string) Call {
 	return call
 }
 
-// maxQueue bounds the waiting calls.
+// maxQueue bounds the number of waiting calls.
 const maxQueue = 100_000
 
-// enter waits until the call is granted. If it returns no error, the caller must later call
+// awaitLimits waits until the limits allow the call. If it returns no error, the caller must later call
 // [Service.releaseWaiter].
-func (r *Service) enter(ctx context.Context, ask Request, s *machine.State) (*waiter, error) {
+func (r *Service) awaitLimits(ctx context.Context, ask Request, s *machine.State) (*waiter, error) {
 	select {
-	case <-r.known:
+	case <-r.restored:
 	case <-r.draining:
-		return nil, going()
+		return nil, shutdownError()
 	case <-ctx.Done():
-		return nil, r.gone(ctx)
+		return nil, r.abandonedError(ctx)
 	}
 	r.mu.Lock()
 	w := r.waiters[ask.ID]
@@ -313,21 +315,21 @@ func (r *Service) enter(ctx context.Context, ask Request, s *machine.State) (*wa
 			r.admit()
 		}
 	}
-	w.by(s.Turn)
+	w.setExecution(s.Turn)
 	w.callers++
 	r.mu.Unlock()
 	return w, r.await(ctx, ask.ID, w)
 }
 
-// by stores the latest execution that requests the call. An earlier execution may have requested the
-// call before it learned that it has ended.
-func (w *waiter) by(turn *machine.Turn) {
+// setExecution stores which execution of the turn requests the call now. An earlier execution may have requested
+// it before it learned that it has ended.
+func (w *waiter) setExecution(turn *machine.Turn) {
 	if turn.Seq > w.turn || turn.Seq == w.turn && turn.Attempt > w.attempt {
 		w.turn, w.attempt = turn.Seq, turn.Attempt
 	}
 }
 
-// await waits until the reservation is granted.
+// await waits until the call may begin, or until the wait ends for another reason.
 func (r *Service) await(ctx context.Context, id ID, w *waiter) error {
 	select {
 	case <-w.done:
@@ -341,10 +343,10 @@ func (r *Service) await(ctx context.Context, id ID, w *waiter) error {
 			back()
 			return nil
 		case <-r.draining:
-			err = going()
+			err = shutdownError()
 			back()
 		case <-ctx.Done():
-			err = r.gone(ctx)
+			err = r.abandonedError(ctx)
 			back()
 		}
 	}
@@ -352,22 +354,22 @@ func (r *Service) await(ctx context.Context, id ID, w *waiter) error {
 	return err
 }
 
-// Drain ends all waits, because the server is shutting down.
+// Drain ends all waits of callers with an error, because the server is shutting down.
 func (r *Service) Drain() { r.drain.Do(func() { close(r.draining) }) }
 
-func going() error {
+func shutdownError() error {
 	return &machine.Error{Code: machine.CodeUnavailable, Reason: "DRAINING", Message: "the server is shutting down; repeat the request with the same id at its successor", RetryAfter: int64(time.Second)}
 }
 
-// gone returns the reason why a caller stopped waiting.
-func (r *Service) gone(ctx context.Context) error {
+// abandonedError returns the error for a caller that stopped waiting because its context ended.
+func (r *Service) abandonedError(ctx context.Context) error {
 	if err := r.cfg.Engine.Health(); err != nil {
 		return err
 	}
 	return fmt.Errorf("wait for the operator's limits: %w", context.Cause(ctx))
 }
 
-// ofRun adds a reservation to its run.
+// ofRun notes that a call belongs to its run.
 func (r *Service) ofRun(id ID) {
 	key := runtime.RunKey{Namespace: id.Namespace, ID: id.Run}
 	if r.runs[key] == nil {
@@ -376,9 +378,9 @@ func (r *Service) ofRun(id ID) {
 	r.runs[key][id] = struct{}{}
 }
 
-// releaseWaiter ends a caller's use of a reservation. If the call was not recorded until then, it is
-// released. If the wait was ended in the meantime, the reservation belongs to a later execution and is
-// not released.
+// releaseWaiter must be called when a caller no longer waits for a call and has finished its request. If
+// the last caller leaves and the call was not recorded, the call is released. If the wait ended without
+// permission, the call may belong to a later execution and stays.
 func (r *Service) releaseWaiter(id ID, w *waiter) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -392,7 +394,7 @@ func (r *Service) releaseWaiter(id ID, w *waiter) {
 	}
 }
 
-// release ends a reservation.
+// release removes a call from the limiter.
 func (r *Service) release(id ID) {
 	r.limiter.Release(r.now(), id)
 	key := runtime.RunKey{Namespace: id.Namespace, ID: id.Run}
@@ -401,9 +403,9 @@ func (r *Service) release(id ID) {
 	}
 }
 
-// Step reports whether a pending step may be sent now. If not, Step later calls the function then in a
-// separate goroutine. The caller may then call Step again. The caller must ensure that the step does
-// not end before Step returns.
+// Step reports whether a pending step may be sent now. If not, it later calls the function `then` in a
+// goroutine of its own, and the caller may then call Step again. The caller must ensure that the step
+// does not end before Step returns.
 func (r *Service) Step(key runtime.RunKey, s *machine.State, step *machine.ToolStep, then func()) bool {
 	if !r.on.Load() {
 		return true
@@ -418,7 +420,7 @@ func (r *Service) Step(key runtime.RunKey, s *machine.State, step *machine.ToolS
 	delete(r.waiters, ask.ID)
 	granted, limited := r.limiter.Acquire(r.now(), ask)
 	if !limited {
-		r.release(ask.ID) // It may have been limited before.
+		r.release(ask.ID) // a limit may have applied to the step before
 		return true
 	}
 	r.ofRun(ask.ID)
@@ -434,8 +436,8 @@ func (r *Service) Step(key runtime.RunKey, s *machine.State, step *machine.ToolS
 	return false
 }
 
-// Requeue records that no worker has an attempt of a pending step. If the attempt had a slot, the slot
-// becomes free, because the tool never began.
+// Requeue notes that no worker executes an attempt of a pending step. If the attempt was counted as in
+// progress, it is not any more, because the tool never began.
 func (r *Service) Requeue(key runtime.RunKey, step uint32, attempt int) {
 	if !r.on.Load() {
 		return
@@ -460,19 +462,19 @@ func stepID(key runtime.RunKey, p *machine.ToolStep) ID {
 
 func (r *Service) isKnown() bool {
 	select {
-	case <-r.known:
+	case <-r.restored:
 		return true
 	default:
 		return false
 	}
 }
 
-// waitKey is the context key of [OnWait].
+// waitKey is the context key of the function that [OnWait] stores.
 type waitKey struct{}
 
-// OnWait returns a context that contains the function begin. begin is called before a call waits. The
-// function end that begin returns is called when the wait ends. If begin returns an error, the call
-// fails with this error.
+// OnWait returns a context with the function begin. begin is called before a call waits for the limits,
+// and the function end that it returns is called when the wait ends. If begin returns an error, the call
+// fails with it.
 func OnWait(ctx context.Context, begin func() (end func(), err error)) context.Context {
 	return context.WithValue(ctx, waitKey{}, begin)
 }

@@ -69,7 +69,7 @@ func newRig(t *testing.T, limits ...*ratelimit.Limit) *rig {
 // open makes the next process on the same data.
 func (r *rig) open() {
 	h, err := services.New(services.Config{Config: runtime.Config{
-		Store: unsteady{r.store, &r.broken}, Clock: services.SystemClock{}, IDs: services.NewSystemIDs(), AllowTools: []string{"*"},
+		Store: unsteady{r.store, &r.broken}, Clock: runtime.SystemClock{}, IDs: runtime.NewSystemIDs(), AllowTools: []string{"*"},
 	}, Subscriptions: r.store})
 	if err != nil {
 		r.t.Fatal(err)
@@ -136,7 +136,7 @@ type strictProvider struct {
 	mu               sync.Mutex
 	requests, tokens int
 	calls            []call
-	taken, took      int
+	taken, accepted  int
 	refused          int
 }
 
@@ -158,7 +158,7 @@ func (p *strictProvider) call(tokens int) {
 		return
 	}
 	p.calls = append(p.calls, call{now, tokens})
-	p.taken, p.took = p.taken+1, p.took+tokens
+	p.taken, p.accepted = p.taken+1, p.accepted+tokens
 }
 
 // TestProviderSeesNoTooMany: a provider of 60 requests and 30 000 tokens a minute refuses
@@ -184,8 +184,8 @@ func TestProviderSeesNoTooMany(t *testing.T) {
 				p := &strictProvider{requests: 60, tokens: 30_000}
 				const minutes = 20
 				storm(t, p, c.tokens, c.spread, minutes*time.Minute, c.restarts)
-				use := max(float64(p.taken)/(60*minutes), float64(p.took)/(30_000*minutes))
-				t.Logf("%d calls and %d tokens in %d minutes, %d restarts: %.1f %% used, %d refused", p.taken, p.took, minutes, c.restarts, 100*use, p.refused)
+				use := max(float64(p.taken)/(60*minutes), float64(p.accepted)/(30_000*minutes))
+				t.Logf("%d calls and %d tokens in %d minutes, %d restarts: %.1f %% used, %d refused", p.taken, p.accepted, minutes, c.restarts, 100*use, p.refused)
 				if p.refused != 0 || use < c.least {
 					t.Errorf("%.3f is used, %d calls were refused", use, p.refused)
 				}
@@ -259,7 +259,7 @@ func TestPlacesAfterARestart(t *testing.T) {
 		time.Sleep(time.Minute) // of the bubble
 		synctest.Wait()
 		key := runtime.RunKey{ID: third.run}
-		if w := r.Admission.Waiting(key); len(w) != 1 || w[0].Model != "gpt" || w[0].Limits[0] != "gpt" {
+		if w := r.Admission.WaitingCalls(key); len(w) != 1 || w[0].Model != "gpt" || w[0].Limits[0] != "gpt" {
 			t.Fatalf("it waits for %+v", w)
 		}
 		if f := r.Admission.Figures(); len(f) != 1 || f[0].Open != 2 {
@@ -277,7 +277,7 @@ func TestPlacesAfterARestart(t *testing.T) {
 		case <-time.After(time.Minute):
 			t.Fatal("it has no place")
 		}
-		if w := r.Admission.Waiting(key); len(w) != 0 {
+		if w := r.Admission.WaitingCalls(key); len(w) != 0 {
 			t.Errorf("it still waits for %+v", w)
 		}
 	})

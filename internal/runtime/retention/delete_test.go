@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// oneHead is a way that has one thing to say of every run.
+// oneHead is an engine that returns the same head for every run.
 type oneHead struct {
 	Engine
 	state *machine.State
@@ -18,8 +18,8 @@ type oneHead struct {
 
 func (w oneHead) Head(context.Context, runtime.RunKey) (*machine.State, error) { return w.state, w.err }
 
-// TestUnneeded: only a parent that is known not to be here, or to have ended, lets its
-// child go; one that cannot be read does not.
+// TestUnneeded: a child run may be deleted only if its parent is known not to be here, or to have
+// ended. A parent that cannot be read keeps its child.
 func TestUnneeded(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("the disk is gone")
@@ -37,7 +37,7 @@ func TestUnneeded(t *testing.T) {
 		"cannot be read now": {oneHead{err: busy}, busy},
 	} {
 		room := &Service{cfg: Config{Engine: c.way}}
-		err := room.unneeded(context.Background(), runtime.RunKey{ID: "c"}, &machine.State{Parent: &machine.Parent{RunID: "p"}})
+		err := room.checkUnneeded(context.Background(), runtime.RunKey{ID: "c"}, &machine.State{Parent: &machine.Parent{RunID: "p"}})
 		got, refused := errors.AsType[*machine.Error](err)
 		if c.want == error(needed) && refused && got.Reason == "RUN_NEEDED" {
 			continue
@@ -48,8 +48,8 @@ func TestUnneeded(t *testing.T) {
 	}
 }
 
-// TestAgentsAreToldFirst: a run is refused while an agent is not told that it is over, where
-// agents are told at all.
+// TestAgentsAreToldFirst: a run cannot be deleted while the notice of its end to an agent is
+// unconfirmed, if the sidecar notifies agents at all.
 func TestAgentsAreToldFirst(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -60,12 +60,12 @@ func TestAgentsAreToldFirst(t *testing.T) {
 		"untold":       {true, true, machine.Cancelled, agentUntold},
 		"told":         {true, false, machine.Cancelled, ""},
 		"nobody tells": {false, true, machine.Cancelled, ""},
-		// The store says why not.
+		// Here the store itself refuses.
 		"goes on": {true, true, machine.Running, ""},
 	} {
-		s := &shelf{untold: map[string]bool{"r": c.untold}}
+		s := &shelf{unconfirmed: map[string]bool{"r": c.untold}}
 		s.run("r", 1, status(c.status))
-		room := &Service{cfg: Config{Engine: s, Store: s, Clock: stopped{}, NotifiesAgents: c.telling}}
+		room := &Service{cfg: Config{Engine: s, Store: s, Clock: stoppedClock{}, NotifiesAgents: c.telling}}
 		_, _, err := room.delete(context.Background(), runtime.RunKey{ID: "r"}, machine.Deleted{By: "me"})
 		refusal, _ := errors.AsType[*machine.Error](err)
 		if got := refusal != nil; got != (c.want != "") || got && refusal.Reason != c.want || !got && len(s.deleted) != 1 {
@@ -74,7 +74,7 @@ func TestAgentsAreToldFirst(t *testing.T) {
 	}
 }
 
-// TestBegun: an erasure that was refused has not begun; whatever else became of it may have.
+// TestBegun: an erasure that was refused has not begun. After any other error it may have begun.
 func TestBegun(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]bool{

@@ -16,28 +16,28 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// shelf is way, store, list and archive of runs that are only names.
+// shelf is the engine, the store, the list and the archive of runs that have no content.
 type shelf struct {
-	runs    []*machine.State
-	bytes   int64
-	untold  map[string]bool
-	deleted []string
-	why     []string
-	// fault is asked before each step: list, bytes, export, delete, room.
-	fault  func(step, run string) error
-	health error
-	told   []Taken
-	// gone: runs that are deleted were before.
-	gone bool
+	runs        []*machine.State
+	bytes       int64
+	unconfirmed map[string]bool
+	deleted     []string
+	reasons     []string
+	// fault is called before each step (list, bytes, export, delete, room), and returns the error of the step.
+	fault    func(step, run string) error
+	health   error
+	reported []RunOutcome
+	// alreadyDeleted says that a run was deleted by another caller before.
+	alreadyDeleted bool
 }
 
 func (s *shelf) Find(runtime.RunRef) (runtime.RunKey, error)   { return runtime.RunKey{}, nil }
 func (s *shelf) Evict(_ runtime.RunKey, do func() error) error { return do() }
-func (s *shelf) Inside(do func() error) error                  { return do() }
+func (s *shelf) DoInFlight(do func() error) error              { return do() }
 func (s *shelf) Health() error                                 { return s.health }
 func (s *shelf) NamespaceNumbers() []uint32                    { return []uint32{1, 0} }
 func (s *shelf) NamespaceName(n uint32) string                 { return []string{"default", "red"}[n] }
-func (s *shelf) failing(step, run string) error {
+func (s *shelf) injectedFault(step, run string) error {
 	if s.fault == nil {
 		return nil
 	}
@@ -53,9 +53,9 @@ func (s *shelf) Head(_ context.Context, key runtime.RunKey) (*machine.State, err
 	return nil, &machine.Error{Code: machine.CodeNotFound, Reason: "RUN_NOT_FOUND"}
 }
 
-// ListRuns gives pages of two, newest first.
+// ListRuns returns pages of two runs, newest first.
 func (s *shelf) ListRuns(_ context.Context, ns uint32, f machine.RunFilter, after string, _ int) (page []*machine.State, next string, err error) {
-	if err := s.failing("list", ""); err != nil {
+	if err := s.injectedFault("list", ""); err != nil {
 		return nil, "", err
 	}
 	for _, st := range slices.Backward(s.runs) {
@@ -71,14 +71,14 @@ func (s *shelf) ListRuns(_ context.Context, ns uint32, f machine.RunFilter, afte
 }
 
 func (s *shelf) RunBytes(_ context.Context, _ uint32, run string) (int64, error) {
-	return s.bytes, s.failing("bytes", run)
+	return s.bytes, s.injectedFault("bytes", run)
 }
 
-func (s *shelf) Untold(_ context.Context, _ uint32, run string) (bool, error) {
-	return s.untold[run], nil
+func (s *shelf) HasUnconfirmedCancel(_ context.Context, _ uint32, run string) (bool, error) {
+	return s.unconfirmed[run], nil
 }
 
-func (s *shelf) Removes() error { return s.failing("room", "") }
+func (s *shelf) CheckRemovalSpace() error { return s.injectedFault("room", "") }
 
 func (s *shelf) ForgetDeleted(_ context.Context, _ uint32, before int64) (int, error) {
 	if len(s.deleted) > 0 && before > 0 {
@@ -90,40 +90,41 @@ func (s *shelf) ForgetDeleted(_ context.Context, _ uint32, before int64) (int, e
 }
 
 func (s *shelf) DeleteRun(_ context.Context, ns uint32, run string, asked machine.Deleted) (machine.Deleted, bool, error) {
-	if err := s.failing("delete", run); err != nil {
+	if err := s.injectedFault("delete", run); err != nil {
 		return machine.Deleted{}, false, err
 	}
 	s.runs = slices.DeleteFunc(s.runs, func(st *machine.State) bool { return st.RunID == run && st.Namespace == ns })
-	s.deleted, s.why = append(s.deleted, run), append(s.why, asked.By+"/"+asked.Why)
-	return machine.Deleted{RunID: run}, s.gone, nil
+	s.deleted, s.reasons = append(s.deleted, run), append(s.reasons, asked.By+"/"+asked.Why)
+	return machine.Deleted{RunID: run}, s.alreadyDeleted, nil
 }
 
 func (s *shelf) Export(_ context.Context, _ uint32, run string, out io.Writer) error {
 	if _, err := io.WriteString(out, "the beginning of "+run); err != nil {
 		return err
 	}
-	if err := s.failing("export", run); err != nil {
+	if err := s.injectedFault("export", run); err != nil {
 		return err
 	}
 	_, err := io.WriteString(out, ", and its end")
 	return err
 }
 
-// stopped is a clock that stands still.
-type stopped struct{ now time.Time }
+// stoppedClock is a clock that stands still.
+type stoppedClock struct{ now time.Time }
 
-func (c stopped) Now() time.Time                       { return c.now }
-func (c stopped) Elapsed() time.Duration               { return 0 }
-func (c stopped) After(time.Duration) <-chan time.Time { return nil }
+func (c stoppedClock) Now() time.Time                       { return c.now }
+func (c stoppedClock) Elapsed() time.Duration               { return 0 }
+func (c stoppedClock) After(time.Duration) <-chan time.Time { return nil }
 
 const day = 24 * time.Hour
 
-// room keeps the runs of a shelf by rules; now is 100 days after the beginning.
-func (s *shelf) room(t *testing.T, p Policy) *Service {
+// newService returns a service that applies the rules to the runs of a shelf. Its clock is 100
+// days after the beginning.
+func (s *shelf) newService(t *testing.T, p Policy) *Service {
 	t.Helper()
-	p.OnResult = func(taken Taken) { s.told = append(s.told, taken) }
+	p.OnResult = func(taken RunOutcome) { s.reported = append(s.reported, taken) }
 	r, err := New(Config{
-		Engine: s, Clock: stopped{time.Unix(0, 0).Add(100 * day)}, Store: s, Runs: s, Archive: s, Policy: p, NotifiesAgents: true,
+		Engine: s, Clock: stoppedClock{time.Unix(0, 0).Add(100 * day)}, Store: s, Runs: s, Archive: s, Policy: p, NotifiesAgents: true,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -148,9 +149,11 @@ func label(key, value string) func(*machine.State) {
 	return func(st *machine.State) { st.Labels = append(st.Labels, machine.Label{Key: key, Value: value}) }
 }
 
-func in(ns uint32) func(*machine.State) { return func(st *machine.State) { st.Namespace = ns } }
+func inNamespace(ns uint32) func(*machine.State) {
+	return func(st *machine.State) { st.Namespace = ns }
+}
 
-// TestRules: which runs rules choose.
+// TestRules: each set of rules chooses the expected runs.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -182,9 +185,9 @@ func TestRules(t *testing.T) {
 		s.run("f", 1, status(machine.Running), label("team", "core"))
 		s.run("g", 1, status(machine.Waiting))
 		s.run("h", 1, func(st *machine.State) { st.Imported = true })
-		s.run("R", 20, in(1))
-		s.run("S", 95, in(1))
-		if err := s.room(t, Policy{Rules: c.rules}).Round(context.Background()); err != nil {
+		s.run("R", 20, inNamespace(1))
+		s.run("S", 95, inNamespace(1))
+		if err := s.newService(t, Policy{Rules: c.rules}).Round(context.Background()); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if got := strings.Join(s.deleted, " "); got != c.want {
@@ -193,51 +196,51 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestNeededRunsStay: a run stays while its parent goes on or an agent is not told, and
-// goes with the round after that; a preview deletes nothing.
+// TestNeededRunsStay: a run stays while its parent has not ended or an agent is not notified. The
+// round after that deletes it. A preview deletes nothing.
 func TestNeededRunsStay(t *testing.T) {
 	t.Parallel()
-	s := &shelf{untold: map[string]bool{"b": true}}
+	s := &shelf{unconfirmed: map[string]bool{"b": true}}
 	s.run("a", 1, func(st *machine.State) { st.Parent = &machine.Parent{RunID: "p"} })
 	s.run("b", 1)
 	s.run("c", 1)
 	s.run("p", 1, status(machine.Waiting))
 	policy := Policy{Rules: []Rule{{Name: "old", OlderThan: day}}}
-	if err := s.room(t, Policy{Rules: policy.Rules, Preview: true}).Round(context.Background()); err != nil || len(s.deleted) > 0 {
+	if err := s.newService(t, Policy{Rules: policy.Rules, Preview: true}).Round(context.Background()); err != nil || len(s.deleted) > 0 {
 		t.Fatalf("the preview: %v, %v", s.deleted, err)
 	}
 	if got := outcomes(s); got != "c:would_delete b:needed a:needed" {
 		t.Errorf("the preview: %s", got)
 	}
 	for _, want := range []string{"c:deleted b:needed a:needed", "p:deleted b:deleted a:deleted"} {
-		s.told = nil
-		if err := s.room(t, policy).Round(context.Background()); err != nil {
+		s.reported = nil
+		if err := s.newService(t, policy).Round(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 		if got := outcomes(s); got != want {
 			t.Errorf("told %q, want %q", got, want)
 		}
-		s.untold = nil
+		s.unconfirmed = nil
 		for _, st := range s.runs {
 			st.Status = machine.Completed
 		}
 	}
-	if s.why[0] != "retention/old" {
-		t.Errorf("asked for by %s", s.why[0])
+	if s.reasons[0] != "retention/old" {
+		t.Errorf("asked for by %s", s.reasons[0])
 	}
 }
 
 func outcomes(s *shelf) string {
 	var out []string
-	for _, taken := range s.told {
+	for _, taken := range s.reported {
 		out = append(out, taken.RunID+":"+string(taken.Outcome))
 	}
 	return strings.Join(out, " ")
 }
 
-// TestArchiveComesFirst: whatever fails at whichever step, a run is deleted only when its
-// file is whole and has its name; what failed is told, keeps nobody else, and is done by
-// the next round, which makes no file anew.
+// TestArchiveComesFirst: if any step of a round fails, a run is deleted only if its file is whole
+// and has its name. The round reports the failure and continues with the other runs. The next round
+// deletes the rest, and does not make an existing file again.
 func TestArchiveComesFirst(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
@@ -253,7 +256,7 @@ func TestArchiveComesFirst(t *testing.T) {
 			}
 			return nil
 		}
-		room := s.room(t, Policy{Rules: []Rule{{OlderThan: day, Archive: dir}}})
+		room := s.newService(t, Policy{Rules: []Rule{{OlderThan: day, Archive: dir}}})
 		err := room.Round(context.Background())
 		if wants := fault == "list "; errors.Is(err, broken) != wants {
 			t.Errorf("%s: %v", fault, err)
@@ -306,8 +309,8 @@ func files(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// TestNothingIsDeletedUnready: while no line of the audit can be written, or inputs are not
-// taken, nothing goes.
+// TestNothingIsDeletedUnready: while the audit cannot write a line, or inputs are not
+// accepted, no run is deleted.
 func TestNothingIsDeletedUnready(t *testing.T) {
 	t.Parallel()
 	s := &shelf{}
@@ -315,7 +318,7 @@ func TestNothingIsDeletedUnready(t *testing.T) {
 	s.run("b", 1)
 	full := errors.New("the audit is full")
 	tries := 0
-	room := s.room(t, Policy{Rules: []Rule{{OlderThan: day}}, Ready: func() error {
+	room := s.newService(t, Policy{Rules: []Rule{{OlderThan: day}}, Ready: func() error {
 		if tries++; tries > 2 {
 			return full
 		}
@@ -325,19 +328,19 @@ func TestNothingIsDeletedUnready(t *testing.T) {
 		t.Errorf("deleted %v, %v", s.deleted, err)
 	}
 	s.health = &machine.Error{Code: machine.CodeUnavailable, Reason: "DRAINING"}
-	if err := s.room(t, Policy{Rules: []Rule{{OlderThan: day}}}).Round(context.Background()); err == nil || len(s.deleted) != 1 {
+	if err := s.newService(t, Policy{Rules: []Rule{{OlderThan: day}}}).Round(context.Background()); err == nil || len(s.deleted) != 1 {
 		t.Errorf("draining: deleted %v, %v", s.deleted, err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	s.health = nil
-	if err := s.room(t, Policy{Rules: []Rule{{OlderThan: day}}}).Round(ctx); !errors.Is(err, context.Canceled) || len(s.deleted) != 1 {
+	if err := s.newService(t, Policy{Rules: []Rule{{OlderThan: day}}}).Round(ctx); !errors.Is(err, context.Canceled) || len(s.deleted) != 1 {
 		t.Errorf("ended: deleted %v, %v", s.deleted, err)
 	}
 }
 
-// TestFaultyRuleWaits: an archive that takes nothing is not tried for each of very many runs,
-// and keeps no other rule.
+// TestFaultyRuleWaits: if an archive accepts no file, the round does not try it for each of very
+// many runs, and continues with the other rules.
 func TestFaultyRuleWaits(t *testing.T) {
 	t.Parallel()
 	s, tries := &shelf{}, 0
@@ -352,7 +355,7 @@ func TestFaultyRuleWaits(t *testing.T) {
 		return nil
 	}
 	archived := Rule{Labels: []machine.Label{{Key: "half", Value: "0"}}, OlderThan: day, Archive: t.TempDir()}
-	if err := s.room(t, Policy{Rules: []Rule{archived, {OlderThan: day}}}).Round(context.Background()); err != nil {
+	if err := s.newService(t, Policy{Rules: []Rule{archived, {OlderThan: day}}}).Round(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	if tries != mostFaults || len(s.deleted) != 20 || len(s.runs) != 20 {
@@ -360,13 +363,13 @@ func TestFaultyRuleWaits(t *testing.T) {
 	}
 }
 
-// TestForgets: deleted runs are forgotten only when that is asked for.
+// TestForgets: the store forgets deleted runs only if the policy says so.
 func TestForgets(t *testing.T) {
 	t.Parallel()
 	s := &shelf{deleted: []string{"x"}}
 	forgot := ""
 	for _, after := range []time.Duration{0, day} {
-		room := s.room(t, Policy{ForgetAfter: after, OnForgotten: func(ns string, n int) { forgot += fmt.Sprint(ns, n) }})
+		room := s.newService(t, Policy{ForgetAfter: after, OnForgotten: func(ns string, n int) { forgot += fmt.Sprint(ns, n) }})
 		if err := room.Round(context.Background()); err != nil {
 			t.Fatal(err)
 		}
@@ -376,8 +379,8 @@ func TestForgets(t *testing.T) {
 	}
 }
 
-// TestJustEndedStays: a run is kept for a while after its end, by whichever limit it would go:
-// who waits for it must hear how it ended; one whose parent is elsewhere for a day.
+// TestJustEndedStays: a run is kept for a while after its end, under every rule, because a caller that
+// waits for the run must receive its end. A run whose parent is at another sidecar is kept for a day.
 func TestJustEndedStays(t *testing.T) {
 	t.Parallel()
 	remote := func(st *machine.State) { st.Parent = &machine.Parent{RunID: "p", Origin: "https://other"} }
@@ -403,7 +406,7 @@ func TestJustEndedStays(t *testing.T) {
 		s.run("e", 0, ago(time.Hour))
 		s.run("f", 0, ago(2*time.Hour))
 		s.run("g", 0, ago(day-1), remote)
-		if err := s.room(t, Policy{Rules: []Rule{c.rule}, Grace: c.grace}).Round(context.Background()); err != nil {
+		if err := s.newService(t, Policy{Rules: []Rule{c.rule}, Grace: c.grace}).Round(context.Background()); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if got := strings.Join(s.deleted, " "); got != c.want {
@@ -412,8 +415,8 @@ func TestJustEndedStays(t *testing.T) {
 	}
 }
 
-// TestNoRoomTakesNone: where removals have no room nothing is archived either, which would take
-// what is left.
+// TestNoRoomTakesNone: if the store has no room for deletions, no run is archived either, because
+// the files would take the space that is left.
 func TestNoRoomTakesNone(t *testing.T) {
 	t.Parallel()
 	low := &machine.Error{Code: machine.CodeResourceExhausted, Reason: "DISK_LOW"}
@@ -425,18 +428,18 @@ func TestNoRoomTakesNone(t *testing.T) {
 		}
 		return nil
 	}
-	before := func(Taken) error { t.Error("the audit was told"); return nil }
-	if err := s.room(t, Policy{Rules: []Rule{{OlderThan: day, Archive: dir}}, Before: before}).Round(context.Background()); !errors.Is(err, low) {
+	before := func(RunOutcome) error { t.Error("the audit was told"); return nil }
+	if err := s.newService(t, Policy{Rules: []Rule{{OlderThan: day, Archive: dir}}, Before: before}).Round(context.Background()); !errors.Is(err, low) {
 		t.Error(err)
 	}
-	if got := files(t, dir); len(got)+len(s.deleted)+len(s.told) > 0 {
-		t.Errorf("files %v, deleted %v, told %v", got, s.deleted, s.told)
+	if got := files(t, dir); len(got)+len(s.deleted)+len(s.reported) > 0 {
+		t.Errorf("files %v, deleted %v, told %v", got, s.deleted, s.reported)
 	}
 }
 
-// TestArchiveIsOnDisk: no run goes before the directory of its namespace and the name of its
-// file are on disk, also of a directory that is there already; a file whose name is not has
-// none. An archive that has vanished is not made anew.
+// TestArchiveIsOnDisk: a run is deleted only after the directory of its namespace and the name of
+// its file are on disk, even if the directory existed before. A file whose name is not on disk is
+// removed. An archive directory that has vanished is not created again.
 func TestArchiveIsOnDisk(t *testing.T) {
 	t.Parallel()
 	for _, there := range []bool{false, true} {
@@ -447,7 +450,7 @@ func TestArchiveIsOnDisk(t *testing.T) {
 			}
 		}
 		s.run("a", 1)
-		room := s.room(t, Policy{Rules: []Rule{{OlderThan: day, Archive: dir}}})
+		room := s.newService(t, Policy{Rules: []Rule{{OlderThan: day, Archive: dir}}})
 		broken := errors.New("the disk is gone")
 		for _, failing := range []string{dir, filepath.Join(dir, "default")} {
 			room.syncDir = func(synced string) error {
@@ -468,7 +471,7 @@ func TestArchiveIsOnDisk(t *testing.T) {
 	}
 	s, gone := &shelf{}, filepath.Join(t.TempDir(), "gone")
 	s.run("a", 1)
-	if err := s.room(t, Policy{Rules: []Rule{{OlderThan: day, Archive: gone}}}).Round(context.Background()); err != nil || outcomes(s) != "a:unarchived" {
+	if err := s.newService(t, Policy{Rules: []Rule{{OlderThan: day, Archive: gone}}}).Round(context.Background()); err != nil || outcomes(s) != "a:unarchived" {
 		t.Errorf("%v, %s", err, outcomes(s))
 	}
 	if _, err := os.Stat(gone); !errors.Is(err, os.ErrNotExist) {
@@ -476,14 +479,14 @@ func TestArchiveIsOnDisk(t *testing.T) {
 	}
 }
 
-// TestArchiveLeavesRoom: a file that would fill the disk is given up in the middle, and leaves
-// nothing there; what a crash left is cleared.
+// TestArchiveLeavesRoom: the export stops before a file fills the disk, and removes the partial
+// file. Clear removes the partial files that a crash left.
 func TestArchiveLeavesRoom(t *testing.T) {
 	t.Parallel()
 	dir, s, looks := t.TempDir(), &shelf{}, 0
 	s.run("a", 1)
 	full := errors.New("the disk is nearly full")
-	room := s.room(t, Policy{Rules: []Rule{{OlderThan: day, Archive: dir}}, CheckSpace: func(in string) error {
+	room := s.newService(t, Policy{Rules: []Rule{{OlderThan: day, Archive: dir}}, CheckSpace: func(in string) error {
 		if looks++; in != filepath.Join(dir, "default") || looks == 1 {
 			return full
 		}
@@ -492,7 +495,7 @@ func TestArchiveLeavesRoom(t *testing.T) {
 	if err := room.Round(context.Background()); err != nil || outcomes(s) != "a:unarchived" || len(files(t, dir)) > 0 {
 		t.Errorf("%v, %s, files %v", err, outcomes(s), files(t, dir))
 	}
-	out := &guardedWriter{out: io.Discard, checkSpace: func() error { return full }, left: spaceCheckBytes}
+	out := &guardedWriter{out: io.Discard, checkSpace: func() error { return full }, countdown: spaceCheckBytes}
 	for range 2 {
 		if n, err := out.Write(make([]byte, spaceCheckBytes/2)); n == 0 || err != nil {
 			t.Errorf("%d, %v", n, err)
@@ -513,9 +516,9 @@ func TestArchiveLeavesRoom(t *testing.T) {
 	}
 }
 
-// TestErasableRunsAreLeft: a rule that archives passes over runs whose values can be erased, or
-// were, however many there are in a row, says nothing of them, and comes to those behind them;
-// a rule without an archive takes them.
+// TestErasableRunsAreLeft: a rule that archives skips runs whose values can be erased, or were. It
+// does not report them, and comes to the runs behind them, however many it skips in a row. A rule
+// without an archive deletes them.
 func TestErasableRunsAreLeft(t *testing.T) {
 	t.Parallel()
 	fill := func() *shelf {
@@ -546,19 +549,19 @@ func TestErasableRunsAreLeft(t *testing.T) {
 		"the next one decides": {Policy{Rules: []Rule{{Namespace: "red", OlderThan: day}, {OlderThan: day, Archive: t.TempDir()}}}, "a:deleted"},
 	} {
 		s := fill()
-		if err := s.room(t, c.p).Round(context.Background()); err != nil || outcomes(s) != c.want {
+		if err := s.newService(t, c.p).Round(context.Background()); err != nil || outcomes(s) != c.want {
 			t.Errorf("%s: told %q, %v", name, outcomes(s), err)
 		}
 	}
 	s := fill()
-	if err := s.room(t, Policy{Rules: []Rule{{OlderThan: day}}}).Round(context.Background()); err != nil || len(s.runs) > 0 {
+	if err := s.newService(t, Policy{Rules: []Rule{{OlderThan: day}}}).Round(context.Background()); err != nil || len(s.runs) > 0 {
 		t.Errorf("without an archive %d stay, %v", len(s.runs), err)
 	}
 }
 
-// TestOthersForgetWhateverRunsDo: what other rooms forget is forgotten with each round, also
-// while no run may be deleted; where nothing is said of runs nothing is asked for their sake,
-// and a fault is one of the round, of no run.
+// TestOthersForgetWhateverRunsDo: other services remove their old data in each round, also while no
+// run may be deleted. Without rules for runs, the round makes no checks for runs. An error of
+// another service is an error of the round, and not of a run.
 func TestOthersForgetWhateverRunsDo(t *testing.T) {
 	t.Parallel()
 	low := &machine.Error{Code: machine.CodeResourceExhausted, Reason: "DISK_LOW"}
@@ -578,11 +581,11 @@ func TestOthersForgetWhateverRunsDo(t *testing.T) {
 			}
 			return nil
 		}
-		room := s.room(t, c.p)
+		room := s.newService(t, c.p)
 		room.cfg.Also = func(context.Context) error { also++; return nil }
 		err := room.Round(context.Background())
-		if c.want == nil && err != nil || !errors.Is(err, c.want) || also != 1 || len(s.deleted)+len(s.told) > 0 {
-			t.Errorf("%s: %v, others forgot %d times, deleted %v, told %v", name, err, also, s.deleted, s.told)
+		if c.want == nil && err != nil || !errors.Is(err, c.want) || also != 1 || len(s.deleted)+len(s.reported) > 0 {
+			t.Errorf("%s: %v, others forgot %d times, deleted %v, told %v", name, err, also, s.deleted, s.reported)
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		due := make(chan time.Time, 1)
@@ -591,15 +594,15 @@ func TestOthersForgetWhateverRunsDo(t *testing.T) {
 		room.cfg.Clock = rounds{Clock: room.cfg.Clock, due: due}
 		room.cfg.Also = func(context.Context) error { return errLetters }
 		room.cfg.OnError = func(err error) { fault = err; cancel() }
-		if err := room.Run(ctx); err != nil || !errors.Is(fault, errLetters) || c.want != nil && !errors.Is(fault, c.want) || len(s.told) > 0 {
-			t.Errorf("%s: %v, the fault %v, told %v", name, err, fault, s.told)
+		if err := room.Run(ctx); err != nil || !errors.Is(fault, errLetters) || c.want != nil && !errors.Is(fault, c.want) || len(s.reported) > 0 {
+			t.Errorf("%s: %v, the fault %v, told %v", name, err, fault, s.reported)
 		}
 	}
 }
 
 var errLetters = errors.New("letters")
 
-// rounds is a clock of rounds that are due.
+// rounds is a clock that says when rounds are due.
 type rounds struct {
 	runtime.Clock
 	due chan time.Time
@@ -607,8 +610,8 @@ type rounds struct {
 
 func (c rounds) After(time.Duration) <-chan time.Time { return c.due }
 
-// TestWhatACallerDeletes: a run that a caller deletes while a rule is at it, at whichever step,
-// is nobody's fault and not the rule's deed.
+// TestWhatACallerDeletes: a caller deletes a run while a rule works on it, at any step. The round
+// reports the run as gone, which is neither an error nor a deletion by the rule.
 func TestWhatACallerDeletes(t *testing.T) {
 	t.Parallel()
 	for _, at := range []string{"bytes", "export", "delete"} {
@@ -620,20 +623,20 @@ func TestWhatACallerDeletes(t *testing.T) {
 			}
 			s.runs = nil
 			if step == "delete" {
-				s.gone = true
+				s.alreadyDeleted = true
 				return nil
 			}
 			d := machine.Deleted{RunID: run}
 			return fmt.Errorf("%s: %w", step, d.Err())
 		}
-		p := Policy{Rules: []Rule{{OlderThan: day, Archive: t.TempDir()}}, Before: func(Taken) error { begun++; return nil }}
-		if err := s.room(t, p).Round(context.Background()); err != nil || outcomes(s) != "a:gone" || s.told[0].Err != nil || s.told[0].Announced != (begun > 0) {
-			t.Errorf("%s: %v, told %v, begun %d times", at, err, s.told, begun)
+		p := Policy{Rules: []Rule{{OlderThan: day, Archive: t.TempDir()}}, Before: func(RunOutcome) error { begun++; return nil }}
+		if err := s.newService(t, p).Round(context.Background()); err != nil || outcomes(s) != "a:gone" || s.reported[0].Err != nil || s.reported[0].Announced != (begun > 0) {
+			t.Errorf("%s: %v, told %v, begun %d times", at, err, s.reported, begun)
 		}
 	}
 }
 
-// TestClearStaysInItsDirectory: the name of an archive is no pattern.
+// TestClearStaysInItsDirectory: the name of an archive directory is not read as a pattern.
 func TestClearStaysInItsDirectory(t *testing.T) {
 	t.Parallel()
 	above := t.TempDir()

@@ -9,22 +9,22 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// fire processes the due instants of one schedule. After a failure, a later round decides again. By
-// then, an instant may be missed.
+// fire starts the runs of the due instants (times at which a schedule fires) of one schedule. After an
+// error, a later round tries again. By then, the instant may be too late and count as missed.
 func (r *Scheduler) fire(ctx context.Context, e *entry) {
 	p := e.plan(time.Unix(0, e.mark.After), r.cfg.Clock.Now())
 	err := r.giveUp(ctx, e, &p)
 	for i := 0; err == nil && i < len(p.fire); i++ {
-		err = r.one(ctx, e, p.fire[i])
+		err = r.handleInstant(ctx, e, p.fire[i])
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err == nil {
-		e.when, e.fault = p.when, Fault{}
+		e.fireTime, e.fault = p.fireTime, Fault{}
 	}
 }
 
-// giveUp stores that instants are missed.
+// giveUp stores that instants of a schedule were missed and will not be fired.
 func (r *Scheduler) giveUp(ctx context.Context, e *entry, p *plan) error {
 	if p.missed == 0 {
 		return nil
@@ -38,13 +38,13 @@ func (r *Scheduler) giveUp(ctx context.Context, e *entry, p *plan) error {
 	return nil
 }
 
-// one fires or skips an instant.
-func (r *Scheduler) one(ctx context.Context, e *entry, instant time.Time) error {
+// handleInstant handles one instant of a schedule: it starts the run of the instant, or skips the instant.
+func (r *Scheduler) handleInstant(ctx context.Context, e *entry, instant time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	run, outcome, err := r.start(ctx, e, instant)
 	if err != nil {
-		return r.fails(ctx, e, instant, err)
+		return r.recordFailure(ctx, e, instant, err)
 	}
 	mark := e.mark
 	mark.After = instant.UnixNano()
@@ -60,7 +60,9 @@ func (r *Scheduler) one(ctx context.Context, e *entry, instant time.Time) error 
 	return nil
 }
 
-// start starts the run of an instant, or finds the run that was started before a crash.
+// start starts the run of an instant, or skips the instant. If a run was already started for the instant
+// before a crash, it returns that run. The principal is stored before the start, so that findStarted
+// looks for the right one after a crash.
 func (r *Scheduler) start(ctx context.Context, e *entry, instant time.Time) (run string, outcome Outcome, err error) {
 	req := e.request(instant)
 	run, begun, err := r.findStarted(ctx, e, e.mark.Principal, req.RequestID)
@@ -78,30 +80,30 @@ func (r *Scheduler) start(ctx context.Context, e *entry, instant time.Time) (run
 	if err := r.cfg.Ready(); err != nil {
 		return "", "", err
 	}
-	if over, err := r.over(ctx, e); !over || err != nil {
+	if over, err := r.mayStart(ctx, e); !over || err != nil {
 		return "", Skipped, err
 	}
 	answer, err := r.cfg.Engine.StartRun(ctx, req)
 	return answer.RunID, Fired, err
 }
 
-// findStarted returns the run that a principal started with an id. It also finds a run that was deleted
-// or erased.
+// findStarted returns the run that a principal has started with a request id, even if the run was
+// deleted or erased in the meantime.
 func (r *Scheduler) findStarted(ctx context.Context, e *entry, principal, id string) (run string, begun bool, err error) {
-	row, begun, err := r.cfg.Used.Consumed(ctx, e.mark.Namespace, machine.Dedupe{
+	row, begun, err := r.cfg.Used.FindRequestID(ctx, e.mark.Namespace, machine.Dedupe{
 		Scope: machine.PerPrincipal, Kind: machine.CmdStart, Principal: principal, ID: id,
 	})
 	if refusal, ok := errors.AsType[*machine.Error](err); ok && refusal.Code == machine.CodeFailedPrecondition {
-		// The run was erased, so the values of the request no longer exist. But the row proves that
-		// there was a run.
+		// The run was erased, so the values of its start request no longer exist. But the row proves
+		// that there was a run.
 		return row.RunID, true, nil
 	}
 	return row.RunID, begun, err
 }
 
-// over reports whether the previous run allows the instant to start a run. It returns false if the
-// schedule has Skip set and the previous run has not ended.
-func (r *Scheduler) over(ctx context.Context, e *entry) (bool, error) {
+// mayStart reports whether the instant may start a run: either the schedule does not set Skip, or the
+// previous run has ended.
+func (r *Scheduler) mayStart(ctx context.Context, e *entry) (bool, error) {
 	if !e.Skip || e.mark.RunID == "" {
 		return true, nil
 	}
@@ -112,10 +114,10 @@ func (r *Scheduler) over(ctx context.Context, e *entry) (bool, error) {
 	return err == nil && st.Status.Terminal(), err
 }
 
-// put stores the progress of the schedule.
+// put stores the progress of the schedule. An error counts as a failed attempt of the instant.
 func (r *Scheduler) put(ctx context.Context, e *entry, instant time.Time, mark machine.ScheduleMark) error {
 	if err := r.cfg.Store.Put(ctx, mark); err != nil {
-		return r.fails(ctx, e, instant, err)
+		return r.recordFailure(ctx, e, instant, err)
 	}
 	r.set(e, mark)
 	return nil
@@ -127,12 +129,12 @@ func (r *Scheduler) set(e *entry, mark machine.ScheduleMark) {
 	e.mark = mark
 }
 
-// draining is the reason of errors that occur while the sidecar shuts down.
+// draining is the reason of errors that occur because the sidecar shuts down.
 const draining = "DRAINING"
 
-// fails records a failed attempt and returns its error. If the only cause of the error is a shutdown,
-// the attempt is not recorded.
-func (r *Scheduler) fails(ctx context.Context, e *entry, instant time.Time, err error) error {
+// recordFailure records a failed attempt of an instant and returns its error. An error that is only caused by a
+// shutdown is not recorded.
+func (r *Scheduler) recordFailure(ctx context.Context, e *entry, instant time.Time, err error) error {
 	if refusal, ok := errors.AsType[*machine.Error](err); errors.Is(ctx.Err(), context.Canceled) || ok && refusal.Reason == draining {
 		return err
 	}

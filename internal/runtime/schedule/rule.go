@@ -10,7 +10,7 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// MaxCronBytes bounds an expression.
+// MaxCronBytes bounds the length of a cron expression.
 const MaxCronBytes = 256
 
 // Rule is a cron expression in a time zone. Its instants are whole minutes of the zone's clock.
@@ -23,34 +23,35 @@ type Rule struct {
 	text string
 	spec *cron.SpecSchedule
 	zone *time.Location
-	// runs reports whether every hour counts, so that an hour that occurs twice counts twice.
+	// runs reports whether the expression fires in every matching hour, so that it fires twice if an
+	// hour occurs twice.
 	runs bool
 }
 
-// fields parses the five fields minute, hour, day of month, month and day of week, or a descriptor like
-// @daily.
+// fields parses a cron expression: the five fields minute, hour, day of month, month and day of week,
+// or a descriptor like @daily.
 var fields = cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
 
-// words are the supported descriptors.
-const words = "@hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually"
+// descriptorList are the supported descriptors, for error messages.
+const descriptorList = "@hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually"
 
-// ParseCron parses an expression that consists of five fields or a descriptor. It must not contain a
-// time zone, because the zone is a separate setting.
+// ParseCron parses a cron expression of five fields or a descriptor. It must not contain a time zone,
+// because the zone is a separate setting.
 func ParseCron(text string, zone *time.Location) (*Rule, error) {
 	text = strings.Join(strings.Fields(text), " ")
 	switch {
 	case text == "":
-		return nil, errors.New("is required: minute, hour, day of month, month, day of week, or one of " + words)
+		return nil, errors.New("is required: minute, hour, day of month, month, day of week, or one of " + descriptorList)
 	case len(text) > MaxCronBytes:
 		return nil, fmt.Errorf("has %d bytes, at most %d", len(text), MaxCronBytes)
 	case strings.Contains(text, "TZ="):
 		return nil, errors.New("names a time zone, which time_zone is for")
 	case strings.HasPrefix(text, "@every"):
-		return nil, errors.New("@every has no instants that a restart would find again; allowed: five fields, " + words)
+		return nil, errors.New("@every has no instants that a restart would find again; allowed: five fields, " + descriptorList)
 	}
 	parsed, err := fields.Parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("%q: %w; want minute, hour, day of month, month, day of week, or one of %s", text, err, words)
+		return nil, fmt.Errorf("%q: %w; want minute, hour, day of month, month, day of week, or one of %s", text, err, descriptorList)
 	}
 	spec, ok := parsed.(*cron.SpecSchedule)
 	if !ok {
@@ -62,7 +63,7 @@ func ParseCron(text string, zone *time.Location) (*Rule, error) {
 	return r, nil
 }
 
-// String returns the expression and the zone.
+// String returns the cron expression and the name of its time zone.
 func (r *Rule) String() string { return r.text + " " + r.zone.String() }
 
 // Cron returns the expression.
@@ -71,7 +72,8 @@ func (r *Rule) Cron() string { return r.text }
 // Zone returns the name of the zone.
 func (r *Rule) Zone() string { return r.zone.String() }
 
-// periods bounds a search. A zone has about two periods of constant UTC offset in a year.
+// periods bounds the number of periods of constant UTC offset that a search examines. A zone has about
+// two of them in a year.
 const periods = 64
 
 // Next returns the first instant after a time. It returns the zero time if there is none within five
@@ -86,8 +88,9 @@ func (r *Rule) Next(after time.Time) time.Time {
 		_, offset := at.Zone()
 		start, end := at.ZoneBounds()
 		if !r.runs && !start.IsZero() {
-			// The hours before the clock was set back must not be counted again.
-			from = later(from, wall(start.Add(-time.Nanosecond).In(r.zone)))
+			// The hours that the clock shows a second time, after it was set back, must not be counted
+			// again.
+			from = laterTime(from, wall(start.Add(-time.Nanosecond).In(r.zone)))
 		}
 		next := r.spec.Next(from)
 		if next.IsZero() {
@@ -106,13 +109,13 @@ func (r *Rule) Next(after time.Time) time.Time {
 	return time.Time{}
 }
 
-// wall returns the clock time of the zone, as a time in UTC.
+// wall returns what the clock of the time's zone shows, as a time in UTC.
 func wall(t time.Time) time.Time {
 	_, offset := t.Zone()
 	return t.UTC().Add(time.Duration(offset) * time.Second)
 }
 
-func later(a, b time.Time) time.Time {
+func laterTime(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b
 	}

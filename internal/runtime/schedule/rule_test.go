@@ -70,8 +70,8 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// TestOnceADay: whatever the zone does to its clock, an hour that is written out comes once a
-// day, and every hour of the year comes where the hour is not.
+// TestOnceADay: in zones with different clock changes, a rule with a fixed hour fires once a day,
+// and a rule without an hour fires in every hour of the year.
 func TestOnceADay(t *testing.T) {
 	t.Parallel()
 	for _, zone := range []string{"UTC", "Europe/Berlin", "America/New_York", "America/St_Johns", "Australia/Lord_Howe", "Africa/Casablanca", "Asia/Tehran", "Africa/Cairo", "Pacific/Chatham", "America/Santiago"} {
@@ -110,7 +110,7 @@ func TestOnceADay(t *testing.T) {
 	}
 }
 
-// TestBadCron: what is no rule is refused, and nothing panics or is looked for without an end.
+// TestBadCron: an invalid rule is refused, without a panic and without an endless search.
 func TestBadCron(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

@@ -13,31 +13,33 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Engine is the part of the runtime engine that the scheduler uses.
+// Engine is the part of the runtime engine that a [Scheduler] uses.
 type Engine interface {
 	StartRun(ctx context.Context, req runtime.StartRequest) (runtime.Answer, error)
 	// Head returns the newest state of a run. Errors: RUN_NOT_FOUND, RUN_DELETED.
 	Head(ctx context.Context, key runtime.RunKey) (*machine.State, error)
-	// Admit resolves a namespace for a caller that has one of the scopes.
+	// Admit checks that the caller has one of the scopes, and returns the number of the namespace of
+	// the call.
 	Admit(call runtime.Call, scopes runtime.Scopes) (uint32, error)
 }
 
-// Used looks up idempotency ids that were used.
-type Used interface {
-	Consumed(ctx context.Context, ns uint32, key machine.Dedupe) (machine.Dedupe, bool, error)
+// UsedIDs looks up used idempotency ids in the store.
+type UsedIDs interface {
+	FindRequestID(ctx context.Context, ns uint32, key machine.Dedupe) (machine.Dedupe, bool, error)
 }
 
-// Store stores the progress of schedules. Each write returns after it was synced.
+// Store stores the progress of schedules. Each write returns after it is synced.
 type Store interface {
 	Marks(ctx context.Context) ([]machine.ScheduleMark, error)
 	Put(ctx context.Context, m machine.ScheduleMark) error
 	Drop(ctx context.Context, m machine.ScheduleMark) error
 }
 
-// Outcome is the result of instants.
+// Outcome is what has happened to an instant of a schedule: a time at which it fires.
 type Outcome string
 
-// These are the outcomes. A failed instant is retried as long as the settings of the schedule allow it.
+// These are the outcomes of instants. A failed instant is tried again as long as the settings of the
+// schedule allow it.
 const (
 	Fired   Outcome = "fired"
 	Missed  Outcome = "missed"
@@ -48,39 +50,38 @@ const (
 // Outcomes returns all outcomes.
 func Outcomes() []Outcome { return []Outcome{Fired, Missed, Skipped, Failed} }
 
-// Result reports an outcome of a schedule.
+// Result reports the outcome of one or more instants of a schedule.
 type Result struct {
 	Schedule *Schedule
 	Outcome  Outcome
-	// Instant is the last one of the instants. N is the number of instants.
+	// Instant is the instant, or the last one of several. N is their number.
 	Instant time.Time
 	N       int
 	// RunID is the run of a fired instant.
 	RunID string
-	// Err is the error of a failed instant. Attempts is the number of failures.
+	// Err is the error of a failed instant. Attempts is the number of failed attempts so far.
 	Err      error
 	Attempts int
 }
 
-// Config configures a [Scheduler].
+// Config configures a [Scheduler]. Engine and Clock are required.
 type Config struct {
 	Engine Engine
 	Clock  runtime.Clock
-	// Store stores the progress of schedules. Used looks up the ids of runs. If Store is nil, there can
-	// be no schedules.
+	// Store stores the progress of schedules. Used looks up the request ids of runs. If either is nil,
+	// there can be no schedules.
 	Store Store
-	Used  Used
+	Used  UsedIDs
 	// OnResult is called with each result. It may be nil.
 	OnResult func(Result)
-	// Ready returns nil, or the reason why no run may be started now. If the function is nil, runs may
-	// always be started.
+	// Ready returns nil, or an error that says why no run may be started now. If the function is nil,
+	// runs may always be started.
 	Ready func() error
 }
 
-// These are the bounds of the loop. The loop wakes at least every maxPollInterval, because the clock
-// may be set. At most maxConcurrentFires schedules are fired at the same time. After a failure, the
-// first retry follows after firstPause, and later retries after at most mostPause. One StartRun takes
-// at most startTimeout.
+// These constants are the bounds of the loop. It wakes at least every maxPollInterval, because the
+// clock may be set. It fires at most maxConcurrentFires schedules at the same time. After a failure it
+// waits for firstPause, and later for at most mostPause. One StartRun may take at most startTimeout.
 const (
 	maxPollInterval    = 15 * time.Second
 	maxConcurrentFires = 16
@@ -89,40 +90,41 @@ const (
 	startTimeout       = 30 * time.Second
 )
 
-// Scheduler fires schedules. Safe for concurrent use.
+// Scheduler starts the runs of schedules. Safe for concurrent use.
 type Scheduler struct {
 	cfg     Config
 	changed chan struct{}
 
-	// turn is held while schedules are fired or replaced. mu guards the fields below it.
+	// The mutex turn is held while schedules are fired or replaced, so that these do not happen at the
+	// same time. mu guards the fields below it.
 	turn    sync.Mutex
 	mu      sync.Mutex
 	entries []*entry
 }
 
-// entry is a schedule with its state.
+// entry is a schedule with its progress and its last error.
 type entry struct {
 	*Schedule
 	mark machine.ScheduleMark
-	// when is the time of the next action. It is zero if the time is not known.
-	when time.Time
-	// fault describes the instant that could not be fired. retryAt is the time of the next attempt, as
-	// a value of the clock's Elapsed.
+	// fireTime is the planned time of the next instant. It is zero if it is not known.
+	fireTime time.Time
+	// fault describes the due instant that could not be fired. retryAt is the time of the next attempt,
+	// as a value of Clock.Elapsed.
 	fault   Fault
 	retryAt time.Duration
 }
 
-// Fault describes why an instant was not fired yet.
+// Fault describes an instant that could not be fired yet, and why.
 type Fault struct {
 	Instant time.Time
-	// Attempts is the number of failed attempts since the time Since. It is 0 if there is no fault. Err
-	// is the error of the last attempt.
+	// Attempts is the number of failed attempts since the time Since. 0 means that there is no fault.
+	// Err is the error of the last attempt.
 	Attempts int
 	Since    time.Time
 	Err      error
 }
 
-// New checks the configuration and starts no goroutine.
+// New checks the configuration and returns a Scheduler without schedules. It starts no goroutine.
 func New(cfg Config) (*Scheduler, error) {
 	if cfg.Engine == nil || cfg.Clock == nil {
 		return nil, errors.New("schedule: configuration: Engine and Clock are required")
@@ -137,7 +139,7 @@ func New(cfg Config) (*Scheduler, error) {
 }
 
 // Replace replaces all schedules. It drops the stored progress of schedules that no longer exist. A
-// schedule that is new or has another rule begins now, and its first instant is the next one.
+// schedule that is new or has another rule begins now, so its first instant is the next one.
 func (r *Scheduler) Replace(ctx context.Context, schedules []*Schedule) error {
 	if r.cfg.Store == nil || r.cfg.Used == nil {
 		if len(schedules) > 0 {
@@ -174,8 +176,8 @@ func (r *Scheduler) Replace(ctx context.Context, schedules []*Schedule) error {
 	return nil
 }
 
-// loadEntry returns the entry of a schedule. If marks contains the mark of the schedule, loadEntry
-// removes it from marks and uses it. Otherwise it stores a new mark.
+// loadEntry returns the entry of a schedule with its stored progress, and removes that progress from
+// the list marks. If there is none, or if the rule has changed, it stores new progress.
 func (r *Scheduler) loadEntry(ctx context.Context, s *Schedule, marks *[]machine.ScheduleMark) (*entry, error) {
 	ns, err := r.cfg.Engine.Admit(s.Start.Call, runtime.ScopeRunsWrite)
 	if err != nil {
@@ -196,7 +198,7 @@ func (r *Scheduler) loadEntry(ctx context.Context, s *Schedule, marks *[]machine
 	return e, nil
 }
 
-// Run fires due instants until ctx ends.
+// Run starts the runs of due instants until ctx ends.
 func (r *Scheduler) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		wait := r.round(ctx)
@@ -209,14 +211,14 @@ func (r *Scheduler) Run(ctx context.Context) error {
 	return nil
 }
 
-// round fires the due instants and returns the time until the next round.
+// round starts the runs of due instants and returns the time until the next round.
 func (r *Scheduler) round(ctx context.Context) time.Duration {
 	r.turn.Lock()
 	defer r.turn.Unlock()
 	var group errgroup.Group
 	group.SetLimit(maxConcurrentFires)
 	for _, e := range r.entries {
-		if r.due(e) {
+		if r.isDue(e) {
 			group.Go(func() error { r.fire(ctx, e); return nil })
 		}
 	}
@@ -226,20 +228,20 @@ func (r *Scheduler) round(ctx context.Context) time.Duration {
 		switch {
 		case e.fault.Attempts > 0:
 			wait = min(wait, e.retryAt-elapsed)
-		case !e.when.IsZero():
-			wait = min(wait, e.when.Sub(now))
+		case !e.fireTime.IsZero():
+			wait = min(wait, e.fireTime.Sub(now))
 		}
 	}
 	return max(wait, 0)
 }
 
-// due reports whether the entry may need an action now.
-func (r *Scheduler) due(e *entry) bool {
+// isDue reports whether an instant of the schedule may be due now.
+func (r *Scheduler) isDue(e *entry) bool {
 	if e.Paused {
 		return false
 	}
 	if e.fault.Attempts > 0 {
 		return r.cfg.Clock.Elapsed() >= e.retryAt
 	}
-	return e.when.IsZero() || !e.when.After(r.cfg.Clock.Now())
+	return e.fireTime.IsZero() || !e.fireTime.After(r.cfg.Clock.Now())
 }

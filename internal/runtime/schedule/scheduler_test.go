@@ -17,28 +17,29 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// errCrash is what a process sees of its end.
+// errCrash is the error that a process gets when it is killed.
 var errCrash = errors.New("the process was killed")
 
-// world is what outlives a process: the clock, runs by the ids that began them, and marks. It is the
-// way, the store and the clock of rooms.
+// world has what outlives a process: the clock, the runs by the ids that started them, and the
+// marks. It is the engine, the store and the clock of schedulers.
 type world struct {
-	mu      sync.Mutex
-	now     time.Time
-	marks   map[string]machine.ScheduleMark
-	started map[string]string // principal and id: run
-	ended   map[string]bool
-	order   []string
-	doubled []string
-	told    map[Outcome]int
-	// refuse makes StartRun fail; crash is asked at each write, before and after it.
+	mu       sync.Mutex
+	now      time.Time
+	marks    map[string]machine.ScheduleMark
+	started  map[string]string // principal and id: run
+	ended    map[string]bool
+	order    []string
+	doubled  []string
+	outcomes map[Outcome]int
+	// refuse makes StartRun fail. crash is called before and after each write, and says
+	// whether the process dies there.
 	refuse func(id string) error
 	crash  func() bool
 	wake   chan time.Time
 }
 
 func newWorld(now time.Time) *world {
-	return &world{now: now, marks: map[string]machine.ScheduleMark{}, started: map[string]string{}, ended: map[string]bool{}, told: map[Outcome]int{}}
+	return &world{now: now, marks: map[string]machine.ScheduleMark{}, started: map[string]string{}, ended: map[string]bool{}, outcomes: map[Outcome]int{}}
 }
 
 func (w *world) Now() time.Time                       { return w.now }
@@ -46,7 +47,7 @@ func (w *world) Elapsed() time.Duration               { return time.Duration(w.n
 func (w *world) After(time.Duration) <-chan time.Time { return w.wake }
 
 func (w *world) Admit(call runtime.Call, scopes runtime.Scopes) (uint32, error) {
-	return 0, runtime.Denied(policy.Require(call.Principal, scopes))
+	return 0, runtime.PolicyError(policy.Require(call.Principal, scopes))
 }
 
 func (w *world) broken() error {
@@ -90,7 +91,7 @@ func (w *world) Head(_ context.Context, key runtime.RunKey) (*machine.State, err
 	return &machine.State{Status: machine.Running}, nil
 }
 
-func (w *world) Consumed(_ context.Context, _ uint32, key machine.Dedupe) (machine.Dedupe, bool, error) {
+func (w *world) FindRequestID(_ context.Context, _ uint32, key machine.Dedupe) (machine.Dedupe, bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	run, ok := w.started[key.Principal+" "+key.ID]
@@ -123,7 +124,7 @@ func (w *world) open(t *testing.T, schedules ...*Schedule) *Scheduler {
 	r, err := New(Config{Engine: w, Clock: w, Store: w, Used: w, OnResult: func(told Result) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.told[told.Outcome] += told.N
+		w.outcomes[told.Outcome] += told.N
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +138,8 @@ func (w *world) open(t *testing.T, schedules ...*Schedule) *Scheduler {
 	return r
 }
 
-// pass runs a room until a moment of the clock, by the looks that it asks for.
+// pass runs a scheduler until a time of the clock, and advances the clock by the waits
+// that the scheduler asks for.
 func (w *world) pass(r *Scheduler, until time.Time) {
 	for !w.now.After(until) {
 		wait := r.round(context.Background())
@@ -153,7 +155,7 @@ func nightly(t *testing.T, cron, zone string) *Schedule {
 	}
 }
 
-// instants are the times of the runs that were begun, in their order.
+// instants returns the scheduled times of the runs that were started, in their order.
 func (w *world) instants(t *testing.T, zone *time.Location) (out []string) {
 	t.Helper()
 	for _, id := range w.order {
@@ -163,7 +165,7 @@ func (w *world) instants(t *testing.T, zone *time.Location) (out []string) {
 	return out
 }
 
-// TestYear: over a year with both of its changes of the clock, each night has one run.
+// TestYear: over a year with both clock changes, each night has one run.
 func TestYear(t *testing.T) {
 	t.Parallel()
 	for _, jitter := range []time.Duration{0, 20 * time.Minute} {
@@ -172,8 +174,8 @@ func TestYear(t *testing.T) {
 		begin := at(t, "2026-01-01T12:00:00Z")
 		w := newWorld(begin)
 		w.pass(w.open(t, s), begin.AddDate(1, 0, 0))
-		if len(w.order) != 365 || len(w.doubled) != 0 || w.told[Fired] != 365 || len(w.told) != 1 {
-			t.Fatalf("%d runs, doubled %v, told %v", len(w.order), w.doubled, w.told)
+		if len(w.order) != 365 || len(w.doubled) != 0 || w.outcomes[Fired] != 365 || len(w.outcomes) != 1 {
+			t.Fatalf("%d runs, doubled %v, told %v", len(w.order), w.doubled, w.outcomes)
 		}
 		got := w.instants(t, s.Rule.zone)
 		if !slices.Contains(got, "03-29 03:00") || !slices.Contains(got, "10-25 02:30") || !slices.IsSorted(got[:364]) {
@@ -182,7 +184,7 @@ func TestYear(t *testing.T) {
 	}
 }
 
-// TestCatchUp: what a restart makes of the instants that came while nobody was there.
+// TestCatchUp: after a restart, the policy decides about the instants that passed while no scheduler ran.
 func TestCatchUp(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -215,15 +217,15 @@ func TestCatchUp(t *testing.T) {
 			for _, one := range w.instants(t, time.UTC) {
 				got = append(got, one[6:])
 			}
-			if strings.Join(got, " ") != tt.want || w.told[Missed] != tt.lost || w.marks["nightly"].Missed != uint64(tt.lost) {
-				t.Errorf("fired %v, missed %d (%+v), want %s and %d", got, w.told[Missed], w.marks["nightly"], tt.want, tt.lost)
+			if strings.Join(got, " ") != tt.want || w.outcomes[Missed] != tt.lost || w.marks["nightly"].Missed != uint64(tt.lost) {
+				t.Errorf("fired %v, missed %d (%+v), want %s and %d", got, w.outcomes[Missed], w.marks["nightly"], tt.want, tt.lost)
 			}
 		})
 	}
 }
 
-// TestPause: while a schedule is paused nothing is fired, over restarts too; what came meanwhile is
-// what its policy says once it goes on. Another rule begins anew.
+// TestPause: a paused schedule fires nothing, also after restarts. When it continues, its policy decides about
+// the instants that passed meanwhile. A schedule that continues with another rule begins at the present time.
 func TestPause(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -269,15 +271,15 @@ func TestPause(t *testing.T) {
 			for _, one := range w.instants(t, time.UTC) {
 				got = append(got, one[6:])
 			}
-			if strings.Join(got, " ") != tt.want || w.told[Missed] != tt.lost || w.marks["nightly"].Missed != uint64(tt.lost) || len(w.doubled) > 0 {
-				t.Errorf("fired %v, missed %d, want %s and %d", got, w.told[Missed], tt.want, tt.lost)
+			if strings.Join(got, " ") != tt.want || w.outcomes[Missed] != tt.lost || w.marks["nightly"].Missed != uint64(tt.lost) || len(w.doubled) > 0 {
+				t.Errorf("fired %v, missed %d, want %s and %d", got, w.outcomes[Missed], tt.want, tt.lost)
 			}
 		})
 	}
 }
 
-// TestCrashes: with catch_up all nothing is lost or doubled, wherever in a write the process dies,
-// and whoever starts the runs after it.
+// TestCrashes: with catch_up all, no run is lost or doubled, at any write at which the process dies
+// and for any principal that starts the runs after it.
 func TestCrashes(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
@@ -311,8 +313,8 @@ func TestCrashes(t *testing.T) {
 	}
 }
 
-// TestRefused: a run that cannot be begun is tried again, ever more seldom, shown, and given up as
-// the policy has it.
+// TestRefused: a start that fails is tried again at growing intervals, and is shown. After the time
+// that the policy allows, the instant counts as missed.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	s := nightly(t, "0 * * * *", "UTC")
@@ -326,12 +328,12 @@ func TestRefused(t *testing.T) {
 		!shown[0].Fault.Instant.Equal(at(t, "2026-06-01T01:00:00Z")) || len(shown[0].Next) != upcoming || shown[0].Next[0].Hour() != 2 {
 		t.Fatalf("shown %+v, %v", shown, err)
 	}
-	if w.told[Failed] > 7 {
-		t.Errorf("%d attempts in 40 s", w.told[Failed])
+	if w.outcomes[Failed] > 7 {
+		t.Errorf("%d attempts in 40 s", w.outcomes[Failed])
 	}
 	w.pass(r, at(t, "2026-06-01T01:03:00Z"))
-	if w.told[Missed] != 1 || len(w.order) != 0 {
-		t.Errorf("told %v, runs %v", w.told, w.order)
+	if w.outcomes[Missed] != 1 || len(w.order) != 0 {
+		t.Errorf("told %v, runs %v", w.outcomes, w.order)
 	}
 	w.refuse = nil
 	w.pass(r, at(t, "2026-06-01T02:00:10Z"))
@@ -344,7 +346,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestSkip: an instant is skipped while the run before goes on.
+// TestSkip: an instant is skipped while the run before is in progress.
 func TestSkip(t *testing.T) {
 	t.Parallel()
 	s := nightly(t, "0 * * * *", "UTC")
@@ -352,8 +354,8 @@ func TestSkip(t *testing.T) {
 	w := newWorld(at(t, "2026-06-01T00:30:00Z"))
 	r := w.open(t, s)
 	w.pass(r, at(t, "2026-06-01T03:30:00Z"))
-	if len(w.order) != 1 || w.told[Skipped] != 2 {
-		t.Fatalf("runs %v, told %v", w.order, w.told)
+	if len(w.order) != 1 || w.outcomes[Skipped] != 2 {
+		t.Fatalf("runs %v, told %v", w.order, w.outcomes)
 	}
 	w.ended["run-0"] = true
 	w.pass(r, at(t, "2026-06-01T04:30:00Z"))
@@ -362,7 +364,8 @@ func TestSkip(t *testing.T) {
 	}
 }
 
-// TestReplace: another rule begins anew, the same one goes on, and one that is taken out is forgotten.
+// TestReplace: a schedule with another rule begins at the present time, one with the same rule
+// continues, and the mark of one that was removed is deleted.
 func TestReplace(t *testing.T) {
 	t.Parallel()
 	hourly := func() *Schedule {
@@ -389,7 +392,7 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// TestClock: one that is set back fires nothing twice, one that is set forth misses.
+// TestClock: after the clock is set back, nothing fires twice. After it is set forward, instants are missed.
 func TestClock(t *testing.T) {
 	t.Parallel()
 	s := nightly(t, "0 * * * *", "UTC")
@@ -403,12 +406,12 @@ func TestClock(t *testing.T) {
 	}
 	w.now = at(t, "2026-06-03T00:10:00Z")
 	w.pass(r, at(t, "2026-06-03T01:10:00Z"))
-	if len(w.order) != 4 || w.told[Missed] != 45 {
-		t.Errorf("runs %v, told %v", w.order, w.told)
+	if len(w.order) != 4 || w.outcomes[Missed] != 45 {
+		t.Errorf("runs %v, told %v", w.order, w.outcomes)
 	}
 }
 
-// TestRun: the loop fires, hears of another table and ends.
+// TestRun: the loop receives another table, wakes up and ends without an error.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(at(t, "2026-06-01T00:59:59Z"))
@@ -427,7 +430,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestNoStore: without one there are no schedules, and none may be asked for.
+// TestNoStore: without a store there are no schedules, and a table with schedules is refused.
 func TestNoStore(t *testing.T) {
 	t.Parallel()
 	w := newWorld(time.Unix(0, 0))

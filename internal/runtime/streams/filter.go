@@ -6,30 +6,30 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Filter selects records. A record must match every field that is set. Whether a record matches
-// depends only on the journal, never on the time of reading.
+// Filter selects records. A record must match every field that is set. Whether it matches depends only on the
+// journal, and never on the time of reading.
 type Filter struct {
 	// RunID selects the records of one run.
 	RunID string
 	// Pack selects a pack by its id, id@version or digest.
 	Pack string
-	// States selects records at which the run is in one of these states. A Transition belongs to the
-	// state that it enters.
+	// States selects records after which the run is in one of these states. A Transition belongs to the state
+	// that it enters.
 	States []string
 	// Status selects records after which the run has one of these statuses.
 	Status []machine.Status
 	// Labels selects runs that have all of these labels.
 	Labels []machine.Label
-	// Kinds are the selected kinds of records. If it is empty, transitions and the end of the run are selected.
+	// Kinds are the selected kinds of records. If it is empty, transitions and the ends of runs are selected.
 	Kinds []machine.RecordKind
 	// Parent selects the runs that were started by a delegation of the run with this id.
 	Parent string
 }
 
-// defaultKinds are the kinds of a filter without kinds.
+// defaultKinds are the kinds of records that a filter without kinds selects.
 var defaultKinds = []machine.RecordKind{machine.RecTransition, machine.RecEnded}
 
-// kindSet has one bit per record kind.
+// kindSet is a set of record kinds, with one bit for each kind.
 type kindSet uint64
 
 func newKindSet(kinds []machine.RecordKind) kindSet {
@@ -45,16 +45,17 @@ func newKindSet(kinds []machine.RecordKind) kindSet {
 
 func (s kindSet) has(k machine.RecordKind) bool { return s&(1<<k) != 0 }
 
-// once reports whether each run has at most one record of these kinds in total.
-func (s kindSet) once() bool { return s&^(1<<machine.RecEnded|1<<machine.RecOrigin) == 0 }
+// atMostOnce reports whether the set has no other kinds than the end and the origin of a run. A run has at most one
+// record of each of the two.
+func (s kindSet) atMostOnce() bool { return s&^(1<<machine.RecEnded|1<<machine.RecOrigin) == 0 }
 
-// ofRuns reports whether the filter uses properties of runs that never change.
+// ofRuns reports whether the filter depends on properties of runs that never change.
 func (f *Filter) ofRuns() bool { return f.Pack != "" || len(f.Labels) > 0 || f.Parent != "" }
 
-// ofMoments reports whether the filter uses the state or status of the run at the record.
+// ofMoments reports whether the filter depends on the state or status of the run at the record.
 func (f *Filter) ofMoments() bool { return len(f.States) > 0 || len(f.Status) > 0 }
 
-// matchesRun reports whether a run has the selected properties.
+// matchesRun reports whether a run has the pack, parent and labels that the filter selects.
 func (f *Filter) matchesRun(s *machine.State) bool {
 	if f.Pack != "" && f.Pack != s.PackID && f.Pack != s.Digest && f.Pack != s.PackID+"@"+s.PackVersion {
 		return false
@@ -76,11 +77,15 @@ type moment struct {
 	status machine.Status
 }
 
-// after returns the moment after one more record. g may be nil if the status is not needed.
-func (m moment) after(body machine.Body, g *machine.Graph) moment {
+// afterRecord returns the state and status of the run after one more record. g may be nil if the status is not
+// needed. Calls that wait for approval, questions of agents and Stopped records do not change the status here.
+func (m moment) afterRecord(body machine.Body, g *machine.Graph) moment {
 	switch b := body.(type) {
 	case *machine.Transition:
 		m.state, m.status = b.To, machine.Running
+		if b.AwaitsInput {
+			m.status = machine.Waiting
+		}
 	case *machine.Origin:
 		m.state, m.status = b.State.Current, machine.Waiting
 		if b.State.Turn != nil {
@@ -105,7 +110,8 @@ func (m moment) after(body machine.Body, g *machine.Graph) moment {
 	return m
 }
 
-// matches reports whether a record matches. It does not check the properties of the run.
+// matches reports whether a record has a selected kind, state and status. It does not check the properties of
+// the run.
 func (f *Filter) matches(kinds kindSet, body machine.Body, m moment) bool {
 	return kinds.has(machine.RecordKindOf(body)) &&
 		(len(f.States) == 0 || slices.Contains(f.States, m.state)) &&

@@ -7,23 +7,24 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// watchPage bounds one page of a watch. oneEntry is the bound that a watch uses when the shared budget
-// is used up.
+// watchPage bounds the entries that a watch reads at once. oneEntry is the bound if the shared memory
+// budget is used up.
 var (
 	watchPage = machine.Page{Records: 256, Bytes: 1 << 20}
 	oneEntry  = machine.Page{Records: 1, Bytes: 1}
 )
 
-// pages is the memory budget that all watches share. It counts pages that were read but not yet
-// delivered. A watch that gets no part of the budget reads single entries. So slow readers make the
-// pages of other readers smaller, but never block them. Safe for concurrent use.
+// pages is the memory budget that all watches (streams of records to readers) share. It counts pages
+// that were read but not yet delivered. A watch that gets no part of the budget reads single entries.
+// So slow readers make the pages of other readers smaller, but never block them. Safe for concurrent
+// use.
 type pages struct {
 	limit int64
 	used  atomic.Int64
 }
 
-// take reserves the bytes of a whole page and returns their number. It returns 0 if the budget is used
-// up.
+// take reserves the memory of a whole page and returns its size in bytes. It returns 0 if the budget
+// is used up.
 func (p *pages) take() int64 {
 	const want = 1 << 20
 	if p.used.Add(want) <= p.limit {
@@ -33,10 +34,10 @@ func (p *pages) take() int64 {
 	return 0
 }
 
-// give returns reserved bytes to the budget.
-func (p *pages) give(bytes int64) { p.used.Add(-bytes) }
+// release returns reserved memory to the budget.
+func (p *pages) release(bytes int64) { p.used.Add(-bytes) }
 
-// mayRead releases the memory of the last page and returns the bounds of the next page.
+// mayRead frees the memory of the last page, reserves memory for the next page and returns its bounds.
 func (w *Watch) mayRead() machine.Page {
 	w.forget()
 	if w.pageBytes = w.r.pages.take(); w.pageBytes == 0 {
@@ -47,11 +48,11 @@ func (w *Watch) mayRead() machine.Page {
 
 // forget returns the memory of the last page to the shared budget.
 func (w *Watch) forget() {
-	w.r.pages.give(w.pageBytes)
+	w.r.pages.release(w.pageBytes)
 	w.pageBytes = 0
 }
 
-// rowBytes estimates the memory of a row, in bytes.
+// rowBytes estimates the memory of a record with its snapshot, in bytes.
 func rowBytes(row *runtime.RecordRow) int64 {
 	return recordBytes(row.Record.Body) + snapshotBytes(row.Snapshot)
 }

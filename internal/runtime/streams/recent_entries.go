@@ -6,12 +6,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// tailSlots is the number of recent entries that are kept in memory. It must be a power of two.
+// tailSlots is the largest number of recent entries of a namespace that are kept in memory.
 const tailSlots = 4096
 
-// recentEntries is a ring of the newest entries of a namespace, by cursor, so that many followers do not read the same entries from the
-// store. Commits arrive in any order. A reader gets only entries that follow its cursor without a gap, and reads everything else from the
-// store. It is not a cache.LRU, because entries leave in order of their cursors and not of their use. Safe for concurrent use.
+// recentEntries is a ring of the newest entries of a namespace, by cursor, so that many readers do not read the same
+// entries from the store. Commits arrive in any order. A reader gets only entries that follow its cursor without a gap,
+// and reads everything else from the store. A cache.LRU cannot be used, because entries must leave in the order of
+// their cursors and not of their use. Safe for concurrent use.
 type recentEntries struct {
 	mu     sync.Mutex
 	ring   [tailSlots]machine.Entry
@@ -24,7 +25,7 @@ type recentEntries struct {
 
 func newRecentEntries(limit int64) *recentEntries { return &recentEntries{limit: limit} }
 
-// put adds a committed entry.
+// put adds a committed entry. If the memory or the slots are used up, the oldest entries are removed.
 func (t *recentEntries) put(e machine.Entry) {
 	size := entryBytes(&e)
 	t.mu.Lock()
@@ -50,7 +51,7 @@ func (t *recentEntries) put(e machine.Entry) {
 	}
 }
 
-// dropThrough removes every entry up to a cursor.
+// dropThrough removes all entries up to and including a cursor.
 func (t *recentEntries) dropThrough(cursor uint64) {
 	for ; t.oldest <= cursor; t.oldest++ {
 		i := t.oldest % tailSlots
@@ -61,8 +62,8 @@ func (t *recentEntries) dropThrough(cursor uint64) {
 	}
 }
 
-// forget removes the entries of a deleted run. A reader that finds an empty slot reads the store
-// instead. In the store, the deleted run is a gap.
+// forget removes the entries of a deleted run from memory. A reader that finds an empty slot reads the store, where the
+// deleted run is a gap.
 func (t *recentEntries) forget(run string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -74,8 +75,8 @@ func (t *recentEntries) forget(run string) {
 	}
 }
 
-// after returns the entries that directly follow a cursor, within the bounds of page. If the next entry
-// is not in memory, it returns none.
+// after returns the entries that directly follow a cursor, within the bounds of page. If the next entry is not in
+// memory, it returns nothing.
 func (t *recentEntries) after(cursor uint64, page machine.Page) []machine.Entry {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -94,7 +95,7 @@ func (t *recentEntries) after(cursor uint64, page machine.Page) []machine.Entry 
 
 // entryBytes estimates the memory of an entry, in bytes.
 func entryBytes(e *machine.Entry) int64 {
-	const fixed = 700 // the entry, its input and the fixed part of a record or two
+	const fixed = 700 // the entry, its input and the fixed size of one or two records
 	size := int64(fixed)
 	for i := range e.Records {
 		size += recordBytes(e.Records[i].Body)
@@ -104,7 +105,7 @@ func entryBytes(e *machine.Entry) int64 {
 
 func recordBytes(body machine.Body) int64 {
 	size := 200
-	for _, w := range machine.Written(body) {
+	for _, w := range machine.ArtifactWrites(body) {
 		size += len(w.Name) + len(w.Value)
 	}
 	switch b := body.(type) {
@@ -118,9 +119,9 @@ func recordBytes(body machine.Body) int64 {
 			size += partsBytes(b.Messages[i].Parts) + len(b.Messages[i].ToolCalls)
 		}
 	case *machine.Origin:
-		for _, talk := range b.Conversations {
-			for i := range talk.Messages {
-				size += partsBytes(talk.Messages[i].Parts) + len(talk.Messages[i].ToolCalls)
+		for _, copies := range b.Conversations {
+			for i := range copies.Messages {
+				size += partsBytes(copies.Messages[i].Parts) + len(copies.Messages[i].ToolCalls)
 			}
 		}
 	case *machine.StepRequested:

@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// TestTailServesOnlyWithoutGaps puts entries in random order into a small tail
-// and reads from random places: what it returns directly follows.
+// TestTailServesOnlyWithoutGaps puts entries in random order into a small tail and reads from
+// random places: the entries that the tail returns follow directly.
 func TestTailServesOnlyWithoutGaps(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -57,7 +57,7 @@ func TestConfigListsAllFaults(t *testing.T) {
 	}
 }
 
-// TestTailForgetsARun: the places of a run that was deleted are not served, the rest is.
+// TestTailForgetsARun: the entries of a run that was deleted are not served; all others are.
 func TestTailForgetsARun(t *testing.T) {
 	t.Parallel()
 	tl := newRecentEntries(1 << 20)
@@ -75,8 +75,8 @@ func TestTailForgetsARun(t *testing.T) {
 	}
 }
 
-// TestHubForgetsALateEntry: a run's last commit, told after the run was deleted, is not
-// served; in either order, and to who comes later.
+// TestHubForgetsALateEntry: the hub receives the last commit of a run after the run was deleted. It
+// does not serve this commit, before or behind another one, nor to a later subscriber.
 func TestHubForgetsALateEntry(t *testing.T) {
 	t.Parallel()
 	h := newHub(1 << 20)

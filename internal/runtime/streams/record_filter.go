@@ -10,32 +10,34 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// maxTracks bounds the number of runs that a watch remembers. If a watch needs a run that it no longer
-// remembers, it computes the data of the run from the journal again.
+// maxTracks bounds the number of runs whose data a watch remembers. The data of a forgotten run is
+// computed from the journal when it is needed.
 const maxTracks = 8192
 
-// recordFilter applies a [Filter] to entries in order, and gives each matching record the number of
-// the previous matching record of its run. Not safe for concurrent use.
+// recordFilter applies a [Filter] to entries in order. To each matching record it adds the number of
+// the previous matching record of the run. Not safe for concurrent use.
 type recordFilter struct {
 	r         *Service
 	ns        uint32
 	want      Filter
 	kinds     kindSet
 	snapshots bool
-	// statuses reports whether rows include the status of their run.
+	// statuses reports whether each returned record must contain the status of its run.
 	statuses bool
-	// tracks are the data of the runs that the watch read most recently.
+	// tracks are what the watch knows about the runs that it read most recently.
 	tracks *cache.LRU[string, *track]
 }
 
-// track is the data that a watch keeps about one run.
+// track is what a watch knows about one run.
 type track struct {
-	// skip reports whether the run does not have the selected properties.
+	// skip reports whether no record of the run can match, because the run lacks a selected property.
 	skip bool
-	// seq is the last record that was examined. passed is the last record that matched the filter.
+	// seq is the last record of the run that was examined. passed is the last one that matched the
+	// filter.
 	seq, passed uint64
 	now         moment
-	// graph is set only if a status or snapshots are needed. state is set only for snapshots.
+	// graph is set only if the status or snapshots are needed. state is set only if snapshots are
+	// needed.
 	graph *machine.Graph
 	state *machine.State
 }
@@ -48,24 +50,24 @@ func newRecordFilter(r *Service, ns uint32, want Filter, snapshots bool) *record
 }
 
 // entry returns the records of a journal entry that match the filter. They may include records that the
-// caller has already received. After an error, the next call reads the data of the run from the journal
-// again.
+// caller has already received. After an error, the next call computes the data of the run from the
+// journal.
 func (f *recordFilter) entry(ctx context.Context, entry *machine.Entry) ([]runtime.RecordRow, error) {
 	tr, err := f.track(ctx, entry)
 	if err != nil || tr.skip {
 		return nil, err
 	}
 	rows, err := f.take(ctx, tr, entry)
-	// An ended run has no further records, so it is not remembered. Otherwise each of many slow readers
-	// would hold all runs that it has read.
-	if err != nil || ends(entry) {
+	// A run that has ended gets no further records except late usage of model calls, so its data is not
+	// kept. Otherwise each of many slow readers would keep the data of all runs that it has read.
+	if err != nil || endsRun(entry) {
 		f.tracks.Remove(entry.RunID)
 	}
 	return rows, err
 }
 
-// ends reports whether a run ends with an entry.
-func ends(entry *machine.Entry) bool {
+// endsRun reports whether the entry contains the end of its run.
+func endsRun(entry *machine.Entry) bool {
 	for i := range entry.Records {
 		if _, ended := entry.Records[i].Body.(*machine.Ended); ended {
 			return true
@@ -82,7 +84,7 @@ func (f *recordFilter) take(ctx context.Context, tr *track, entry *machine.Entry
 	status := f.status(tr, entry)
 	for i := range entry.Records {
 		r := &entry.Records[i]
-		tr.now = tr.now.after(r.Body, tr.graph)
+		tr.now = tr.now.afterRecord(r.Body, tr.graph)
 		tr.seq = r.Seq
 		if !f.want.matches(f.kinds, r.Body, tr.now) {
 			continue
@@ -93,7 +95,7 @@ func (f *recordFilter) take(ctx context.Context, tr *track, entry *machine.Entry
 			}
 		}
 		rows = append(rows, runtime.RecordRow{
-			RunID: entry.RunID, Record: *r, PrevSeq: tr.passed,
+			RunID: entry.RunID, Record: *r, PrevSeq: tr.passed, Semantics: entry.Input.Semantics,
 			PrevHash: entry.PrevHash, Hash: entry.Hash, Snapshot: view, Erased: entry.Erased, Status: status,
 		})
 		tr.passed = r.Seq
@@ -101,15 +103,15 @@ func (f *recordFilter) take(ctx context.Context, tr *track, entry *machine.Entry
 	return rows, nil
 }
 
-// status returns the status of a run after an entry. It returns 0 if the rows do not contain the
-// status.
+// status returns the status of a run after an entry. It returns 0 if the caller did not ask for
+// statuses.
 func (f *recordFilter) status(tr *track, entry *machine.Entry) machine.Status {
 	if !f.statuses {
 		return 0
 	}
 	now := tr.now
 	for i := range entry.Records {
-		now = now.after(entry.Records[i].Body, tr.graph)
+		now = now.afterRecord(entry.Records[i].Body, tr.graph)
 	}
 	return now.status
 }
@@ -122,7 +124,8 @@ func (f *recordFilter) snapshot(ctx context.Context, run string, s *machine.Stat
 	return &runtime.RunView{State: s, Artifacts: values}, nil
 }
 
-// track returns the track of the entry's run before the entry is applied.
+// track returns what the watch knows about the entry's run before the entry. If it knows nothing, it
+// reads the journal.
 func (f *recordFilter) track(ctx context.Context, entry *machine.Entry) (*track, error) {
 	tr, ok := f.tracks.Get(entry.RunID)
 	if ok && (tr.skip || tr.seq+1 == entry.First) {
@@ -136,7 +139,8 @@ func (f *recordFilter) track(ctx context.Context, entry *machine.Entry) (*track,
 	return tr, nil
 }
 
-// prime computes the track of a run when the watch reads the first entry of this run.
+// prime computes what the watch must know about a run before the given entry, the first entry of the
+// run that it reads.
 func (f *recordFilter) prime(ctx context.Context, tr *track, entry *machine.Entry) error {
 	key := runtime.RunKey{Namespace: f.ns, ID: entry.RunID}
 	if f.want.ofRuns() || f.snapshots || f.statuses || len(f.want.Status) > 0 {
@@ -147,7 +151,7 @@ func (f *recordFilter) prime(ctx context.Context, tr *track, entry *machine.Entr
 		if tr.skip = !f.want.matchesRun(head); tr.skip {
 			return nil
 		}
-		prog, err := f.r.cfg.Programs.Of(ctx, f.ns, head)
+		prog, err := f.r.cfg.Programs.ProgramOf(ctx, f.ns, head)
 		if err != nil {
 			return err
 		}
@@ -166,22 +170,22 @@ func (f *recordFilter) prime(ctx context.Context, tr *track, entry *machine.Entr
 	switch {
 	case f.want.ofMoments() || f.statuses:
 		return f.retrace(ctx, tr, key)
-	case f.kinds.once():
+	case f.kinds.atMostOnce():
 		return nil
 	}
 	return f.lookBack(ctx, tr, key)
 }
 
-// retrace computes the state and the status of a run at the record of its track, and the last record
-// that matched. It reads the visits backwards. The last visit determines the state and the status, and
-// usually contains the last matching record.
+// retrace computes the state and status of a run at the last record before the watch, and the last
+// record that matched. It reads the visits backwards: the last visit determines the state and the
+// status, and usually contains the last matching record.
 func (f *recordFilter) retrace(ctx context.Context, tr *track, key runtime.RunKey) error {
 	for last := tr.seq; last > 0; {
 		first, err := f.visitStart(ctx, key, last)
 		if err != nil {
 			return err
 		}
-		now, passed, err := f.follow(ctx, tr.graph, key, first, last)
+		now, passed, err := f.replayRecords(ctx, tr.graph, key, first, last)
 		if err != nil {
 			return err
 		}
@@ -196,8 +200,8 @@ func (f *recordFilter) retrace(ctx context.Context, tr *track, key runtime.RunKe
 	return nil
 }
 
-// visitStart returns the last record at or before seq that alone determines the state of the run. If
-// there is none, it returns 1.
+// visitStart returns the last record at or before seq that begins a visit. If there is none, it returns
+// 1.
 func (f *recordFilter) visitStart(ctx context.Context, key runtime.RunKey, seq uint64) (uint64, error) {
 	for seq > 0 {
 		entry, err := f.r.cfg.Store.Entry(ctx, key.Namespace, key.ID, seq)
@@ -214,10 +218,10 @@ func (f *recordFilter) visitStart(ctx context.Context, key runtime.RunKey, seq u
 	return 1, nil
 }
 
-// follow reads the records from first to last of a run. The first record must determine the state of
-// the run. follow returns the state and status after the last record, and the last of these records
-// that matched.
-func (f *recordFilter) follow(ctx context.Context, g *machine.Graph, key runtime.RunKey, first, last uint64) (now moment, passed uint64, err error) {
+// replayRecords reads the records from first to last of a run. The first record must begin a visit. replayRecords
+// returns the state and status of the run after the last record, and the last of these records that
+// matched.
+func (f *recordFilter) replayRecords(ctx context.Context, g *machine.Graph, key runtime.RunKey, first, last uint64) (now moment, passed uint64, err error) {
 	for next := first; next <= last; {
 		page := history.Page
 		page.Records = int(min(uint64(page.Records), last-next+1))
@@ -234,7 +238,7 @@ func (f *recordFilter) follow(ctx context.Context, g *machine.Graph, key runtime
 				if r.Seq < next || r.Seq > last {
 					continue
 				}
-				if now = now.after(r.Body, g); f.want.matches(f.kinds, r.Body, now) {
+				if now = now.afterRecord(r.Body, g); f.want.matches(f.kinds, r.Body, now) {
 					passed = r.Seq
 				}
 				next = r.Seq + 1
@@ -244,7 +248,7 @@ func (f *recordFilter) follow(ctx context.Context, g *machine.Graph, key runtime
 	return now, passed, nil
 }
 
-// advance replays one entry if snapshots are needed.
+// advance applies one entry to the state of the run, if snapshots are needed.
 func (f *recordFilter) advance(tr *track, entry *machine.Entry) error {
 	if !f.snapshots || entry.Erased {
 		return nil
@@ -257,7 +261,7 @@ func (f *recordFilter) advance(tr *track, entry *machine.Entry) error {
 	return nil
 }
 
-// lookBack finds the last record with a selected kind, at or before the record of the track.
+// lookBack finds the last record with a selected kind among the records before the watch.
 func (f *recordFilter) lookBack(ctx context.Context, tr *track, key runtime.RunKey) error {
 	for seq := tr.seq; seq > 0; {
 		entry, err := f.r.cfg.Store.Entry(ctx, key.Namespace, key.ID, seq)

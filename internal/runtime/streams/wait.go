@@ -11,16 +11,16 @@ import (
 // WaitRequest is the argument of [Service.WaitRun].
 type WaitRequest struct {
 	runtime.RunRef
-	// AfterSeq makes WaitRun wait for any record after this one. If it is 0, WaitRun waits until the
-	// run is WAITING or has ended.
+	// AfterSeq makes WaitRun wait until the run has a record after this one. If it is 0, WaitRun
+	// waits until the run is WAITING or has ended.
 	AfterSeq uint64
-	// Most is the longest time to wait. 0 means until ctx ends.
+	// Most is the longest time to wait. 0 means that only ctx bounds the wait.
 	Most time.Duration
 }
 
 // WaitRun waits until a run is WAITING or has ended. With AfterSeq it waits until the run has a newer
-// record. settled is false if WaitRun returned earlier, because the time Most passed or the server
-// stopped.
+// record or has ended. settled is false if WaitRun returned earlier, because the time Most has passed
+// or the server stops.
 func (r *Service) WaitRun(ctx context.Context, req WaitRequest) (state *machine.State, settled bool, err error) {
 	key, err := r.cfg.Engine.FindReadable(req.RunRef)
 	if err != nil {

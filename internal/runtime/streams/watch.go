@@ -10,98 +10,95 @@ import (
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/render"
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// ErrEnded is returned when a watch has ended. Either the followed run has ended, or a watch that does
-// not follow has reached the record that was the newest one when the watch began.
+// ErrEnded is returned at the end of a watch: the followed run has ended, a watch that does not follow has read all records
+// that existed when it began, or the server stops.
 var ErrEnded = errors.New("the watch has ended")
 
 // Request is the argument of [Service.Watch].
 type Request struct {
 	runtime.Call
 	Filter Filter
-	// AfterSeq resumes a watch of one run after this record.
+	// AfterSeq makes a watch of one run begin after this record.
 	AfterSeq uint64
-	// AfterCursor resumes the watch after the cursor of a row or heartbeat. "" means from the first
-	// record.
+	// AfterCursor makes the watch begin after the cursor of a record or heartbeat. "" means that it begins with the
+	// first record.
 	AfterCursor string
-	// FromNow makes the watch begin after the newest record. The first page is then a heartbeat.
+	// FromNow makes the watch begin after the newest record. Its first page is a heartbeat with that position. For a
+	// consumer that already has a position it is ignored.
 	FromNow bool
 	// Follow makes the watch wait for records that are committed later.
 	Follow bool
-	// Snapshots adds the run to each row, as it was after the row's commit.
+	// Snapshots adds to each record the state of the run after the record's commit, with its artifacts.
 	Snapshots bool
-	// Statuses adds to each row the status of the run after the row's commit. It is only for the watch of one run.
+	// Statuses adds to each record the status of the run after the record's commit. It is only for a watch of one run.
 	Statuses bool
-	// Output adds the output of turns that workers are executing. It is possible only for a watch of
-	// one run that follows. OutputAfter is the position up to which the caller has already read the
-	// output.
+	// Output adds the output of turns in progress. It is possible only for a watch of one run that follows. OutputAfter
+	// is the position up to which the caller has already read the output.
 	Output      bool
-	OutputAfter render.OutputPosition
-	// Assignments adds a page when the open turn of the run is assigned. No record shows this. It is
+	OutputAfter runtime.OutputPosition
+	// Assignments adds a page when an executor receives the open turn of the run, because no record shows this. It is
 	// possible only for a watch of one run.
 	Assignments bool
-	// Consumer is the consumer that watches all runs. It is "" if there is none. Without AfterCursor
-	// the watch begins after the consumer's acknowledged position. A newer watch of the same consumer
-	// ends an older one.
+	// Consumer is the name of the consumer that watches all runs, or "" if there is none. Without AfterCursor the watch
+	// begins after the position that the consumer has acknowledged. A newer watch of the same consumer ends an older
+	// one.
 	Consumer string
 }
 
-// Page is the result of [Watch.Next]. It contains records, output or an assignment, or it is a heartbeat.
+// Page is the result of [Watch.Next]. It contains records, turn output or an assigned turn, or it is a heartbeat.
 type Page struct {
 	Records []runtime.RecordRow
-	// Cursor is the position up to which the watch has read, including records that did not match.
+	// Cursor is the position up to which the watch has read, including records that did not match the filter.
 	Cursor runtime.Cursor
-	// Heartbeat reports whether the page has no records because none matched for a while.
+	// Heartbeat means that the page is empty because no record matched the filter for a while, or because it is the first
+	// page of a watch with FromNow.
 	Heartbeat bool
-	// Output are pieces of turn output, if the caller requested them. A page with output has no
-	// records.
-	Output []render.OutputChunk
-	// AssignedTurn is the turn that was assigned, if the caller requested this. It is 0 if no turn was
-	// assigned. A page with an assigned turn has no records.
+	// Output contains pieces of turn output, if the caller asked for it. A page with output has no records.
+	Output []runtime.OutputChunk
+	// AssignedTurn is the seq of the turn that an executor has received, if the caller asked for this. Otherwise it is
+	// 0. A page with an assigned turn has no records.
 	AssignedTurn uint64
 }
 
-// Watch reads records in order. Its caller determines the speed by calling Next. Unread records stay in
-// the store, so a slow caller receives all records late and does not block other code. Not safe for
-// concurrent use.
+// Watch reads records in order, at the speed at which its caller calls Next. Unread records stay in the store, so a
+// slow caller receives all records late and does not block other code. Not safe for concurrent use.
 type Watch struct {
 	r      *Service
 	key    runtime.RunKey
 	follow bool
 	filter *recordFilter
-	// at is the position after the last record that was read. until is the end of a watch that does not
-	// follow. It is a position, or a seq of one run.
+	// at is the position in the journal up to which the watch has read, and seq the record of a watch of one run. until
+	// is where a watch that does not follow ends: a position, or a seq of one run.
 	at    runtime.Cursor
 	seq   uint64
 	until uint64
-	// sub is the subscription of the watch. It is nil if the watch does not follow.
+	// sub is the subscription that wakes the watch. It is nil if the watch does not follow.
 	sub       *subscription
 	heartbeat <-chan time.Time
-	// lastPageAt is the time of the last page, as a value of the clock's Elapsed.
+	// lastPageAt is the time of the last page, as a value of Clock.Elapsed.
 	lastPageAt time.Duration
-	over       bool
-	// pageBytes is the part of the shared budget that the last page uses, in bytes.
+	ended      bool
+	// pageBytes is the part of the shared memory budget that the last page uses, in bytes.
 	pageBytes int64
-	// greet reports whether the first page must be a heartbeat that contains the start position.
+	// greet means that the first page must be a heartbeat with the start position.
 	greet bool
-	// output reports whether the caller requested turn output. outputAfter is the position up to which the output was read.
+	// output means that the caller asked for turn output. outputAfter is the position up to which the output was read.
 	output      bool
-	outputAfter render.OutputPosition
-	// assignments reports whether the caller requested assigned turns. reportedTurn is the last turn that was reported.
+	outputAfter runtime.OutputPosition
+	// assignments means that the caller asked for assigned turns. reportedTurn is the last turn that was reported.
 	assignments  bool
 	reportedTurn uint64
-	// reading is the reading of the watch's consumer. It is nil if the watch has no consumer.
-	reading Reading
+	// reading is set if the watch belongs to a consumer.
+	reading ConsumerWatch
 }
 
-// Watch opens a stream of records of one run or of a namespace. The caller must close it.
+// Watch opens a stream of records of one run or of all runs of a namespace. The caller must close it.
 //
-// Errors: NOT_FOUND for a run; OUT_OF_RANGE CURSOR_FOREIGN or CURSOR_AHEAD for a cursor that is not
-// of this journal; SEQ_AHEAD for a record that does not exist yet; for a consumer CONSUMER_TAKEN
-// and MAX_CONSUMERS.
+// Errors: NOT_FOUND for a run; OUT_OF_RANGE CURSOR_FOREIGN or CURSOR_AHEAD for a cursor that does not belong to this
+// journal; SEQ_AHEAD for a record that does not exist yet; for a consumer CONSUMER_TAKEN and MAX_CONSUMERS.
 func (r *Service) Watch(ctx context.Context, req Request) (*Watch, error) {
 	w := &Watch{r: r, follow: req.Follow, output: req.Output && req.Follow, outputAfter: req.OutputAfter, assignments: req.Assignments}
 	var err error
@@ -136,8 +133,8 @@ func (r *Service) Watch(ctx context.Context, req Request) (*Watch, error) {
 	return w, nil
 }
 
-// resume makes a consumer's watch start at its acknowledged position. If the request contains a cursor,
-// the watch starts at the cursor instead.
+// resume makes the watch of a known consumer begin after its acknowledged position. A cursor in the request takes
+// precedence.
 func (r *Service) resume(ctx context.Context, ns uint32, req *Request) (known bool, err error) {
 	at, known, err := r.cfg.Readers.Resume(ctx, ns, req.Consumer, req.Principal.Name())
 	if err != nil || !known {
@@ -162,7 +159,7 @@ func (w *Watch) Close() {
 	}
 }
 
-// begin determines the start of the watch. For a watch that does not follow it also determines the end.
+// begin determines where the watch begins and, if it does not follow, where it ends.
 func (w *Watch) begin(ctx context.Context, req *Request) error {
 	w.at.Epoch = w.r.cfg.Store.Epoch()
 	tail, err := w.r.cfg.Store.Tail(ctx, w.key.Namespace)
@@ -197,7 +194,7 @@ func (w *Watch) beginRun(ctx context.Context, req *Request) error {
 	if req.AfterSeq > head.Seq {
 		return &machine.Error{
 			Code: machine.CodeOutOfRange, Reason: "SEQ_AHEAD", Field: "after_seq",
-			Message: fmt.Sprintf("the run's last record is %d", head.Seq), Limit: figure(head.Seq), Got: figure(req.AfterSeq),
+			Message: fmt.Sprintf("the run's last record is %d", head.Seq), Limit: toInt64(head.Seq), Got: toInt64(req.AfterSeq),
 		}
 	}
 	if w.at.Position == 0 {
@@ -208,7 +205,7 @@ func (w *Watch) beginRun(ctx context.Context, req *Request) error {
 	return err
 }
 
-// seqBehind returns the last record of the run at or before the cursor. It uses binary search, because
+// seqBehind returns the last record of the run at or before the cursor of the watch. It uses binary search, because
 // later records have greater cursors.
 func (w *Watch) seqBehind(ctx context.Context, last uint64) (uint64, error) {
 	var failed error
@@ -227,14 +224,14 @@ func (w *Watch) seqBehind(ctx context.Context, last uint64) (uint64, error) {
 	return uint64(n), nil
 }
 
-// Next waits for the next page. If there is none for the time Config.Heartbeat, it returns a heartbeat.
-// Next releases the memory of the previous page.
+// Next waits for the next page. If there is none for the time Config.Heartbeat, it returns a heartbeat. Next frees the
+// memory of the previous page.
 //
-// Errors: [ErrEnded] ends the watch. CONSUMER_REPLACED and CONSUMER_NOT_FOUND end the watch of a
-// consumer. All other errors come from ctx or the store. After such an error Next may be called again.
+// Errors: [ErrEnded] ends the watch. CONSUMER_REPLACED and CONSUMER_NOT_FOUND end the watch of a consumer. All other
+// errors come from ctx or the store, and Next may be called again after them.
 func (w *Watch) Next(ctx context.Context) (Page, error) {
 	w.forget()
-	if err := w.replaced(); err != nil {
+	if err := w.endReason(); err != nil {
 		return Page{}, err
 	}
 	if w.greet {
@@ -246,8 +243,8 @@ func (w *Watch) Next(ctx context.Context) (Page, error) {
 		if err != nil {
 			return Page{}, err
 		}
-		// The output arrived before the entries, so it must be delivered first. The entries are read
-		// again later.
+		// The output arrived before the records in the entries, so it must be delivered first. The entries will be read
+		// again.
 		if chunks := w.chunks(); len(chunks) > 0 {
 			return Page{Output: chunks, Cursor: w.at}, nil
 		}
@@ -262,7 +259,7 @@ func (w *Watch) Next(ctx context.Context) (Page, error) {
 			return Page{AssignedTurn: turn, Cursor: w.at}, nil
 		}
 		switch {
-		case w.over:
+		case w.ended:
 			return Page{}, ErrEnded
 		case w.silent():
 			return w.page(nil), nil
@@ -275,34 +272,34 @@ func (w *Watch) Next(ctx context.Context) (Page, error) {
 	}
 }
 
-// maxChunks bounds the number of pieces of output in one page.
+// maxChunks bounds the number of pieces of turn output in one page.
 const maxChunks = 16
 
-// chunks returns the pieces of output that precede the next record.
-func (w *Watch) chunks() []render.OutputChunk {
-	var chunks []render.OutputChunk
+// chunks returns the pieces of turn output that come before the next record.
+func (w *Watch) chunks() []runtime.OutputChunk {
+	var chunks []runtime.OutputChunk
 	for len(chunks) < maxChunks {
 		chunk, ok := w.chunk()
 		if !ok {
 			break
 		}
-		w.outputAfter = render.OutputPosition{Turn: chunk.Turn, Delivery: chunk.Delivery, Offset: chunk.Offset + int64(len(chunk.Text))}
+		w.outputAfter = runtime.OutputPosition{Turn: chunk.Turn, Delivery: chunk.Delivery, Offset: chunk.Offset + int64(len(chunk.Text))}
 		chunks = append(chunks, chunk)
 	}
 	return chunks
 }
 
-// chunk returns the next piece of output. It returns false if there is no piece, or if a record precedes it.
-func (w *Watch) chunk() (chunk render.OutputChunk, ok bool) {
+// chunk returns the next piece of turn output. It returns false if there is none, or if a record comes before it.
+func (w *Watch) chunk() (chunk runtime.OutputChunk, ok bool) {
 	if !w.output || w.key.ID == "" || w.r.cfg.Live == nil {
 		return chunk, false
 	}
 	chunk, ok = w.r.cfg.Live.Output(w.key, w.outputAfter)
-	return chunk, ok && (chunk.Behind <= w.seq || w.over)
+	return chunk, ok && (chunk.Behind <= w.seq || w.ended)
 }
 
-// newlyAssignedTurn returns the turn that was assigned since the last call, or 0. It returns a turn
-// only after the watch has read the record that opened the turn.
+// newlyAssignedTurn returns the turn that an executor has received since the last call, or 0. The turn is returned only
+// after the watch has read the record that opened it.
 func (w *Watch) newlyAssignedTurn() uint64 {
 	if !w.assignments || w.key.ID == "" || w.r.cfg.Live == nil {
 		return 0
@@ -324,9 +321,10 @@ func (w *Watch) silent() bool {
 	return w.follow && w.r.cfg.Clock.Elapsed()-w.lastPageAt >= w.r.cfg.Heartbeat
 }
 
-// read returns the entries after the position of the watch. It returns no entries if the watch has read all of them.
+// read returns entries after the position of the watch. The first of them may already be delivered in part. It returns none
+// if the watch has read all of them.
 func (w *Watch) read(ctx context.Context) ([]machine.Entry, error) {
-	if w.over {
+	if w.ended {
 		return nil, nil
 	}
 	if w.key.ID != "" {
@@ -340,7 +338,7 @@ func (w *Watch) read(ctx context.Context) ([]machine.Entry, error) {
 		after--
 	}
 	if !w.follow && w.at.Position >= w.until && w.at.Index == validate.WholeEntry || !w.follow && w.until == 0 {
-		w.over = true
+		w.ended = true
 		return nil, nil
 	}
 	page := w.mayRead()
@@ -354,7 +352,7 @@ func (w *Watch) read(ctx context.Context) ([]machine.Entry, error) {
 		return nil, fmt.Errorf("streams: read the journal after %d: %w", after, err)
 	}
 	if len(entries) == 0 {
-		w.over = !w.follow
+		w.ended = !w.follow
 		if scanned > w.at.Position {
 			w.at.Position, w.at.Index = scanned, validate.WholeEntry
 		}
@@ -362,14 +360,15 @@ func (w *Watch) read(ctx context.Context) ([]machine.Entry, error) {
 	return entries, nil
 }
 
-// readRun reads the entries of one run. It sets over when the watch has read all of them.
+// readRun returns entries of one run after the position of the watch. It sets the field ended if no further entries
+// can follow.
 func (w *Watch) readRun(ctx context.Context) ([]machine.Entry, error) {
 	head, err := w.r.cfg.Engine.Head(ctx, w.key)
 	if err != nil {
 		return nil, err
 	}
 	if w.seq >= head.Seq || !w.follow && w.seq >= w.until {
-		w.over = !w.follow || head.Status.Terminal()
+		w.ended = !w.follow || head.Status.Terminal()
 		return nil, nil
 	}
 	entries, err := w.r.cfg.Store.Entries(ctx, w.key.Namespace, w.key.ID, w.seq+1, w.mayRead())
@@ -379,27 +378,27 @@ func (w *Watch) readRun(ctx context.Context) ([]machine.Entry, error) {
 	return entries, nil
 }
 
-// rows returns the matching records of entries and moves the watch to the position after them. If an error occurs after some records,
-// rows returns these records, and the error occurs again in the next call.
+// rows returns the matching records of entries and moves the position of the watch behind them. If an error occurs
+// after some records, rows returns these records, and the next call returns the error.
 func (w *Watch) rows(ctx context.Context, entries []machine.Entry) ([]runtime.RecordRow, error) {
 	var rows []runtime.RecordRow
 	held := int64(0)
 	for i := range entries {
 		entry := &entries[i]
 		if len(rows) > 0 && held >= w.pageBytes || i > 0 && w.interrupted() {
-			break // the remaining entries are read again
+			break // the other entries will be read again
 		}
 		if w.key.ID == "" && !w.follow && entry.Cursor > w.until {
-			w.over = true
+			w.ended = true
 			break
 		}
 		seen, err := w.filter.entry(ctx, entry)
 		if w.key.ID == "" && machine.IsDeleted(err) {
-			// The run was deleted after its entry was read. The entry is now a gap.
+			// The run was deleted after its entry was read, so it is now a gap in the journal.
 			seen, err = nil, nil
 		}
 		if machine.IsErased(err) && !entry.Erased {
-			break // the run was erased after its entry was read, so the entry is read again
+			break // the run was erased after its entry was read, so the entry must be read again
 		}
 		if err != nil && len(rows) > 0 {
 			return rows, nil
@@ -408,7 +407,7 @@ func (w *Watch) rows(ctx context.Context, entries []machine.Entry) ([]runtime.Re
 			return nil, err
 		}
 		for _, row := range seen {
-			if w.behind(entry, row.Record.Seq) {
+			if w.isUndelivered(entry, row.Record.Seq) {
 				row.Cursor = runtime.Cursor{Epoch: w.at.Epoch, Position: entry.Cursor, Index: uint16(row.Record.Seq - entry.First)}
 				rows, held = append(rows, row), held+rowBytes(&row)
 			}
@@ -419,21 +418,21 @@ func (w *Watch) rows(ctx context.Context, entries []machine.Entry) ([]runtime.Re
 	return rows, nil
 }
 
-// interrupted reports whether a piece of output precedes the next entry.
+// interrupted reports whether a piece of turn output must be delivered before the next entry.
 func (w *Watch) interrupted() bool {
 	_, now := w.chunk()
 	return now
 }
 
-// behind reports whether the record comes after the position at which the watch was resumed.
-func (w *Watch) behind(entry *machine.Entry, seq uint64) bool {
+// isUndelivered reports whether the record comes after the position of the watch, so that the caller has not received it yet.
+func (w *Watch) isUndelivered(entry *machine.Entry, seq uint64) bool {
 	if w.key.ID != "" {
 		return seq > w.seq && (w.follow || seq <= w.until)
 	}
 	return entry.Cursor != w.at.Position || seq-entry.First > uint64(w.at.Index)
 }
 
-// wait blocks until the next commit or heartbeat, or until ctx ends.
+// wait blocks until there may be something new to read, until the next heartbeat is due, or until ctx ends.
 func (w *Watch) wait(ctx context.Context) error {
 	w.forget()
 	if w.heartbeat == nil {
@@ -444,28 +443,29 @@ func (w *Watch) wait(ctx context.Context) error {
 	case <-w.heartbeat:
 		w.heartbeat = nil
 	case <-w.r.hub.closed:
-		w.over = true
-	case <-w.consumed():
-		return w.reading.Why()
+		w.ended = true
+	case <-w.consumerEnded():
+		return w.reading.EndReason()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	return nil
 }
 
-// consumed returns a channel that is closed when the watch of a consumer must end. It returns nil for a watch without a consumer.
-func (w *Watch) consumed() <-chan struct{} {
+// consumerEnded returns a channel that is closed when the watch of a consumer must end. For a watch without a consumer it
+// returns nil, which never delivers.
+func (w *Watch) consumerEnded() <-chan struct{} {
 	if w.reading == nil {
 		return nil
 	}
 	return w.reading.Ended()
 }
 
-// replaced returns the reason why the watch of a consumer must end, or nil.
-func (w *Watch) replaced() error {
+// endReason returns the reason why the watch of a consumer must end. It returns nil if it need not end.
+func (w *Watch) endReason() error {
 	select {
-	case <-w.consumed():
-		return w.reading.Why()
+	case <-w.consumerEnded():
+		return w.reading.EndReason()
 	default:
 		return nil
 	}

@@ -11,56 +11,56 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
-// Bounds of one comparison.
+// These constants bound the result of one comparison.
 const (
 	maxPath    = 1000
 	maxChanges = 1000
 	maxText    = 256 << 10
-	// maxForkDepth bounds the number of forks through which the path of a run is followed back to its
-	// sources.
+	// maxForkDepth bounds the number of forks through which the path of a run is followed back.
 	maxForkDepth = 16
 )
 
-// DiffRequest is the argument of [Service.DiffRuns]. runtime.RunRef names the first run.
+// DiffRequest is the argument of [Service.DiffRuns]. runtime.RunRef is the first run.
 type DiffRequest struct {
 	runtime.RunRef
-	// Seq and OtherSeq are the records that are compared. 0 means the current state.
+	// Seq and OtherSeq are the records at which the two runs are compared. 0 means the newest state.
+	// Other is the id of the second run; "" means the first run.
 	Seq      uint64
 	Other    string
 	OtherSeq uint64
 }
 
-// RunPoint is a run at a record.
+// RunPoint is the state of a run at a record, as one side of a comparison.
 type RunPoint struct {
 	State *machine.State
-	// Messages is the number of messages in its conversations.
+	// Messages is the number of messages in all conversations of the run.
 	Messages int
 }
 
-// PathStep is one state in the path of a run. It is a Transition, or the Origin of a fork whose source
-// is not in this store.
+// PathStep is one state in the path of a run: a Transition, or the Origin of a fork whose source is
+// not in this store.
 type PathStep struct {
 	RunID        string
 	Seq          uint64
 	Event, State string
 }
 
-// Diff is the difference between two points.
+// Diff is the difference between two runs, each at one record.
 type Diff struct {
 	Base, Other RunPoint
-	// Common is the number of states with which both paths begin. The paths contain only the states
-	// after these.
+	// Common is the number of states that both paths have in common at their beginning. The paths
+	// contain only the states after them.
 	Common                 int
 	BasePath, OtherPath    []PathStep
 	Visits, Edges, Budgets []machine.CountChange
 	Artifacts              []ArtifactChange
 	Variables              []ValueChange
-	// Truncated reports whether a path was cut.
+	// Truncated reports whether a path was longer than its bound and was cut.
 	Truncated bool
 }
 
-// DiffRuns compares two points of a run, or of two runs (docs/reference/semantics.md §12). It
-// changes no data.
+// DiffRuns compares two runs, or one run at two records (docs/reference/semantics.md §12). It changes
+// no data.
 func (r *Service) DiffRuns(ctx context.Context, req DiffRequest) (Diff, error) {
 	key, err := r.cfg.Engine.FindReadable(req.RunRef)
 	if err != nil {
@@ -91,7 +91,7 @@ func (r *Service) DiffRuns(ctx context.Context, req DiffRequest) (Diff, error) {
 	return d, err
 }
 
-// point is the data of a run at a record that is compared.
+// point is all data of a run at a record that is compared.
 type point struct {
 	RunPoint
 	path      []PathStep
@@ -108,7 +108,7 @@ func (r *Service) point(ctx context.Context, key runtime.RunKey, seq uint64) (po
 	if err != nil {
 		return p, err
 	}
-	// A commit is one moment, so all data is compared as it was at the end of the commit.
+	// All data is compared as it was at the end of the commit that contains the record.
 	at := p.State.Seq
 	if p.artifacts, err = r.cfg.Past.Artifacts(ctx, key, p.State, at); err != nil {
 		return p, err
@@ -127,8 +127,8 @@ func (r *Service) point(ctx context.Context, key runtime.RunKey, seq uint64) (po
 	return p, err
 }
 
-// path lists the states that a run entered up to a record. The path of a fork begins with the path
-// of its source, if the source is in this store.
+// path returns the states that a run has entered up to the record last. The path of a fork begins with
+// the path of its source, if the source is in this store.
 func (r *Service) path(ctx context.Context, key runtime.RunKey, last uint64, depth int) ([]PathStep, error) {
 	var path []PathStep
 	for next := uint64(1); next <= last; {
@@ -178,7 +178,8 @@ func (r *Service) stepOf(ctx context.Context, key runtime.RunKey, rec *machine.R
 	return nil, nil
 }
 
-// notFoundIsNil ignores a missing source, which is not an error of its fork.
+// notFoundIsNil returns nil for the error that the source of a fork does not exist. Other errors are
+// returned unchanged.
 func notFoundIsNil(err error) error {
 	if refusal, ok := errors.AsType[*machine.Error](err); ok && refusal.Code == machine.CodeNotFound {
 		return nil
@@ -186,7 +187,7 @@ func notFoundIsNil(err error) error {
 	return err
 }
 
-// paths removes the states that both paths begin with.
+// paths stores two paths without the states that both have in common at their beginning.
 func (d *Diff) paths(a, b []PathStep) {
 	for d.Common < len(a) && d.Common < len(b) && a[d.Common].Event == b[d.Common].Event && a[d.Common].State == b[d.Common].State {
 		d.Common++

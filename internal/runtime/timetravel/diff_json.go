@@ -9,15 +9,16 @@ import (
 	"strings"
 )
 
-// jsonDiff compares two JSON documents location by location. Libraries produce patches. In a patch, a
-// pointer depends on the operations before it. Here every pointer refers to the unchanged documents.
+// jsonDiff compares two JSON documents location by location. No library is used, because libraries
+// produce patches: there, a pointer depends on the operations before it. Here every pointer refers to
+// the unchanged documents.
 type jsonDiff struct {
 	changes   []ValueChange
 	truncated bool
 }
 
-// diffJSON returns the differences in the order of the documents' keys. Numbers are compared as
-// text.
+// diffJSON returns the differences between two JSON documents, ordered by their keys. Numbers are
+// compared as text.
 func diffJSON(a, b []byte) ([]ValueChange, bool, error) {
 	x, err := decodeExact(a)
 	if err != nil {
@@ -32,6 +33,7 @@ func diffJSON(a, b []byte) ([]ValueChange, bool, error) {
 	return d.changes, d.truncated, err
 }
 
+// decodeExact decodes JSON and keeps numbers as they are written.
 func decodeExact(raw []byte) (any, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
@@ -39,6 +41,7 @@ func decodeExact(raw []byte) (any, error) {
 	return value, dec.Decode(&value)
 }
 
+// value compares two values at the same path.
 func (d *jsonDiff) value(path string, a, b any) error {
 	switch x := a.(type) {
 	case map[string]any:
@@ -61,6 +64,7 @@ func (d *jsonDiff) value(path string, a, b any) error {
 	return d.add(path, Changed, a, b)
 }
 
+// object compares two objects member by member, in the order of the names.
 func (d *jsonDiff) object(path string, a, b map[string]any) error {
 	keys := slices.Sorted(maps.Keys(a))
 	for key := range b {
@@ -89,9 +93,10 @@ func (d *jsonDiff) object(path string, a, b map[string]any) error {
 	return nil
 }
 
-// pointer escapes a key as in RFC 6901.
+// pointer escapes a key for a JSON pointer (RFC 6901).
 var pointer = strings.NewReplacer("~", "~0", "/", "~1")
 
+// array compares two arrays index by index.
 func (d *jsonDiff) array(path string, a, b []any) error {
 	for i := range max(len(a), len(b)) {
 		at := path + "/" + strconv.Itoa(i)
@@ -111,7 +116,8 @@ func (d *jsonDiff) array(path string, a, b []any) error {
 	return nil
 }
 
-// add adds one change, unless the bound is reached.
+// add adds one difference. If there are already maxChanges, it only notes that the result is
+// truncated.
 func (d *jsonDiff) add(path string, kind ChangeKind, a, b any) (err error) {
 	if len(d.changes) == maxChanges {
 		d.truncated = true

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// TestDiffTextIsCut: at a line, and where one line is longer than all that is told
-// at a letter.
+// TestDiffTextIsCut: a text that is too long is cut at the end of a line. A single line that is too
+// long is cut between two characters.
 func TestDiffTextIsCut(t *testing.T) {
 	t.Parallel()
 	for name, b := range map[string]string{

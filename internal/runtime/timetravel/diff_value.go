@@ -12,42 +12,43 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// ChangeKind says how a value differs.
+// ChangeKind says how a value differs between the two sides of a comparison.
 type ChangeKind uint8
 
 const (
-	// Added means that only the second point has the value.
+	// Added means that only the second side has the value.
 	Added ChangeKind = iota + 1
-	// Removed means that only the first point has the value.
+	// Removed means that only the first side has the value.
 	Removed
-	// Changed means that both points have different values.
+	// Changed means that the two sides have different values.
 	Changed
 )
 
 // ValueChange is one difference between two JSON documents.
 type ValueChange struct {
-	// Path is a JSON pointer into the documents that have the value.
+	// Path is a JSON pointer to the value in the documents that have it.
 	Path string
 	Kind ChangeKind
-	// Base and Other are the values as compact JSON. A value is nil if the point does not have it.
+	// Base and Other are the values on the first and the second side, as compact JSON. A value that
+	// does not exist is nil.
 	Base, Other []byte
 }
 
-// ArtifactChange is an artifact that differs.
+// ArtifactChange is an artifact that differs between the two sides of a comparison.
 type ArtifactChange struct {
 	Name, Type string
 	Kind       ChangeKind
-	// BaseBytes and OtherBytes are the sizes of the values.
+	// BaseBytes and OtherBytes are the sizes of the values on the first and the second side.
 	BaseBytes, OtherBytes int
-	// JSON lists the differences of JSON values. Text is a unified diff of texts. Both are set only
-	// for the kind Changed.
+	// JSON lists the differences of two JSON values. Text is a unified diff of two texts. They are
+	// set only for the kind Changed.
 	JSON []ValueChange
 	Text string
-	// Truncated reports whether differences were left out.
+	// Truncated reports whether the differences exceeded their bound, so that some were left out.
 	Truncated bool
 }
 
-// diffArtifacts compares two lists that are ordered by name.
+// diffArtifacts compares two lists of artifacts that are ordered by name.
 func diffArtifacts(a, b []history.Artifact) ([]ArtifactChange, error) {
 	var changes []ArtifactChange
 	for len(a) > 0 || len(b) > 0 {
@@ -90,7 +91,8 @@ func diffArtifact(a, b *history.Artifact) (ArtifactChange, error) {
 	return change, err
 }
 
-// diffText returns a unified diff with three lines of context.
+// diffText returns a unified diff of two texts, with three lines of context, and whether it was
+// cut.
 func diffText(name, a, b string) (string, bool) {
 	text := udiff.Unified(name, name, a, b)
 	if len(text) <= maxText {
@@ -98,7 +100,7 @@ func diffText(name, a, b string) (string, bool) {
 	}
 	cut := strings.LastIndexByte(text[:maxText], '\n') + 1
 	if cut < maxText/2 {
-		// One line is longer than the bound.
+		// The line at the bound is longer than half of the bound, so it is cut between two characters.
 		for cut = maxText - utf8.UTFMax; !utf8.RuneStart(text[cut]); {
 			cut--
 		}

@@ -20,36 +20,39 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// ForkRequest is the argument of [Service.ForkRun]. runtime.RunRef names the source.
+// ForkRequest is the argument of [Service.ForkRun]. runtime.RunRef is the source: the run that is
+// copied.
 type ForkRequest struct {
 	runtime.RunRef
-	// AtSeq is the record at which the fork begins. The fork copies the state after the commit that
-	// contains this record. 0 means the current state.
+	// AtSeq is the record of the source at which the fork begins. The state after the commit that
+	// contains this record is copied. 0 means the newest state.
 	AtSeq uint64
-	// Pack is "id", "id@version" or "sha256:<hex>". "" means the pack of the source.
+	// Pack refers to the pack of the new run: "id", "id@version" or "sha256:<hex>". "" means the pack
+	// of the source.
 	Pack string
-	// Variables is one JSON object. Its values replace those of the source's variables. If it is empty,
-	// it means {}.
+	// Variables is one JSON object. Its values replace those of the source's variables. An empty value
+	// means {}.
 	Variables []byte
-	// Artifacts are values that replace the values of these artifacts, in any mode of artifact.
+	// Artifacts are values that replace the copied values of these artifacts, also of artifacts with
+	// the mode Append.
 	Artifacts []machine.ArtifactWrite
-	// Labels override the source's labels.
+	// Labels replace the source's labels with the same keys.
 	Labels []machine.Label
-	// Execution is the execution of the new run. If it is unset, the new run has the execution of the
+	// Execution says how the new run is executed. If it is unset, the new run has the execution of the
 	// source.
 	Execution machine.Execution
 	// MaxSteps and MaxWallTime lower the bounds of the pack. 0 means that the bound of the pack
 	// applies.
 	MaxSteps    int
 	MaxWallTime time.Duration
-	// ReuseSteps reports whether the answered steps of the visit keep their recorded answers. nil means
-	// yes, unless the pack or artifacts are changed.
+	// ReuseSteps reports whether the answered steps of the copied visit keep their recorded answers.
+	// nil means that they do, unless the request changes the pack or artifacts.
 	ReuseSteps *bool
-	// RequestID is the idempotency id. It is unique for a principal and a namespace. It is "" if there
-	// is none.
+	// RequestID is the idempotency id. It is unique for one principal in one namespace. It is "" if
+	// there is none.
 	RequestID string
-	// Traceparent has the same meaning as in [StartRequest]. A fork is not part of the trace of its
-	// source.
+	// Traceparent is the caller's W3C trace context, as in [runtime.StartRequest]. A fork is not part
+	// of the trace of its source.
 	Traceparent string
 }
 
@@ -58,18 +61,22 @@ type ForkRequest struct {
 // source. Pending steps are not copied. ForkRun is idempotent by RequestID, like StartRun.
 //
 // Errors: NOT_FOUND RECORD_NOT_FOUND or PACK_NOT_FOUND; FAILED_PRECONDITION FORK_TERMINAL,
-// FORK_STATE_MISSING or FORK_ARTIFACT_MISMATCH; for variables and labels the errors of StartRun; for
-// artifacts the errors of SetArtifacts. PERMISSION_DENIED without the scope runs:write.
-// PERMISSION_DENIED without events:external in three cases: for an imported run; for a run that has
-// left a state with external orchestration; and for a fork into the middle of a pack that has an
-// external state, if the pack is not the source's pack or the source started in the middle.
+// FORK_COMPENSATING, FORK_STATE_MISSING or FORK_ARTIFACT_MISMATCH; for variables and labels the errors of StartRun; for
+// artifacts the errors of SetArtifacts; PERMISSION_DENIED without the scope runs:write, or without
+// events:external if the fork could bypass an approval.
+//
+// A fork could bypass an approval in three cases:
+//   - The source is an imported run.
+//   - The source has left a state with external orchestration.
+//   - The fork begins in the middle of a pack that has an external state besides the current one, and
+//     the pack is not the source's pack, or the source started in the middle.
 func (r *Service) ForkRun(ctx context.Context, req ForkRequest) (runtime.Answer, error) {
 	source, err := r.cfg.Engine.FindReadable(req.RunRef)
 	if err != nil {
 		return runtime.Answer{}, err
 	}
 	if err := policy.Require(req.Principal, policy.RunsWrite); err != nil {
-		return runtime.Answer{}, runtime.Denied(err)
+		return runtime.Answer{}, runtime.PolicyError(err)
 	}
 	if err := r.checkFork(&req); err != nil {
 		return runtime.Answer{}, err
@@ -89,7 +96,7 @@ func (r *Service) checkFork(req *ForkRequest) error {
 	return r.cfg.Terms.CheckVariables(req.Variables)
 }
 
-// prepareFork reads all data that is copied.
+// prepareFork reads everything that the fork copies from its source, and makes the command.
 func (r *Service) prepareFork(ctx context.Context, source runtime.RunKey, req *ForkRequest, run string) (machine.Command, *packcache.Program, error) {
 	from, err := r.cfg.Engine.StateOf(ctx, source, req.AtSeq)
 	if err == nil {
@@ -139,15 +146,15 @@ func (r *Service) prepareFork(ctx context.Context, source runtime.RunKey, req *F
 	return fork, prog, r.copyBodies(ctx, source, prog.Graph, &fork)
 }
 
-// checkApproval prevents a caller that may not approve from bypassing an approval with a fork. A fork
-// executes again what was approved in the source, perhaps with other values. With another pack, or if
-// an admin started the source in the middle, the fork may begin after an external state that the source
-// never visited. The history of an imported run is not trusted, because any author could have written
-// its file.
+// checkApproval prevents that a caller without the right to approve bypasses an approval with a fork. A
+// fork executes again what was approved in the source, perhaps with other values. With another pack, or
+// if an admin started the source in the middle, the fork may begin behind a state with external
+// orchestration that the source never visited. The history of an imported run is not trusted, because
+// its file may have been written by hand.
 func (r *Service) checkApproval(ctx context.Context, ns uint32, p runtime.Principal, g *machine.Graph, from *machine.State) error {
 	behind := from.Imported || leftExternal(g, from) || from.EntryOverride && hasExternal(g, from.Current)
 	if from.Digest != g.Digest {
-		prog, err := r.cfg.Programs.Of(ctx, ns, from)
+		prog, err := r.cfg.Programs.ProgramOf(ctx, ns, from)
 		if err != nil {
 			return err
 		}
@@ -156,11 +163,11 @@ func (r *Service) checkApproval(ctx context.Context, ns uint32, p runtime.Princi
 	if !behind {
 		return nil
 	}
-	return runtime.Denied(policy.Require(p, policy.EventsExternal))
+	return runtime.PolicyError(policy.Require(p, policy.EventsExternal))
 }
 
-// leftExternal reports whether the run has been in a state with external orchestration and has left
-// it.
+// leftExternal reports whether the run has visited and left a state with external orchestration, in
+// which a principal with the scope events:external decides.
 func leftExternal(g *machine.Graph, s *machine.State) bool {
 	for _, visited := range s.Visits {
 		node := g.States[visited.State]
@@ -171,7 +178,8 @@ func leftExternal(g *machine.Graph, s *machine.State) bool {
 	return false
 }
 
-// hasExternal reports whether a state other than the current one has external orchestration.
+// hasExternal reports whether the graph has another state than the current one with external
+// orchestration.
 func hasExternal(g *machine.Graph, current string) bool {
 	for name, node := range g.States {
 		if node.Orchestration == machine.External && name != current {
@@ -181,8 +189,8 @@ func hasExternal(g *machine.Graph, current string) bool {
 	return false
 }
 
-// forkProgram returns the program of the new run. It is the program of the source or, if the request
-// names another pack, the program for the same entry in that pack.
+// forkProgram returns the compiled pack of the new run: the pack of the source or, if the request names
+// another pack, that pack for the same entry.
 func (r *Service) forkProgram(ctx context.Context, ns uint32, ref string, from *machine.State) (*packcache.Program, pack.Entry, error) {
 	entry := pack.Entry{Agent: from.Agent}
 	if from.EntryOverride {
@@ -195,18 +203,19 @@ func (r *Service) forkProgram(ctx context.Context, ns uint32, ref string, from *
 	return prog, entry, err
 }
 
-// labelsOf returns the labels of a copy. A run that an agent of this store executes has no labels, and
-// the labels of another run select its accounts. A copy has no such other run, so it gets those labels
-// itself.
+// labelsOf returns the labels that the copy gets from its source. If the source is the run of an agent
+// of this store, the labels of another run (Payer) select its accounts. A copy has no payer, so it gets
+// these labels itself.
 func labelsOf(from *machine.State) []machine.Label {
-	own := validate.Copied(from.Labels)
+	own := validate.CopiedLabels(from.Labels)
 	if from.Payer == nil {
 		return own
 	}
-	return setOver(validate.Copied(from.Payer.Labels), own)
+	return setOver(validate.CopiedLabels(from.Payer.Labels), own)
 }
 
-// setOver returns the labels of the source, with the values that the request sets for the same keys.
+// setOver returns the labels of the source, with the labels of the request in place of those with the
+// same keys.
 func setOver(from, over []machine.Label) []machine.Label {
 	labels := slices.DeleteFunc(slices.Clone(from), func(l machine.Label) bool {
 		return slices.ContainsFunc(over, func(o machine.Label) bool { return o.Key == l.Key })
@@ -214,8 +223,8 @@ func setOver(from, over []machine.Label) []machine.Label {
 	return append(labels, over...)
 }
 
-// forkVariables returns the source's variables, with the values that the request sets. For another pack
-// it keeps only the variables that the pack declares.
+// forkVariables returns the variables of the source, with the values that the request sets. If the fork
+// has another pack, it keeps only the variables that the pack declares.
 func (r *Service) forkVariables(ctx context.Context, source runtime.RunKey, prog *packcache.Program, entry pack.Entry, digest string, given []byte) ([]byte, error) {
 	raw, err := r.cfg.Past.Variables(ctx, source)
 	if err != nil {
@@ -231,7 +240,7 @@ func (r *Service) forkVariables(ctx context.Context, source runtime.RunKey, prog
 			return nil, packcache.EntryRefused(err)
 		}
 		for name := range values {
-			if !slices.ContainsFunc(known, func(d pack.Declared) bool { return d.Name == name }) {
+			if !slices.ContainsFunc(known, func(d pack.DeclaredVariable) bool { return d.Name == name }) {
 				delete(values, name)
 			}
 		}
@@ -250,7 +259,8 @@ func (r *Service) forkVariables(ctx context.Context, source runtime.RunKey, prog
 	return validate.Variables(prog, entry, merged)
 }
 
-// copyBodies reads values, messages, inputs and answers as they were in the source's state.
+// copyBodies reads the artifacts, messages, queued inputs and answers of the source, as they were in
+// the copied state.
 func (r *Service) copyBodies(ctx context.Context, source runtime.RunKey, g *machine.Graph, fork *machine.Fork) error {
 	from := fork.From
 	values, err := r.cfg.Past.Artifacts(ctx, source, from, from.Seq)
@@ -282,11 +292,12 @@ func (r *Service) copyBodies(ctx context.Context, source runtime.RunKey, g *mach
 	if err != nil {
 		return err
 	}
-	fork.Steps, err = r.taken(ctx, source, from, views)
+	fork.Steps, err = r.copyAnswers(ctx, source, from, views)
 	return err
 }
 
-// copySteering reads the steering messages that the source has not used. It does not copy notices.
+// copySteering reads the steering messages (sent by a person to an active run) that the source has not
+// used yet. Notices are not copied.
 func (r *Service) copySteering(ctx context.Context, source runtime.RunKey, fork *machine.Fork) error {
 	for _, h := range fork.From.RequiredMessages {
 		if h.Notice || h.Row != 0 {
@@ -302,8 +313,8 @@ func (r *Service) copySteering(ctx context.Context, source runtime.RunKey, fork 
 	return nil
 }
 
-// conversations reads the conversations that a later turn can still see. These are the conversation of
-// the current visit and those of persistent states.
+// conversations reads the conversations that a later turn of the copy can see: those of the current
+// state and of persistent states.
 func (r *Service) conversations(ctx context.Context, key runtime.RunKey, g *machine.Graph, s *machine.State) ([]machine.ConversationCopy, error) {
 	var talks []machine.ConversationCopy
 	for _, window := range s.Conversations {
@@ -322,7 +333,8 @@ func (r *Service) conversations(ctx context.Context, key runtime.RunKey, g *mach
 	return talks, nil
 }
 
-// forkHash hashes the request in the form in which it was sent, like startHash.
+// forkHash returns the hash of a fork request as it was sent, before references are resolved. So a
+// repeat is recognized even if the pack's default version has changed in the meantime.
 func forkHash(req *ForkRequest) [32]byte {
 	b := validate.NewBody(machine.CmdFork)
 	defer b.Free()

@@ -8,12 +8,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// originSeq is the record of a fork that contains all copied data.
+// originSeq is the seq of a fork's Origin record, which contains all copied data.
 const originSeq = 1
 
-// taken copies the steps of the source with new numbers. It changes the references in model requests
-// from records of the source to records of the copy, because a copy never reads its source.
-func (r *Service) taken(ctx context.Context, source runtime.RunKey, from *machine.State, views []history.StepView) ([]machine.TakenStep, error) {
+// copyAnswers copies the answered steps of the source with new numbers. References in model requests to
+// records of the source become references to records of the copy, because a copy never reads its
+// source.
+func (r *Service) copyAnswers(ctx context.Context, source runtime.RunKey, from *machine.State, views []history.StepView) ([]machine.TakenStep, error) {
 	numbers := make(map[uint32]uint32, len(views))
 	for i, v := range views {
 		numbers[v.Step] = uint32(i) + 1
@@ -27,26 +28,27 @@ func (r *Service) taken(ctx context.Context, source runtime.RunKey, from *machin
 		step := machine.TakenStep{Step: uint32(i) + 1, Payload: v.Payload, Result: v.Result, Error: v.Error, Answer: v.Recorded.Model}
 		step.Before = from.Turn != nil && v.TurnSeq != from.Turn.Seq
 		if v.Request != nil {
-			asked, err := r.spelled(ctx, source, renamed(v.Request, said))
+			request, err := r.inlineReferences(ctx, source, renameReferences(v.Request, said))
 			if err != nil {
 				return nil, err
 			}
-			for _, text := range []*machine.ModelText{&asked.System, &asked.Tools, &asked.Parameters} {
+			for _, text := range []*machine.ModelText{&request.System, &request.Tools, &request.Parameters} {
 				if err := r.takeText(ctx, source, text, held); err != nil {
 					return nil, err
 				}
 			}
-			step.Request = asked
+			step.Request = request
 		}
 		steps = append(steps, step)
 	}
 	return steps, nil
 }
 
-// takeText stores a text of the source in the copy. Each text is stored once.
+// takeText makes a text of the source part of the copy. A text that is used several times is stored
+// once.
 func (r *Service) takeText(ctx context.Context, source runtime.RunKey, text *machine.ModelText, held map[[32]byte]bool) (err error) {
 	switch {
-	case text.Hash == [32]byte{}:
+	case text.Hash == [32]byte{}: // the request has no text of this kind
 	case held[text.Hash]:
 		text.Text, text.Seq = "", originSeq
 	default:
@@ -56,15 +58,15 @@ func (r *Service) takeText(ctx context.Context, source runtime.RunKey, text *mac
 	return err
 }
 
-// spelled replaces references to included messages by the messages, because the copy has no record
-// of them.
-func (r *Service) spelled(ctx context.Context, source runtime.RunKey, asked *machine.ModelRequest) (*machine.ModelRequest, error) {
+// inlineReferences replaces references to steering messages (of people) and notices (of the sidecar) by the
+// messages themselves, because the copy has no records of them.
+func (r *Service) inlineReferences(ctx context.Context, source runtime.RunKey, asked *machine.ModelRequest) (*machine.ModelRequest, error) {
 	asked.IncludedSeqs = nil
 	for i := range asked.Messages {
 		if asked.Messages[i].IncludedSeq == 0 {
 			continue
 		}
-		meant, err := r.cfg.Past.Meant(ctx, source, &asked.Messages[i])
+		meant, err := r.cfg.Past.ElementMessages(ctx, source, &asked.Messages[i])
 		if err != nil {
 			return nil, err
 		}
@@ -73,9 +75,9 @@ func (r *Service) spelled(ctx context.Context, source runtime.RunKey, asked *mac
 	return asked, nil
 }
 
-// renamed returns a request whose references are changed to records of the copy. In the copy, the
-// conversation is one row.
-func renamed(in *machine.ModelRequest, said func(machine.StepRef) machine.StepRef) *machine.ModelRequest {
+// renameReferences returns a model request whose references are changed to records of the copy. In the copy,
+// each conversation is one row.
+func renameReferences(in *machine.ModelRequest, said func(machine.StepRef) machine.StepRef) *machine.ModelRequest {
 	out := *in
 	if out.PreviousStep.Step != 0 {
 		out.PreviousStep = said(out.PreviousStep)

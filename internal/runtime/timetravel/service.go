@@ -12,27 +12,30 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/validate"
 )
 
-// Engine is the part of the runtime engine that time travel uses.
+// Engine is the part of the runtime engine that a [Service] uses.
 type Engine interface {
-	// Admit resolves a namespace for a caller that has one of the scopes.
+	// Admit checks that the caller has one of the scopes, and returns the number of the namespace of
+	// the call.
 	Admit(call runtime.Call, scopes runtime.Scopes) (uint32, error)
 	// FindReadable returns the key of a run that the caller may read.
 	FindReadable(ref runtime.RunRef) (runtime.RunKey, error)
 	// Head returns the newest state of a run. Error: RUN_NOT_FOUND.
 	Head(ctx context.Context, key runtime.RunKey) (*machine.State, error)
-	// StateOf returns the state of a run after the commit that contains the record seq. 0 means now.
+	// StateOf returns the state of a run after the commit that contains the record seq. 0 means the
+	// newest state.
 	StateOf(ctx context.Context, key runtime.RunKey, seq uint64) (*machine.State, error)
 	// CreateRun creates a run, for example a fork.
 	CreateRun(ctx context.Context, b runtime.CreateRequest) (runtime.Answer, error)
-	// Inside calls do if the engine accepts inputs. A drain waits for the call.
-	Inside(do func() error) error
+	// DoInFlight calls do if the engine accepts inputs, and counts the call as an input in flight, so
+	// that a drain waits for it.
+	DoInFlight(do func() error) error
 }
 
-// Store is the part of the store that time travel uses in addition to [history.Reader].
+// Store is the part of the store that a [Service] uses, besides what [history.Reader] uses.
 type Store interface {
 	// Head returns the stored state of a run. Error: [machine.ErrNoRun].
 	Head(ctx context.Context, ns uint32, run string) (*machine.State, error)
-	// Entries returns a run's entries that hold records >= from, in order.
+	// Entries returns a run's entries that contain records with seq >= from, in order.
 	Entries(ctx context.Context, ns uint32, run string, from uint64, page machine.Page) ([]machine.Entry, error)
 }
 
@@ -42,13 +45,13 @@ type Config struct {
 	Store    Store
 	Past     *history.Reader
 	Programs *packcache.Cache
-	// Terms are the operator's settings for new runs. They also apply to forks.
+	// Terms are the operator's settings for new runs, which also apply to forks.
 	Terms *validate.Terms
 	Clock runtime.Clock
-	// Archive verifies, exports and imports runs. If it is nil, these operations are not available
-	// (ARCHIVE_OFF).
+	// Archive verifies, exports and imports runs. If it is nil, these operations fail with
+	// ARCHIVE_OFF.
 	Archive Archive
-	// PackLimits are the limits for the packs of imported runs.
+	// PackLimits bound the packs of imported runs.
 	PackLimits pack.Limits
 }
 
@@ -56,7 +59,7 @@ type Config struct {
 // configuration. Safe for concurrent use.
 type Service struct{ cfg Config }
 
-// New checks the configuration and starts no goroutine.
+// New checks the configuration and returns a Service. It starts no goroutine.
 func New(cfg Config) (*Service, error) {
 	if cfg.Engine == nil || cfg.Store == nil || cfg.Past == nil || cfg.Programs == nil || cfg.Terms == nil || cfg.Clock == nil {
 		return nil, errors.New("timetravel: configuration: all but Archive is required")

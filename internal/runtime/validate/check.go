@@ -2,23 +2,26 @@ package validate
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/packcache"
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// MaxIDBytes bounds an idempotency id, in bytes. A caller may use 128 bytes. The rest is for the text
-// that the sidecar adds to the ids of its own requests.
+// MaxIDBytes bounds an idempotency id, in bytes. Callers of the API may use 128 bytes. The rest is for
+// the text that the sidecar adds to the ids of its own requests.
 const MaxIDBytes = 256
 
-// Check makes check (1) of docs/reference/semantics.md §4, that is, the checks of a request that do not
-// need the run. It returns the command with JSON in compact form, ready to be stamped. The caller's
-// slices are not changed.
+// Check makes the checks of a command that need no data of the run (check 1 of
+// docs/reference/semantics.md §4). It returns the command with compact JSON. The caller's slices are
+// not changed.
 func Check(id string, command machine.Command) (machine.Command, error) {
 	if err := CheckID(IDField(machine.KindOf(command)), id); err != nil {
 		return nil, err
@@ -46,16 +49,18 @@ func Check(id string, command machine.Command) (machine.Command, error) {
 		return checkModelAnswer(cmd)
 	case machine.SetArtifacts, machine.FailTurn, machine.SuspendTurn, machine.UpdateModelCall, machine.RaiseBudget, machine.Pause, machine.Resume, machine.Cancel,
 		machine.Steer, machine.Stop:
+		// Only the id of these commands is checked here.
 	default:
 		return nil, Malformed("UNKNOWN_COMMAND", "command", fmt.Sprintf("%T is not for callers", command))
 	}
 	return command, nil
 }
 
-// ReservedPrefix is the prefix of ids that the engine creates. Callers must not use it.
+// ReservedPrefix is the prefix of idempotency ids that the engine itself creates. Callers must not use
+// it.
 const ReservedPrefix = "pawl:"
 
-// CheckID checks an idempotency id. field is the name of the id in the request.
+// CheckID checks the form of an idempotency id. field is the name of the id in the request.
 func CheckID(field, id string) error {
 	switch {
 	case len(id) > MaxIDBytes:
@@ -83,8 +88,8 @@ func checkCompletion(cmd *machine.CompleteTurn) error {
 
 var roles = []string{"user", "assistant", "tool", "system"}
 
-// CheckParts returns an error for a part without content, with two contents, or with metadata that is
-// not an object. field is the name of the list in the request.
+// CheckParts returns an error if a part has no content, or metadata that is not an object, or invalid
+// JSON. field is the name of the list in the request.
 func CheckParts(field string, parts []machine.Part) error {
 	for i := range parts {
 		p := &parts[i]
@@ -126,8 +131,8 @@ func checkSteps(cmd machine.RequestSteps) (machine.Command, error) {
 	return cmd, nil
 }
 
-// Denial returns the refusal of a step whose payload does not match the JSON Schema of the tool's
-// parameters. It returns nil if the payload matches.
+// Denial returns the refusal of a requested step whose payload does not match the JSON Schema of the
+// tool's parameters. It returns nil if the payload matches.
 func Denial(prog *packcache.Program, r *machine.StepRequest) *machine.Denial {
 	declared := prog.Pack.Doc.Tools[r.Tool] != nil
 	if prog.Graph.Tools[r.Tool].Agent {
@@ -141,7 +146,7 @@ func Denial(prog *packcache.Program, r *machine.StepRequest) *machine.Denial {
 	return nil
 }
 
-// maxReason bounds the reason of a decision, in bytes.
+// maxReason bounds the reason that a person gives for a decision about a tool call, in bytes.
 const maxReason = 4096
 
 func checkDecision(cmd machine.DecideStep) (machine.Command, error) {
@@ -160,7 +165,7 @@ func checkDecision(cmd machine.DecideStep) (machine.Command, error) {
 		}
 	}
 	cmd.Payload, _ = Compact(cmd.Payload)
-	cmd.PayloadHash, cmd.Starters = [32]byte{}, nil
+	cmd.PayloadHash, cmd.Starters = [32]byte{}, nil // only the engine sets these fields
 	return cmd, TooLarge("reason", "REASON_TOO_LONG", len(cmd.Reason), maxReason)
 }
 
@@ -170,8 +175,6 @@ func checkAnswer(cmd machine.ResolveStep) (machine.Command, error) {
 		return nil, Malformed("STEP_REQUIRED", "step", "steps are numbered from 1")
 	case cmd.Attempt < 1:
 		return nil, Malformed("ATTEMPT_REQUIRED", "attempt", "attempts are numbered from 1: answer the attempt that the step or its lease names")
-	case cmd.OK && len(cmd.Result) == 0:
-		cmd.Result = []byte("null")
 	case !cmd.OK && len(cmd.Result) > 0:
 		return nil, Malformed("RESULT_OF_ERROR", "result", "an error has no result")
 	case cmd.Final && cmd.OK:
@@ -183,6 +186,9 @@ func checkAnswer(cmd machine.ResolveStep) (machine.Command, error) {
 	case cmd.RetryAfter < 0:
 		return nil, Malformed("RETRY_CONTRADICTION", "retry_after", "must be 0 or more")
 	}
+	if cmd.OK && len(cmd.Result) == 0 {
+		cmd.Result = []byte("null")
+	}
 	if cmd.OK {
 		if err := CheckJSON("result", cmd.Result); err != nil {
 			return nil, err
@@ -192,8 +198,8 @@ func checkAnswer(cmd machine.ResolveStep) (machine.Command, error) {
 	return cmd, nil
 }
 
-// CheckVerdict checks the answer of a reconcile tool about the outcome of another call. It returns an
-// error if a member name could be read as "happened" or "result" by some parsers but not by others.
+// CheckVerdict checks the answer of a reconcile tool, which says whether another call happened. It
+// returns an error if some parsers, but not others, could read a member name as "happened" or "result".
 func CheckVerdict(s *machine.State, c machine.Command) error {
 	cmd, ok := c.(machine.ResolveStep)
 	if !ok || !cmd.OK || s == nil || len(cmd.Result) == 0 || cmd.Result[0] != '{' {
@@ -214,8 +220,8 @@ func CheckVerdict(s *machine.State, c machine.Command) error {
 	return nil
 }
 
-// CheckJSON returns an error if a value is not JSON, or if parsers could read it differently. field is
-// the name of the value in the request.
+// CheckJSON returns an error if a value is not JSON, or if two parsers could read it differently, for
+// example because a key occurs twice. field is the name of the value in the request.
 func CheckJSON(field string, v []byte) error {
 	if err := strictjson.Check(v); err != nil {
 		return Malformed("INVALID_JSON", field, "is not JSON that every reader sees alike: "+err.Error())
@@ -223,7 +229,7 @@ func CheckJSON(field string, v []byte) error {
 	return nil
 }
 
-// CheckObject does the same as [CheckJSON], and also requires that the value is an object.
+// CheckObject is [CheckJSON] for a value that must be a JSON object.
 func CheckObject(field string, v []byte) error {
 	if err := CheckJSON(field, v); err != nil {
 		return err
@@ -239,7 +245,7 @@ func Malformed(reason, field, message string) error {
 	return &machine.Error{Code: machine.CodeInvalidArgument, Reason: reason, Field: field, Message: message}
 }
 
-// IDField returns the name of the idempotency id in the request of a command.
+// IDField returns the name of the field that contains the idempotency id of a command, for errors.
 func IDField(kind machine.CommandKind) string {
 	switch kind {
 	case machine.CmdEmitEvent:
@@ -252,8 +258,7 @@ func IDField(kind machine.CommandKind) string {
 	return "request_id"
 }
 
-// TooLarge returns the error for a field that exceeds its limit. It returns nil if the field is within
-// the limit.
+// TooLarge returns an error if the size `got` of a field exceeds its limit, otherwise nil.
 func TooLarge(field, reason string, got, limit int) error {
 	if got <= limit {
 		return nil
@@ -262,4 +267,298 @@ func TooLarge(field, reason string, got, limit int) error {
 		Code: machine.CodeResourceExhausted, Reason: reason, Field: field,
 		Message: fmt.Sprintf("%d given, at most %d are taken", got, limit), Limit: int64(limit), Got: int64(got),
 	}
+}
+
+// Body collects the values that must be equal when a request is repeated with the same id, and hashes
+// them. The length of each value is written before the value.
+type Body struct{ buf *[]byte }
+
+var bodies = sync.Pool{New: func() any { b := make([]byte, 0, 1024); return &b }}
+
+// maxPooledBody bounds the buffers that are kept in the pool. Larger buffers are left to the garbage
+// collector.
+const maxPooledBody = 64 << 10
+
+// NewBody begins the body of a command of the given kind. The caller must call [Body.Free] once.
+func NewBody(kind machine.CommandKind) Body {
+	b := Body{buf: bodies.Get().(*[]byte)}
+	*b.buf = append((*b.buf)[:0], byte(kind))
+	return b
+}
+
+// Sum returns the SHA-256 of the collected values, which is the body hash of the request.
+func (b Body) Sum() [32]byte { return sha256.Sum256(*b.buf) }
+
+// Free returns the buffer to the pool. The Body must not be used afterwards.
+func (b Body) Free() {
+	if cap(*b.buf) <= maxPooledBody {
+		bodies.Put(b.buf)
+	}
+}
+
+// Number adds a number to the hashed values, as eight bytes in big-endian order.
+func (b Body) Number(n uint64) { *b.buf = binary.BigEndian.AppendUint64(*b.buf, n) }
+
+// Text adds a string after its length.
+func (b Body) Text(s string) {
+	b.Number(uint64(len(s)))
+	*b.buf = append(*b.buf, s...)
+}
+
+// Bytes adds bytes after their length.
+func (b Body) Bytes(v []byte) {
+	b.Number(uint64(len(v)))
+	*b.buf = append(*b.buf, v...)
+}
+
+// Flag adds a boolean.
+func (b Body) Flag(on bool) {
+	var n uint64
+	if on {
+		n = 1
+	}
+	b.Number(n)
+}
+
+// JSON adds a JSON value to the hashed values in canonical form, so that spaces and the order of keys
+// do not change the hash.
+func (b Body) JSON(v []byte) { b.Bytes(Canonical(v)) }
+
+// Fault adds the code and the message of an error to the hashed values. The stack trace is left out,
+// because it may differ in a repeat.
+func (b Body) Fault(f machine.Fault) {
+	b.Text(f.Code)
+	b.Text(f.Message)
+}
+
+// Usage adds to the hashed values all figures of a usage that the caller can set.
+func (b Body) Usage(u machine.Usage) {
+	b.Number(uint64(u.InputTokens))
+	b.Number(uint64(u.OutputTokens))
+	b.Number(uint64(u.CostMicro))
+	b.Number(uint64(u.ToolCalls))
+	b.Number(uint64(u.CachedTokens))
+	b.Number(uint64(u.ReasoningTokens))
+	b.Text(u.Model)
+	if u.Estimated {
+		b.Text("estimated") // added only if set, so that the hashes of older requests do not change
+	}
+	if u.CountedBefore {
+		b.Text("counted")
+	}
+}
+
+// Writes adds written artifacts to the hashed values, ordered by name. JSON values are added in
+// canonical form.
+func (b Body) Writes(g *machine.Graph, writes []machine.ArtifactWrite) {
+	b.Number(uint64(len(writes)))
+	if len(writes) > 1 {
+		writes = slices.Clone(writes)
+		slices.SortStableFunc(writes, func(a, c machine.ArtifactWrite) int { return strings.Compare(a.Name, c.Name) })
+	}
+	for i := range writes {
+		b.Text(writes[i].Name)
+		if IsJSON(g.Artifacts[writes[i].Name].Type) {
+			b.JSON(writes[i].Value)
+		} else {
+			b.Bytes(writes[i].Value)
+		}
+	}
+}
+
+// Parts adds parts in their order.
+func (b Body) Parts(parts []machine.Part) {
+	b.Number(uint64(len(parts)))
+	for i := range parts {
+		p := &parts[i]
+		b.Number(uint64(p.Kind))
+		b.Text(p.Text)
+		if p.Kind == machine.PartJSON {
+			b.JSON(p.Data)
+		} else {
+			b.Bytes(p.Data)
+		}
+		b.Text(p.MediaType)
+		b.Text(p.Filename)
+		b.JSON(p.Metadata)
+	}
+}
+
+// Messages adds messages in their order.
+func (b Body) Messages(messages []machine.Message) {
+	b.Number(uint64(len(messages)))
+	for i := range messages {
+		b.Text(messages[i].Role)
+		b.Parts(messages[i].Parts)
+		b.JSON(messages[i].ToolCalls)
+		b.Text(messages[i].ToolCallID)
+		if len(messages[i].Provider)+len(messages[i].Refusal) > 0 {
+			b.Bytes(messages[i].Provider)
+			b.Text(messages[i].Refusal)
+		}
+	}
+}
+
+// Envelope adds the envelope of an A2A message to the hashed values. nil means that there is none.
+func (b Body) Envelope(e *machine.Envelope) {
+	if e == nil {
+		b.Number(0)
+		return
+	}
+	b.Number(1)
+	b.Text(e.MessageID)
+	b.Text(e.ContextID)
+	b.texts(e.References)
+	b.texts(e.Extensions)
+	b.JSON(e.Metadata)
+}
+
+func (b Body) texts(list []string) {
+	b.Number(uint64(len(list)))
+	for _, s := range list {
+		b.Text(s)
+	}
+}
+
+// Piece adds a piece of turn output.
+func (b Body) Piece(p *machine.OutputPiece) {
+	b.Text(p.ID)
+	b.Text(p.Name)
+	b.Text(p.Description)
+	b.Parts(p.Parts)
+	b.Flag(p.Append)
+	b.Flag(p.Last)
+	b.JSON(p.Metadata)
+}
+
+// Plain adds to the hashed values the fields of a command that has only few of them.
+func (b Body) Plain(c machine.Command) {
+	switch c := c.(type) {
+	case machine.SendInput:
+		b.Parts(c.Parts)
+		b.Number(uint64(c.Step))
+		b.Envelope(c.Envelope)
+	case machine.RaiseBudget:
+		b.Number(uint64(c.To.Tokens))
+		b.Number(uint64(c.To.CostMicro))
+		b.Text(c.Reason)
+	case machine.DecideStep:
+		b.decision(&c)
+	case machine.Pause:
+		b.Text(c.Note)
+	case machine.Resume:
+		b.Text(c.Note)
+	case machine.Cancel:
+		b.Text(c.Note)
+	case machine.Steer:
+		b.Text(c.Text)
+		b.Number(uint64(c.When))
+	case machine.Stop:
+		b.Text(c.Note)
+	}
+}
+
+// decision adds to the hashed values the fields of a decision that the caller sets. The fields that the
+// engine sets are left out.
+func (b Body) decision(c *machine.DecideStep) {
+	b.Number(uint64(c.Step))
+	b.Bytes(c.Digest[:])
+	b.Number(uint64(c.Verdict))
+	b.JSON(c.Payload)
+	b.Text(c.Reason)
+	b.Number(uint64(c.Expires))
+}
+
+// Canonical returns the same bytes for JSON objects and arrays that differ only in spaces or in the order
+// of keys. The value must not begin with a space. Any other value is returned unchanged.
+// Numbers are kept as written, because different large integers would become equal if they were rounded
+// as in RFC 8785. A value that the strict parser refuses is returned unchanged.
+func Canonical(v []byte) []byte {
+	if len(v) == 0 || v[0] != '{' && v[0] != '[' {
+		return v
+	}
+	value, err := strictjson.Value(v)
+	if err != nil {
+		return v
+	}
+	out, err := json.Marshal(value)
+	if err != nil {
+		return v
+	}
+	return out
+}
+
+// PayloadHash returns the SHA-256 of the canonical payload of a tool call.
+func PayloadHash(payload []byte) [32]byte { return sha256.Sum256(Canonical(payload)) }
+
+// CompactWrites removes spaces from written JSON values. Values that do not parse are kept, because the
+// machine refuses them later. The caller's slice is not changed.
+func CompactWrites(g *machine.Graph, writes []machine.ArtifactWrite) []machine.ArtifactWrite {
+	owned := false
+	for i := range writes {
+		if !IsJSON(g.Artifacts[writes[i].Name].Type) {
+			continue
+		}
+		short, changed := Compact(writes[i].Value)
+		if !changed {
+			continue
+		}
+		if !owned {
+			writes, owned = slices.Clone(writes), true
+		}
+		writes[i].Value = short
+	}
+	return writes
+}
+
+// CheckWrites returns an error if a command writes JSON that two parsers could read differently. It
+// does not check whether a value of a JSON artifact is JSON at all, because the machine does that.
+func CheckWrites(g *machine.Graph, c machine.Command) error {
+	var writes []machine.ArtifactWrite
+	switch cmd := c.(type) {
+	case machine.EmitEvent:
+		writes = cmd.Artifacts
+	case machine.SetArtifacts:
+		writes = cmd.Artifacts
+	case machine.CompleteTurn:
+		writes = cmd.Artifacts
+	}
+	return CheckValues(g, writes)
+}
+
+// CheckValues is [CheckWrites] for a list of writes.
+func CheckValues(g *machine.Graph, writes []machine.ArtifactWrite) error {
+	for i := range writes {
+		w := &writes[i]
+		if IsJSON(g.Artifacts[w.Name].Type) && json.Valid(w.Value) {
+			if err := CheckJSON("artifacts["+w.Name+"]", w.Value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Compact removes spaces from a JSON value. It returns false if there was nothing to remove, or if the
+// value is not JSON.
+func Compact(v []byte) ([]byte, bool) {
+	if !bytes.ContainsAny(v, " \t\r\n") {
+		return v, false
+	}
+	var out bytes.Buffer
+	if err := json.Compact(&out, v); err != nil || out.Len() == len(v) {
+		return v, false
+	}
+	return out.Bytes(), true
+}
+
+// IsJSON reports whether a media type means JSON: application/json, or a type that ends with +json. The
+// machine uses the same rule.
+func IsJSON(mediaType string) bool {
+	if mediaType == "application/json" {
+		return true
+	}
+	base, _, _ := strings.Cut(mediaType, ";")
+	base = strings.ToLower(strings.TrimSpace(base))
+	return base == "application/json" || strings.HasSuffix(base, "+json")
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// CheckMessage returns an error for a message with an unknown role, or with invalid parts or JSON.
+// CheckMessage returns an error if a message has an unknown role, invalid parts or invalid JSON. field
+// is the name of the message in the request.
 func CheckMessage(field string, m *machine.Message) error {
 	if !slices.Contains(roles, m.Role) {
 		return &machine.Error{
@@ -29,7 +30,7 @@ func CheckMessage(field string, m *machine.Message) error {
 	return nil
 }
 
-// checkModel makes the checks of a model request that do not need the run.
+// checkModel makes the checks of a model request that need no data of the run.
 func checkModel(cmd machine.RequestModel) (machine.Command, error) {
 	switch {
 	case cmd.Model == nil || cmd.Model.Model == "":
@@ -40,7 +41,7 @@ func checkModel(cmd machine.RequestModel) (machine.Command, error) {
 	return cmd, nil
 }
 
-// checkModelAnswer makes the checks of a model outcome that do not need the run.
+// checkModelAnswer makes the checks of the outcome of a model call that need no data of the run.
 func checkModelAnswer(cmd machine.AnswerModel) (machine.Command, error) {
 	a := cmd.Answer
 	if a == nil {
@@ -60,7 +61,7 @@ func checkModelAnswer(cmd machine.AnswerModel) (machine.Command, error) {
 	return cmd, nil
 }
 
-// ModelAnswer adds the outcome of a model call.
+// ModelAnswer adds the outcome of a model call to the hashed values.
 func (b Body) ModelAnswer(c *machine.AnswerModel) {
 	b.Flag(c.Answer != nil)
 	if a := c.Answer; a != nil {
@@ -73,19 +74,19 @@ func (b Body) ModelAnswer(c *machine.AnswerModel) {
 		}
 		b.texts([]string{a.Refusal, a.Finish, a.Model, a.ResponseID})
 		b.Bytes(a.Provider)
-		b.named(a)
+		b.addLaterFields(a)
 	}
 	b.Fault(c.Error)
 	b.Flag(c.Final)
 	b.Number(uint64(c.RetryAfter))
 	used := c.Usage
-	used.Model = "" // the model is that of the step
+	used.Model = "" // the step determines the model
 	b.Usage(used)
 }
 
-// named adds the fields that were introduced after the first version of answers. If an answer does not
-// use them, its digest does not change.
-func (b Body) named(a *machine.ModelAnswer) {
+// addLaterFields adds to the hashed values the fields of an answer that were introduced later, if they are set.
+// So the hash of an answer without them does not change.
+func (b Body) addLaterFields(a *machine.ModelAnswer) {
 	if a.ProviderName != "" {
 		b.Text(a.ProviderName)
 	}
@@ -97,15 +98,15 @@ func (b Body) named(a *machine.ModelAnswer) {
 	}
 }
 
-// AnswerID derives the idempotency id of a model outcome from its attempt. The id does not depend on
-// which caller reports the outcome, or when. No other execution makes the same attempt, so the usage of
-// the attempt is counted once.
+// AnswerID returns the idempotency id of the outcome of a model call. It depends only on the step and
+// the attempt, so the usage of an attempt is counted once, no matter which caller reports the outcome
+// and when.
 func AnswerID(c *machine.AnswerModel) string {
 	return fmt.Sprintf("%smodel/%d/%d", ReservedPrefix, c.Step, c.Attempt)
 }
 
-// AttemptOf returns the current attempt of a step of the visit. It returns 0 if there is no step with
-// that number.
+// AttemptOf returns the number of the current attempt of a step of the visit. It returns 0 if there is
+// no such step.
 func AttemptOf(s *machine.State, step uint32) int {
 	for i := range s.Steps {
 		if s.Steps[i].Step == step {
@@ -115,8 +116,8 @@ func AttemptOf(s *machine.State, step uint32) int {
 	return 0
 }
 
-// TurnID returns the idempotency id of a completion that has no id of its own. The id identifies the
-// execution.
+// TurnID returns the idempotency id of a completion, or of a report of a failed turn, to which the caller
+// gave no id. It depends only on the turn and the attempt, so the first completion of an attempt wins.
 func TurnID(seq uint64, attempt int) string {
 	return fmt.Sprintf("%sturn/%d/%d", ReservedPrefix, seq, attempt)
 }

@@ -16,14 +16,14 @@ const magic = "PAWLBACK"
 
 // Header describes a backup.
 type Header struct {
-	// Form is the version of the file format. Format is the format of the store.
+	// Form is the version of the file format of the backup. Format is the storage format of the store.
 	Form   int    `json:"form"`
 	Format uint32 `json:"format"`
 	// ID identifies the backup. Parent is the ID of the backup that it continues. For a full backup
 	// Parent is "".
 	ID     string `json:"id"`
 	Parent string `json:"parent,omitempty"`
-	// Epoch identifies the store, in hexadecimal digits.
+	// Epoch is the random id of the store, in hexadecimal digits.
 	Epoch string `json:"epoch"`
 	// Since and Group bound the commits in the backup. It contains the commits after Since, up to and
 	// including Group.
@@ -33,14 +33,15 @@ type Header struct {
 	At int64 `json:"at"`
 }
 
-// ErrForeign means that the backup which the new backup should continue was not made by this store.
+// ErrForeign means that the backup which a new backup should continue was not made by this store, or that the
+// store no longer knows it.
 var ErrForeign = errors.New("the store did not make the backup that the new backup continues")
 
 // ErrInvalid means that a file is not a complete backup, or that it is not the expected backup.
 var ErrInvalid = errors.New("the backup is invalid or incomplete")
 
-// next returns the header of the backup that continues the backup parent. since is the last commit of
-// parent. "" and 0 select a full backup.
+// next returns the header of the backup that continues the backup with the id parent. since is the last
+// commit of parent. For a full backup, parent is "" and since is 0.
 func next(from Source, parent string, since uint64, at int64) (Header, error) {
 	var id [16]byte
 	if _, err := rand.Read(id[:]); err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// A store remembers the backups that it has made, so that a new backup can continue only one of these.
-// If a copy of the directory is used separately, it does not know the backups that the original has
-// made since. A restored store knows no backups.
+// A store keeps one row, a mark, for each of its latest backups, at most maxMarks. An incremental backup can
+// continue only a backup whose mark exists. A restored store has no marks. A copy of the data directory has
+// only the marks that existed when it was copied.
 
 // maxMarks is the maximum number of backups that a store remembers.
 const maxMarks = 1000
@@ -43,8 +43,9 @@ func sinceOf(view View, id string) (since uint64, err error) {
 	return since, err
 }
 
-// note stores the mark of a backup after all rows of the backup were written. If there are too many
-// marks, it drops the oldest one. The mark itself is stored after the last group of the backup.
+// note stores the mark of a backup, which is the row by which the store remembers the backup. It is called
+// after all rows of the backup were written. Backups never contain marks. If there are too many marks, note
+// removes the oldest ones.
 func note(ctx context.Context, from Source, h Header) error {
 	marks, err := marksOf(from.View)
 	if err != nil {
@@ -58,7 +59,8 @@ func note(ctx context.Context, from Source, h Header) error {
 	return from.Note(ctx, ops)
 }
 
-// Forget removes the marks of all backups, so that the next backup must be a full one.
+// Forget removes the rows by which the store remembers its backups, so that the next backup must be a
+// full one.
 func Forget(ctx context.Context, view View, write func(ctx context.Context, ops []layout.Op) error) error {
 	var ops []layout.Op
 	err := eachMark(view, func(item *kv.Iterator) error {
@@ -89,7 +91,7 @@ func eachMark(view View, visit func(item *kv.Iterator) error) error {
 	return view(func(txn *layout.Txn) error {
 		it := txn.Scan(kv.Range{Prefix: p})
 		defer it.Close()
-		for it.Rewind(); layout.Has(it, p); it.Next() {
+		for it.Rewind(); layout.AtPrefix(it, p); it.Next() {
 			if err := visit(it); err != nil {
 				return err
 			}

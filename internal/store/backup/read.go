@@ -15,9 +15,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Read reads a backup and passes its rows to visit, page by page. If visit is nil, Read only verifies
-// the backup. The caller must not use the rows until Read has returned without an error, because the
-// digest is at the end of the backup. Errors: [ErrInvalid], and the errors of visit.
+// Read reads a backup and passes its rows to visit, page by page. If visit is nil, Read only verifies the
+// backup. The rows are certain only after Read has returned without an error, because the digest is at the end
+// of the backup. Errors: [ErrInvalid], and the errors of in and of visit.
 func Read(in io.Reader, visit func(rows []layout.Op) error) (Header, error) {
 	r := &reader{in: in, sum: sha256.New(), visit: visit}
 	h, err := r.header()
@@ -25,6 +25,7 @@ func Read(in io.Reader, visit func(rows []layout.Op) error) (Header, error) {
 		return h, err
 	}
 	for {
+		// The last frame contains the digest of everything before that frame.
 		before := hex.EncodeToString(r.sum.Sum(nil))
 		kind, payload, err := r.frame()
 		if err != nil {
@@ -89,7 +90,7 @@ func (r *reader) frame() (kind byte, payload []byte, err error) {
 	return head[0], payload, r.read(payload)
 }
 
-// unpack decodes the rows of a frame.
+// unpack decompresses and decodes the rows of one frame of the backup, and passes them to visit.
 func (r *reader) unpack(payload []byte) error {
 	page, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(payload)), mostFrame+1))
 	if err != nil || len(page) > mostFrame {
@@ -102,7 +103,7 @@ func (r *reader) unpack(payload []byte) error {
 		if op.Key, page, err = field(page); err == nil {
 			op.Value, page, err = field(page)
 		}
-		if err == nil && (len(op.Key) < 5 || len(op.Key) > layout.MaxKey || !carried(op.Key[0])) && (len(op.Key) < 1 || op.Key[0] != layout.KindPack) {
+		if err == nil && (len(op.Key) < 1 || len(op.Key) < minKey(op.Key[0]) || op.Key[0] != layout.KindPack && (len(op.Key) > layout.MaxKey || !carried(op.Key[0]))) {
 			err = fmt.Errorf("%w: a row has an unknown kind: %x", ErrInvalid, op.Key)
 		}
 		if err != nil {
@@ -115,6 +116,20 @@ func (r *reader) unpack(payload []byte) error {
 		return nil
 	}
 	return r.visit(rows)
+}
+
+// minKey is the smallest length of a key of this kind. A key begins with a kind and a namespace, except the key of a pack, which has no
+// namespace. The store decodes the times of queues and the positions of cursors without a check of the length.
+func minKey(kind byte) int {
+	switch kind {
+	case layout.KindPack:
+		return 1
+	case layout.KindTimer, layout.KindCursor:
+		return 1 + 4 + 8
+	case layout.KindOutbox:
+		return 1 + 4 + 1 + 8
+	}
+	return 1 + 4
 }
 
 func field(b []byte) (field, rest []byte, err error) {

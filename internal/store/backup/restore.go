@@ -16,15 +16,15 @@ import (
 
 // Target is the store into which a backup is restored.
 type Target struct {
-	// Format is the format of the store.
+	// Format is the storage format of the store.
 	Format uint32
-	// View reads the restored rows. Write stores rows.
+	// View reads the rows that are restored so far. Write stores rows in one commit.
 	View  View
 	Write func(ctx context.Context, ops []layout.Op) error
 }
 
-// Order checks the order of the headers of a chain. The first backup must be a full one, and each other
-// backup must continue the one before it. Errors: [ErrInvalid].
+// Order checks the order of the headers of a chain of backups. The first backup must be a full one, and
+// each other backup must continue the one before it. Errors: [ErrInvalid].
 func Order(chain []Header) error {
 	for i, h := range chain {
 		switch {
@@ -43,7 +43,7 @@ func Order(chain []Header) error {
 }
 
 // Restore writes a chain of n backups into an empty store. The caller must have checked the order of
-// the chain. open returns the backup with the index i.
+// the chain with [Order]. open returns the backup with the index i.
 func Restore(ctx context.Context, to Target, n int, open func(i int) (io.ReadCloser, error)) error {
 	for i := range n {
 		if err := restoreOne(ctx, to, i == n-1, func() (io.ReadCloser, error) { return open(i) }); err != nil {
@@ -59,8 +59,8 @@ func Restore(ctx context.Context, to Target, n int, open func(i int) (io.ReadClo
 	return s.flush(ctx)
 }
 
-// restoreOne writes the rows of one backup. If the backup is not the last of the chain, it omits
-// the rows of the short-lived kinds.
+// restoreOne writes the rows of one backup. If the backup is not the last of the chain, restoreOne
+// skips the rows of short-lived kinds, for example timers.
 func restoreOne(ctx context.Context, to Target, last bool, open func() (io.ReadCloser, error)) error {
 	in, err := open()
 	if err != nil {
@@ -103,11 +103,13 @@ func writeAll(ctx context.Context, to Target, ops []layout.Op) error {
 	return nil
 }
 
-// sweeper removes rows of earlier backups whose run or blob does not exist in the last backup.
+// sweeper removes rows that were restored from an earlier backup of the chain, but whose run or blob
+// does not exist in the last backup.
 type sweeper struct {
 	to  Target
 	ops []layout.Op
-	// imported maps the head key of each imported run to the run's last record.
+	// imported maps the key of each imported run's head (its stored current state) to the run's last
+	// record.
 	imported map[string]uint64
 }
 
@@ -130,13 +132,14 @@ func (s *sweeper) filter(ctx context.Context, kind byte, keep func(txn *layout.T
 	err := s.to.View(func(txn *layout.Txn) error {
 		it := txn.Scan(kv.Range{Prefix: []byte{kind}})
 		defer it.Close()
-		for it.Rewind(); layout.Has(it, []byte{kind}); it.Next() {
+		for it.Rewind(); layout.AtPrefix(it, []byte{kind}); it.Next() {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
 			kept, err := keep(txn, it)
 			if err == nil {
-				// A row that could not be read must not be dropped.
+				// If a read has failed, keep may have returned false only because data was missing.
+				// Then the row must not be dropped.
 				err = txn.Err()
 			}
 			if err == nil && !kept {
@@ -154,7 +157,8 @@ func (s *sweeper) filter(ctx context.Context, kind byte, keep func(txn *layout.T
 	return s.flush(ctx)
 }
 
-// heads drops the heads of runs that do not exist. The status index lists every existing run.
+// heads drops the heads (stored current states) of runs that do not exist. A run exists if it has all its rows
+// in the list indexes. These rows come only from the last backup of the chain.
 func (s *sweeper) heads(ctx context.Context) error {
 	return s.filter(ctx, layout.KindHead, func(txn *layout.Txn, item *kv.Iterator) (bool, error) {
 		value, err := layout.CopyOf(item)
@@ -177,10 +181,10 @@ func (s *sweeper) heads(ctx context.Context) error {
 	})
 }
 
-// there reports whether the run of a row exists, or is being imported or removed. In the last two
-// cases, the next start of the store completes the cleanup or the removal.
+// there reports whether the run of a row exists or is still being imported or removed. The next start
+// of the store completes such a removal and cleans up such an import.
 func (s *sweeper) there(txn *layout.Txn, ns uint32, run string) (bool, error) {
-	if there, err := layout.There(txn, ns, run); err != nil || there {
+	if there, err := layout.RunExists(txn, ns, run); err != nil || there {
 		return there, err
 	}
 	for _, mark := range [][]byte{layout.RemovalKey(ns, run), layout.RunKey(nil, layout.KindImport, ns, run)} {
@@ -214,9 +218,9 @@ func (s *sweeper) perRun(ctx context.Context) error {
 	return nil
 }
 
-// ofImport reports whether a row of an imported run may belong to the import. An import uses no ids,
-// and its last record is last. Any other row belongs to an earlier run with the same id, which was
-// deleted.
+// ofImport reports whether a row of an imported run was written by the import. last is the number of
+// the last record of the import. A row with a higher number, or with a used request id, belongs to an
+// earlier run that had the same id and was deleted.
 func ofImport(item *kv.Iterator, last uint64) (bool, error) {
 	key := item.Key()
 	switch key[0] {
@@ -234,7 +238,8 @@ func ofImport(item *kv.Iterator, last uint64) (bool, error) {
 	return seq <= last, err
 }
 
-// callers drops the ids of runs, except those of existing runs and of deleted runs whose remains exist.
+// callers removes the rows that map the id of a start request to a run that does not exist. It keeps
+// the rows of deleted runs whose id is still reserved.
 func (s *sweeper) callers(ctx context.Context) error {
 	return s.filter(ctx, layout.KindCallerID, func(txn *layout.Txn, item *kv.Iterator) (bool, error) {
 		value, err := layout.CopyOf(item)
@@ -264,13 +269,14 @@ func (s *sweeper) refs(ctx context.Context) error {
 	})
 }
 
-// pieces drops pieces, except those of existing blobs and uploads and those that are being removed.
+// pieces removes the pieces (parts of a blob's bytes) that no blob, upload or unfinished removal refers
+// to.
 func (s *sweeper) pieces(ctx context.Context) error {
 	owned := map[string]bool{}
 	err := s.to.View(func(txn *layout.Txn) error {
 		for _, kind := range []byte{layout.KindBlob, layout.KindUpload, layout.KindDrop} {
 			it := txn.Scan(kv.Range{Prefix: []byte{kind}})
-			for it.Rewind(); layout.Has(it, []byte{kind}); it.Next() {
+			for it.Rewind(); layout.AtPrefix(it, []byte{kind}); it.Next() {
 				prefix, err := piecesOf(it)
 				if err != nil {
 					it.Close()
@@ -291,10 +297,11 @@ func (s *sweeper) pieces(ctx context.Context) error {
 	})
 }
 
-// piecesOf returns the key prefix of the pieces that belong to a row of a blob, an upload or a removal.
+// piecesOf returns the prefix of the keys of a blob's pieces (the parts of its bytes). item is the row
+// of a blob, of an upload or of a removal.
 func piecesOf(item *kv.Iterator) ([]byte, error) {
 	if item.Key()[0] == layout.KindDrop {
-		return layout.Dropped(item.KeyCopy())
+		return layout.DroppedPrefix(item.KeyCopy())
 	}
 	value, err := layout.CopyOf(item)
 	if err != nil {
@@ -309,9 +316,10 @@ func piecesOf(item *kv.Iterator) ([]byte, error) {
 	return layout.PiecesPrefix(ns, up.Pieces), err
 }
 
-// cursors drops a row of cursors if a later row contains the same cursors.
+// cursors drops a row of the cursor index if a later row contains the same cursors. The index maps the
+// cursors of a namespace to journal entries.
 func (s *sweeper) cursors(ctx context.Context) error {
-	// The scan runs backwards, so that a row is read before the rows whose cursors it contains.
+	// The scan runs backwards, so that a row is read before an older row that has the same cursors.
 	next := map[uint32]uint64{}
 	return s.to.View(func(txn *layout.Txn) error {
 		it := txn.Scan(kv.Range{Reverse: true})

@@ -23,22 +23,22 @@ const (
 	frameEnd    = 'E'
 )
 
-// frameBytes is the size of the rows in one frame before compression. If a frame has more than
-// mostFrame bytes, a reader refuses it.
+// frameBytes is the size of the rows in one frame before compression, in bytes. A reader refuses frames
+// of more than mostFrame bytes.
 const (
 	frameBytes = 1 << 20
 	mostFrame  = 64 << 20
 )
 
-// stable lists the kinds of rows that are written once, or that change and disappear only together
-// with their run or blob.
+// stable lists the kinds of rows that are written once, or that change and disappear only together with
+// their run or blob. An incremental backup has only the new rows of these kinds.
 var stable = []byte{
 	layout.KindHead, layout.KindEntry, layout.KindSnapshot, layout.KindArtifact, layout.KindMessage,
 	layout.KindRunID, layout.KindCallerID, layout.KindBlobRef, layout.KindCursor, layout.KindBlobPiece, layout.KindPack,
 }
 
-// carried reports whether backups contain the rows of a kind. They do not contain the format marker and
-// the marks of backups, because each store has its own.
+// carried reports whether backups contain the rows of a kind. They do not contain the row with the
+// storage format and the rows about earlier backups, because each store has its own.
 func carried(kind byte) bool {
 	return layout.Kinds[kind].Row != "" && kind != layout.KindBackup
 }
@@ -50,23 +50,23 @@ type end struct {
 	SHA256 string `json:"sha256"`
 }
 
-// View reads the store as it was at the moment of the backup.
+// View calls read with a transaction that shows the store at the moment of the backup.
 type View func(read func(txn *layout.Txn) error) error
 
 // Source is the store that is backed up, at one moment.
 type Source struct {
 	Format uint32
 	Epoch  [16]byte
-	// Group is the last commit that View shows.
+	// Group is the number of the last commit that View shows.
 	Group uint64
 	View  View
-	// Note stores marks of backups.
+	// Note stores the rows by which the store remembers its backups.
 	Note func(ctx context.Context, ops []layout.Op) error
 }
 
-// Take writes a backup to out. The backup contains what is newer than the backup with the id after. If
-// after is "", it contains everything. at is the current time in Unix nanoseconds. Errors:
-// [ErrForeign], and the errors of the source and of out.
+// Take writes a backup to out. The backup contains what is newer than the backup with the id after, and all
+// rows of the short-lived kinds. If after is "", it contains everything. at is the current time in Unix
+// nanoseconds. Errors: [ErrForeign], and the errors of from and of out.
 func Take(ctx context.Context, from Source, after string, at int64, out io.Writer) (Header, error) {
 	since, err := sinceOf(from.View, after)
 	if err != nil {
@@ -79,9 +79,10 @@ func Take(ctx context.Context, from Source, after string, at int64, out io.Write
 	return h, write(ctx, from, h, out)
 }
 
-// write writes a backup. Before it writes the last frame, it stores the backup's mark in the store,
-// so that the store knows every complete backup. A backup that is interrupted earlier does not
-// change the marks. Each read of the store is short, even if out is slow.
+// write writes a backup. Before the last frame, it stores the row by which the store remembers the backup (its
+// mark). So the store remembers every complete backup, except one during which the disk was nearly full. If
+// only the last frame cannot be written, the store remembers a backup that is not complete. Each read of the
+// store is short, even if out is slow.
 func write(ctx context.Context, from Source, h Header, out io.Writer) error {
 	w := &writer{out: out, sum: sha256.New()}
 	if err := w.begin(h); err != nil {
@@ -105,6 +106,7 @@ func write(ctx context.Context, from Source, h Header, out io.Writer) error {
 	return w.end()
 }
 
+// writer writes the frames of one backup, and counts and hashes their contents.
 type writer struct {
 	out   io.Writer
 	sum   hash.Hash
@@ -112,6 +114,7 @@ type writer struct {
 	bytes int64
 }
 
+// begin writes the magic bytes and the frame with the header.
 func (w *writer) begin(h Header) error {
 	raw, err := json.Marshal(h)
 	if err != nil {
@@ -123,6 +126,7 @@ func (w *writer) begin(h Header) error {
 	return w.frame(frameHeader, raw)
 }
 
+// frame writes one frame.
 func (w *writer) frame(kind byte, payload []byte) error {
 	head := binary.BigEndian.AppendUint32([]byte{kind}, uint32(len(payload)))
 	to := io.MultiWriter(w.out, w.sum)
@@ -133,7 +137,7 @@ func (w *writer) frame(kind byte, payload []byte) error {
 	return err
 }
 
-// kind writes the rows of a kind that were set after the commit since.
+// kind writes the rows of one kind that were set after the commit with the number since.
 func (w *writer) kind(ctx context.Context, view View, kind byte, since uint64) error {
 	from := []byte{kind}
 	for from != nil {
@@ -150,13 +154,13 @@ func (w *writer) kind(ctx context.Context, view View, kind byte, since uint64) e
 }
 
 // page reads one page of rows, beginning at the key from. next is the key at which the following page
-// begins. It is nil if no rows follow.
+// begins, or nil if no rows follow.
 func (w *writer) page(ctx context.Context, view View, from []byte, since uint64) (page, next []byte, err error) {
 	kind := from[:1]
 	err = view(func(txn *layout.Txn) error {
 		it := txn.Scan(kv.Range{Prefix: kind, Since: since})
 		defer it.Close()
-		for it.Seek(from); layout.Has(it, kind); it.Next() {
+		for it.Seek(from); layout.AtPrefix(it, kind); it.Next() {
 			if len(page) >= frameBytes {
 				next = it.KeyCopy()
 				return nil
@@ -180,6 +184,7 @@ func appendField(b, field []byte) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(field))), field...)
 }
 
+// packed writes a page of rows as one compressed frame.
 func (w *writer) packed(page []byte) error {
 	var packed bytes.Buffer
 	z, err := flate.NewWriter(&packed, flate.BestSpeed)
@@ -196,6 +201,7 @@ func (w *writer) packed(page []byte) error {
 	return w.frame(frameRows, packed.Bytes())
 }
 
+// end writes the last frame, with the counts and the digest of everything before it.
 func (w *writer) end() error {
 	raw, err := json.Marshal(end{Rows: w.rows, Bytes: w.bytes, SHA256: hex.EncodeToString(w.sum.Sum(nil))})
 	if err != nil {

@@ -8,9 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pawl-dev/pawl/internal/store/badgerkv"
 	"github.com/pawl-dev/pawl/internal/store/datadir"
-	"github.com/pawl-dev/pawl/internal/store/diskspace"
 	"github.com/pawl-dev/pawl/internal/store/engine"
 	"github.com/pawl-dev/pawl/internal/store/keyring"
 	"github.com/pawl-dev/pawl/internal/store/kv"
@@ -25,29 +23,29 @@ type Config struct {
 	DataKeyAge             time.Duration
 	MemTableSize           int64
 	BlockCache, IndexCache int64
-	// MinFree is the free space in bytes below which new work is refused. FreeSpace returns the
+	// MinFree is the free disk space in bytes below which new work is refused. FreeSpace returns the
 	// free space of a directory's file system.
 	MinFree   int64
 	FreeSpace func(dir string) (int64, error)
-	// GCInterval is the interval at which space is reclaimed from the value log.
+	// GCInterval is the interval at which the reclaimer frees disk space.
 	GCInterval time.Duration
-	// Next is the directory that a migration builds in order to replace this one. Migrating means that
-	// this directory is the one that a migration builds.
+	// Next is the name of the directory that a migration builds to replace this one. Migrating means
+	// that a migration is building the directory that is opened.
 	Next      string
 	Migrating bool
-	// RunKeys and Step are hooks for tests, see the Hooks of the store.
+	// RunKeys and Step are hooks for tests, see Hooks in package store.
 	RunKeys func(step string) error
 	Step    func(name string)
 }
 
 // Directory is an open directory. It is safe for concurrent use.
 type Directory struct {
-	*badgerkv.DB
+	*DB
 
-	// Log receives Badger's messages, Disk watches the free space, Head is the file HEAD, and
-	// Reclaimer reclaims disk space.
-	Log       *diskspace.Logger
-	Disk      *diskspace.Disk
+	// Log receives Badger's messages. Disk watches the free space. Head is the file HEAD, which records
+	// the acknowledged commits. Reclaimer frees disk space.
+	Log       *Logger
+	Disk      *datadir.Disk
 	Head      *datadir.AckFile
 	Reclaimer *Reclaimer
 
@@ -60,21 +58,21 @@ type Directory struct {
 var _ engine.Engine = (*Directory)(nil)
 
 // Open opens or creates a directory for serving. Errors: [datadir.ErrLocked], *[layout.Damage],
-// *[datadir.KeyError], [datadir.ErrFormat], and *machine.Error DISK_LOW if there is too little free
-// disk space for a start. If Open returns one of these errors, the directory stays unchanged.
+// *[datadir.KeyError], [datadir.ErrFormat], and *machine.Error DISK_LOW if there is too little free disk space
+// for a start. After these errors the data of the directory is unchanged.
 func Open(cfg Config) (*Directory, error) {
-	if datadir.Moving(cfg.Dir, cfg.Next) {
-		return nil, fmt.Errorf("%w: %s is being migrated; if nobody does, run pawl migrate again", datadir.ErrFormat, cfg.Dir)
+	if datadir.IsMigrationInterrupted(cfg.Dir, cfg.Next) {
+		return nil, fmt.Errorf("%w: %s is being migrated; if no process migrates it, run pawl migrate again", datadir.ErrFormat, cfg.Dir)
 	}
 	if err := datadir.MakeDir(cfg.Dir); err != nil {
 		return nil, err
 	}
 	d := &Directory{
 		cfg:  cfg,
-		Log:  &diskspace.Logger{Log: cfg.Logger, Unflushed: make(chan error, 1)},
-		Disk: &diskspace.Disk{Dir: cfg.Dir, Min: cfg.MinFree, Free: cfg.FreeSpace},
+		Log:  &Logger{Log: cfg.Logger, Unflushed: make(chan error, 1)},
+		Disk: &datadir.Disk{Dir: cfg.Dir, Min: cfg.MinFree, Free: cfg.FreeSpace, Log: cfg.Logger},
 	}
-	// Opening replays and flushes the log, which needs disk space for the memtables.
+	// Opening replays the write-ahead log and flushes it to tables, which needs disk space.
 	if err := d.Disk.CheckNow(d.MinTableSpace()); err != nil {
 		return nil, err
 	}
@@ -82,9 +80,9 @@ func Open(cfg Config) (*Directory, error) {
 	return opened(d)
 }
 
-// OpenOld opens a directory only to copy it. It makes the same checks of the files as every start.
+// OpenOld opens a directory only to copy it. It makes the same checks of the files as [Open].
 func OpenOld(cfg Config) (*Directory, error) {
-	d := &Directory{cfg: cfg, Log: &diskspace.Logger{Log: cfg.Logger, AwaitSpace: func() {}}}
+	d := &Directory{cfg: cfg, Log: &Logger{Log: cfg.Logger, AwaitSpace: func() {}}}
 	return opened(d)
 }
 
@@ -115,7 +113,7 @@ func (d *Directory) open() error {
 		d.keys, err = keyring.Open(d.cfg.Dir, d.cfg.EncryptionKey, d.cfg.RunKeys)
 	}
 	if err == nil {
-		if d.DB, err = badgerkv.Open(d.options()); err != nil {
+		if d.DB, err = openDB(d.options()); err != nil {
 			err = errors.Join(err, d.keys.Close())
 		}
 	}
@@ -127,49 +125,52 @@ func (d *Directory) open() error {
 	return nil
 }
 
-func (d *Directory) options() badgerkv.Options {
-	return badgerkv.Options{
+func (d *Directory) options() dbOptions {
+	return dbOptions{
 		Dir: d.cfg.Dir, Log: d.Log, EncryptionKey: d.cfg.EncryptionKey, DataKeyAge: d.cfg.DataKeyAge,
 		MemTableSize: d.cfg.MemTableSize, BlockCache: d.cfg.BlockCache, IndexCache: d.cfg.IndexCache,
 	}
 }
 
-// step reports to tests how far an opening has come.
+// step calls the test hook Step, if there is one, with the name of a finished part of the opening.
 func (d *Directory) step(name string) {
 	if d.cfg.Step != nil {
 		d.cfg.Step(name)
 	}
 }
 
-// Found returns the contents that the HEAD file had when the directory was opened. It returns nil if
-// the file did not exist.
-func (d *Directory) Found() *datadir.AckMark { return d.found }
+// OpenedMark returns the contents that the HEAD file had when the directory was opened, or nil if there was
+// no such file.
+func (d *Directory) OpenedMark() *datadir.AckMark { return d.found }
 
-// Keys returns the keys of runs, which are in a file of the directory.
+// Keys returns the encryption keys of erasable runs, which are in a file of the directory.
 func (d *Directory) Keys() *keyring.Ring { return d.keys }
 
-// Format returns the newest format. Open accepts no other format.
+// Format returns the newest storage format. Open accepts no other one, because layout.OldestFormat is the same.
 func (d *Directory) Format() uint32 { return layout.Format }
 
-// Confirm compares the database with the acknowledged commits that the HEAD file records.
+// Confirm returns an error if the HEAD file belongs to another store, or if the database lacks a commit that
+// the file records as acknowledged. If repair is true, it compares only the number of the commit, and does not
+// look for the last entry.
 func (d *Directory) Confirm(txn *layout.Txn, epoch [16]byte, repair bool) error {
 	found := d.found
 	if found == nil {
 		return nil
 	}
 	if found.Epoch != epoch {
-		return layout.Damaged(datadir.HeadName, "it belongs to another store: epoch %x, the database has %x", found.Epoch, epoch)
+		return layout.NewDamage(datadir.HeadName, "it belongs to another store: epoch %x, the database has %x", found.Epoch, epoch)
 	}
 	if last := txn.Group(); last < found.Group {
-		return layout.Damaged(datadir.HeadName, "group %d of commits was acknowledged, the database ends with %d", found.Group, last)
+		return layout.NewDamage(datadir.HeadName, "group %d of commits was acknowledged, the database ends with %d", found.Group, last)
 	}
 	if repair {
 		return nil
 	}
-	return found.In(txn)
+	return found.CheckIn(txn)
 }
 
-// Serve writes a new HEAD file. It is called after the store was checked.
+// Serve writes a new HEAD file, which records acknowledged commits. It is called after the store was
+// checked.
 func (d *Directory) Serve(group uint64, epoch [16]byte) error {
 	now := datadir.AckMark{Epoch: epoch, Since: group}
 	if d.found != nil {
@@ -184,10 +185,10 @@ func (d *Directory) Serve(group uint64, epoch [16]byte) error {
 	return err
 }
 
-// StartMaintenance creates the reclaimer, which frees disk space, and starts it.
+// StartMaintenance creates and starts the reclaimer, which frees disk space until ctx ends.
 func (d *Directory) StartMaintenance(ctx context.Context, duties engine.Callbacks) {
 	d.Reclaimer = newReclaimer(reclaimConfig{
-		Dir: d.cfg.Dir, DB: d.Badger(), Synced: duties.Stored, Collecting: d.Head.SetCollecting, Before: duties.Removed, Large: badgerkv.Apart,
+		Dir: d.cfg.Dir, DB: d.Badger(), Synced: duties.Stored, Collecting: d.Head.SetCollecting, Before: duties.Removed, Large: ValueLogThreshold,
 		Scrub: func(ctx context.Context) error {
 			err := d.Scrub(ctx)
 			if err != nil {
@@ -205,12 +206,12 @@ func (d *Directory) StartMaintenance(ctx context.Context, duties engine.Callback
 	})
 }
 
-// MinTableSpace returns the free disk space that is needed to write a table, in bytes. Tables are
-// written by a flush at opening or closing, and by a compaction.
+// MinTableSpace returns the free disk space that is needed to write a table of the LSM tree, in bytes.
+// A flush at opening or closing writes tables, and so does a compaction.
 func (d *Directory) MinTableSpace() int64 { return min(d.cfg.MinFree, 3*d.cfg.MemTableSize) }
 
-// CheckSpace returns an error if the disk has too little space for a commit. If a commit frees space,
-// it is accepted as long as tables can be written, because a full disk needs such commits.
+// CheckSpace returns an error if the disk has too little space for a commit. A commit that frees space
+// is accepted as long as tables can be written, because a full disk needs such commits.
 func (d *Directory) CheckSpace(bytes int64, frees bool) error {
 	err := d.Disk.Check(bytes)
 	if err != nil && frees {
@@ -219,31 +220,33 @@ func (d *Directory) CheckSpace(bytes int64, frees bool) error {
 	return err
 }
 
-// Settled records a stored group in the HEAD file.
+// Settled records in the file HEAD, which contains the last acknowledged commit, that a commit group is
+// stored.
 func (d *Directory) Settled(g engine.Group) error {
 	return d.Head.SetProgress(g.Number, g.Apart, g.Last)
 }
 
-// BeginLargeDelete prevents the reclaimer from moving values until release is called.
+// BeginLargeDelete prevents the reclaimer from moving values to another file until release is called.
+// Otherwise a moved value could become visible again after its delete.
 func (d *Directory) BeginLargeDelete() (release func()) { return d.Reclaimer.Hold() }
 
-// Removed records that rows were removed and that the removal was stored. bytes is the size of these
-// rows.
+// Removed reports to the reclaimer that rows were removed and that the removal is synced. bytes is the
+// size of these rows.
 func (d *Directory) Removed(bytes int64) { d.Reclaimer.Removed(bytes) }
 
-// Fatal returns a channel that receives an error if Badger cannot flush a memtable. In that case Badger
-// accepts no more writes and retries the flush forever.
+// Fatal returns a channel that receives an error if Badger cannot flush a memtable. Badger then accepts
+// no more writes and retries the flush forever.
 func (d *Directory) Fatal() <-chan error { return d.Log.Unflushed }
 
-// Check returns an error if the directory no longer exists.
+// Check returns an error if the data directory was deleted or replaced while it is open.
 func (d *Directory) Check() error { return d.Head.CheckPresent() }
 
-// Sync syncs the data that the HEAD file records.
+// Sync syncs the file HEAD, which records the acknowledged commits, to disk.
 func (d *Directory) Sync() error { return d.Head.Sync() }
 
-// Scrub verifies the tables of the open database, one after the other. This is necessary because Badger
-// treats a block with a wrong checksum as the end of its table. Badger does so in reads and also in a
-// compaction, which then deletes the table.
+// Scrub verifies the table files of the open database, one after the other. Badger itself treats a
+// block with a wrong checksum as the end of its table, in reads and also in compactions, which then
+// delete the table.
 func (d *Directory) Scrub(ctx context.Context) error {
 	open := d.Tables()
 	tables, err := datadir.OpenTables(d.cfg.Dir, d.cfg.EncryptionKey)
@@ -254,7 +257,8 @@ func (d *Directory) Scrub(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		// The table may have been deleted by a compaction in the meantime.
+		// A compaction may have deleted the table in the meantime, which is no damage. Errors other than damage are
+		// not returned.
 		if _, err := tables.Verify(id); errors.Is(err, layout.ErrDamaged) && slices.Contains(d.Tables(), id) {
 			return err
 		}
@@ -262,7 +266,7 @@ func (d *Directory) Scrub(ctx context.Context) error {
 	return nil
 }
 
-// CopyInto copies the rows into the directory dir, which must be locked and empty. It returns the
+// CopyInto copies all rows into the directory dir, which must be locked and empty. It returns the
 // number of rows.
 func (d *Directory) CopyInto(ctx context.Context, dir string) (rows int64, err error) {
 	cfg := d.cfg
@@ -270,14 +274,14 @@ func (d *Directory) CopyInto(ctx context.Context, dir string) (rows int64, err e
 	return Fill(ctx, cfg, d.DB)
 }
 
-// Fill copies the rows of an engine into the directory of cfg, which must be locked and empty. It
-// returns the number of rows.
+// Fill copies the rows of a storage engine into the directory of cfg, which must be locked and empty.
+// It returns the number of rows.
 func Fill(ctx context.Context, cfg Config, from kv.KV) (rows int64, err error) {
-	d := &Directory{cfg: cfg, Log: &diskspace.Logger{Log: cfg.Logger, AwaitSpace: func() {}}}
-	to, err := badgerkv.Open(d.options())
+	d := &Directory{cfg: cfg, Log: &Logger{Log: cfg.Logger, AwaitSpace: func() {}}}
+	to, err := openDB(d.options())
 	if err != nil {
 		return 0, err
 	}
-	rows, err = badgerkv.Copy(ctx, from, to)
+	rows, err = copyRows(ctx, from, to)
 	return rows, errors.Join(err, to.Close())
 }

@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	// worth is the number of removed bytes above which a compaction is worthwhile. worthPart means that
-	// they must also be at least a tenth of the store.
-	worth     = 8 << 20
-	worthPart = 10
-	// mostTree is the largest size of the tree, in bytes, at which the whole tree is compacted at once.
-	// This takes some seconds. In a larger tree, the levels are compacted in normal operation, and the
-	// removals in an upper level are only a small part of the tree.
+	// minRemovedBytes is the number of removed bytes from which a compaction is worthwhile. The removed bytes must
+	// also be at least one worthPart-th (a tenth) of the store.
+	minRemovedBytes = 8 << 20
+	worthPart       = 10
+	// mostTree is the size of the LSM tree, in bytes, up to which the whole tree is compacted at once.
+	// This takes some seconds. Badger compacts a larger tree only level by level, which suffices,
+	// because there the removals in an upper level are a small part of the tree.
 	mostTree = 1 << 30
 	// DeadRatio is the fraction of a value log that must be garbage before the log is rewritten.
 	DeadRatio = 0.5
 )
 
-// reclaimDB is the part of Badger that a Reclaimer uses.
+// reclaimDB contains the methods of a Badger database with which a Reclaimer frees disk space.
 type reclaimDB interface {
 	Tables() []badger.TableInfo
 	Size() (lsm, log int64)
@@ -39,39 +39,42 @@ type reclaimDB interface {
 type reclaimConfig struct {
 	Dir string
 	DB  reclaimDB
-	// Synced returns the newest synced version.
+	// Synced returns the number of the newest synced commit.
 	Synced func() uint64
-	// Scrub verifies all tables before they are compacted. Without this, Badger would treat a block
-	// with a wrong checksum as the end of its table and delete the table.
+	// Scrub verifies all tables before they are compacted. Without it, Badger would treat a block with
+	// a wrong checksum as the end of its table and delete the table.
 	Scrub func(ctx context.Context) error
-	// Fits reports whether the disk has space for a number of bytes.
+	// Fits reports whether the disk has enough space for a number of bytes.
 	Fits func(bytes int64) bool
-	// Collecting records whether values are being moved.
+	// Collecting records in the file HEAD, which a start checks, whether values of a value log are
+	// being moved.
 	Collecting func(now bool) error
-	// Large is the size above which a value is stored in a value log, in bytes.
+	// Large is the size from which a value is stored in a value log, in bytes.
 	Large int64
-	// Before means that an earlier process may have removed rows.
+	// Before means that an earlier process may have removed rows. The first compaction then runs even
+	// if this process has removed few rows.
 	Before bool
 }
 
-// Reclaimer reclaims disk space. It is safe for concurrent use, but only one goroutine may call
-// Reclaim.
+// Reclaimer reclaims disk space. It is safe for concurrent use, but only one goroutine may call Reclaim and
+// CollectOne.
 type Reclaimer struct {
 	cfg  reclaimConfig
 	done chan struct{}
-	// moving is locked while a value log is rewritten. The removal of rows locks it for reading.
+	// moving is locked while a value log is rewritten. Code that removes rows locks it for reading.
 	moving sync.RWMutex
 
 	mu sync.Mutex
 	// removed is the approximate number of removed bytes, measured as they were stored on disk.
 	removed int64
 
-	// marks record the value of removed at several versions. flushed is the part of removed that tables
-	// already contain. met is the part of flushed that compactions have processed.
+	// marks record how many bytes were removed up to certain commits. flushed is the part of removed
+	// that is already in tables of the LSM tree. met is the part of flushed that compactions have
+	// processed.
 	marks        []mark
 	flushed, met int64
-	// priorChecked means that the removals of earlier processes were processed. shadowed means that
-	// tables contain large values that were removed but not yet dropped.
+	// priorChecked means that a compaction has processed the removals of earlier processes. shadowed
+	// means that tables contain large values that were removed but not yet dropped.
 	priorChecked, shadowed bool
 }
 
@@ -85,7 +88,7 @@ func newReclaimer(cfg reclaimConfig) *Reclaimer {
 	return &Reclaimer{cfg: cfg, done: make(chan struct{})}
 }
 
-// Run reclaims space at the interval every until ctx ends. It passes errors to tell. It needs a
+// Run frees disk space at the interval every until ctx ends. It calls tell with each error. It needs a
 // goroutine of its own, because a compaction waits while the disk is nearly full.
 func (r *Reclaimer) Run(ctx context.Context, every time.Duration, tell func(error)) {
 	defer close(r.done)
@@ -106,7 +109,7 @@ func (r *Reclaimer) Run(ctx context.Context, every time.Duration, tell func(erro
 // Done returns a channel that is closed when Run has ended.
 func (r *Reclaimer) Done() <-chan struct{} { return r.done }
 
-// Removed adds the size of rows that were removed. The removal must be synced.
+// Removed adds the size of rows that were removed. The removal must already be synced.
 func (r *Reclaimer) Removed(bytes int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -119,9 +122,9 @@ func (r *Reclaimer) Reclaim(ctx context.Context) error {
 	return errors.Join(r.compact(ctx), r.collect(ctx))
 }
 
-// compact compacts the tree, so that removals and the removed rows cancel each other out. It does so
-// only when the removals are in tables. The latest removals are in memory and in its log until the
-// memtable is full.
+// compact compacts the LSM tree, so that removed rows and the records of their removal are dropped. It does so
+// only when tables contain enough removals, when a removed large value prevents the rewrite of a value log, or
+// once after removals of an earlier process. The latest removals are still in the memtable and its log.
 func (r *Reclaimer) compact(ctx context.Context) error {
 	tables := r.cfg.DB.Tables()
 	r.recordProgress(newest(tables))
@@ -138,10 +141,11 @@ func (r *Reclaimer) compact(ctx context.Context) error {
 	return nil
 }
 
-// recordProgress records how many bytes were removed so far, and how many of these removals are in
-// tables.
+// recordProgress updates r.flushed, the number of removed bytes whose removal is in a table of the LSM
+// tree. The argument flushed is the number of the newest commit in a table.
 func (r *Reclaimer) recordProgress(flushed uint64) {
-	// removed is read before the version, so that the version includes every removal that is counted.
+	// r.removed is read before the number of the synced commit. So this commit includes every removal
+	// that r.removed counts.
 	r.mu.Lock()
 	now := r.removed
 	r.mu.Unlock()
@@ -173,10 +177,11 @@ func (r *Reclaimer) worthIt(tables []badger.TableInfo) bool {
 		return true
 	}
 	_, log := r.cfg.DB.Size()
-	return r.flushed-r.met >= max(worth, (tree+log)/worthPart)
+	return r.flushed-r.met >= max(minRemovedBytes, (tree+log)/worthPart)
 }
 
-// collect rewrites all value logs of which at least half is garbage.
+// collect rewrites the value logs of which at least half is garbage. It stops when the disk has too little
+// space, or when CollectOne must wait for a compaction.
 func (r *Reclaimer) collect(ctx context.Context) error {
 	for ctx.Err() == nil && r.cfg.Fits(0) {
 		err := r.CollectOne(ctx)
@@ -190,8 +195,8 @@ func (r *Reclaimer) collect(ctx context.Context) error {
 	return nil
 }
 
-// Hold prevents values from being moved until release is called. It is called for the removal of rows.
-// It waits while a value log is being rewritten.
+// Hold prevents values from being moved to another value log until release is called. It is called
+// before rows are removed. It waits while a value log is being rewritten.
 func (r *Reclaimer) Hold() (release func()) {
 	r.moving.RLock()
 	return r.moving.RUnlock
@@ -200,11 +205,11 @@ func (r *Reclaimer) Hold() (release func()) {
 // CollectOne rewrites one value log. If no log needs a rewrite, or none may be rewritten yet, the error
 // is badger.ErrNoRewrite.
 //
-// When Badger rewrites a value log, it writes the moved values again with their old version, above
-// everything else in the tree. If the tree contains the removal of such a value below, a compaction
-// would drop the removal together with the old copy, and the removed value would be visible again.
-// Therefore no file is rewritten while the tree contains a large value whose removal is not compacted,
-// and no row is removed during a rewrite.
+// When Badger rewrites a value log, it writes the moved values again with their old version, at the top
+// of the LSM tree. If a lower level still has the removal of a moved value, a compaction would drop
+// this removal together with the old copy, and the removed value would be visible again. Therefore no
+// log is rewritten while the tree contains a large value whose removal is not compacted, and no row is
+// removed during a rewrite.
 func (r *Reclaimer) CollectOne(ctx context.Context) error {
 	if some, err := datadir.WholeGarbage(r.cfg.Dir, DeadRatio); err != nil || !some {
 		return orNoRewrite(err)
@@ -229,8 +234,8 @@ func orNoRewrite(err error) error {
 	return err
 }
 
-// underRemovals searches for removed large values that no compaction has dropped yet. It returns the
-// version of the newest such removal, or 0 if there is none. It reads all keys.
+// underRemovals searches the LSM tree for removed large values that no compaction has dropped yet. It
+// returns the version of the newest removal of such a value, or 0 if there is none. It reads all keys.
 func (r *Reclaimer) underRemovals(ctx context.Context) (removed uint64, err error) {
 	txn := r.cfg.DB.NewTransactionAt(math.MaxUint64, false)
 	defer txn.Discard()

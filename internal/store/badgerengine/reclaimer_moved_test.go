@@ -13,21 +13,21 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// aged is a real database with a large value at the bottom of its tree and, above it, its
-// removal; most of its first value log is told to be dead.
+// aged returns a real database with a large value at the lowest level of its tree and the removal of this
+// value above it. The statistics of Badger say that most of the first value log is dead.
 func aged(t *testing.T) (*badger.DB, string) {
 	t.Helper()
 	dir := t.TempDir()
 	open := func() *badger.DB {
 		db, err := badger.OpenManaged(badger.DefaultOptions(dir).WithLogger(nil).WithValueThreshold(1 << 10).
 			WithValueLogFileSize(1 << 20).WithNumVersionsToKeep(1).WithNumLevelZeroTables(1).WithMetricsEnabled(false).
-			WithNumCompactors(0)) // Compacted only when the test says so.
+			WithNumCompactors(0)) // The test itself starts each compaction.
 		if err != nil {
 			t.Fatal(err)
 		}
 		return db
 	}
-	// Closing brings what is in memory into a table.
+	// Close writes the content of the memory to a table.
 	shut := func(db *badger.DB) {
 		if err := db.Close(); err != nil {
 			t.Fatal(err)
@@ -88,9 +88,9 @@ func isThere(t *testing.T, db *badger.DB) bool {
 	return err == nil
 }
 
-// TestBadgerBringsBackWhatItMoves is why there is a rule: a value that is moved while it lies
-// under its removal is there again once the removal is compacted. When this fails with a newer
-// Badger the rule may go.
+// TestBadgerBringsBackWhatItMoves shows why the rule of CollectOne exists. Badger moves a value whose removal
+// is above it in the tree. The value can be read again when the removal is compacted. If this test fails with
+// a newer Badger, the rule may be removed.
 func TestBadgerBringsBackWhatItMoves(t *testing.T) {
 	t.Parallel()
 	db, _ := aged(t)
@@ -109,8 +109,8 @@ func TestBadgerBringsBackWhatItMoves(t *testing.T) {
 	}
 }
 
-// TestWhatWasRemovedStaysRemoved: a value log is rewritten only once no large value lies under
-// its removal, and what was removed never comes back.
+// TestWhatWasRemovedStaysRemoved: a value log is rewritten only when the tree has no large value below its
+// removal. A removed value never comes back.
 func TestWhatWasRemovedStaysRemoved(t *testing.T) {
 	t.Parallel()
 	db, dir := aged(t)
@@ -131,7 +131,7 @@ func TestWhatWasRemovedStaysRemoved(t *testing.T) {
 	}
 }
 
-// TestRemovalsWaitForWhatIsMoved: nobody removes rows while a value log is rewritten.
+// TestRemovalsWaitForWhatIsMoved: no caller removes rows while a value log is being rewritten.
 func TestRemovalsWaitForWhatIsMoved(t *testing.T) {
 	t.Parallel()
 	db, dir := aged(t)

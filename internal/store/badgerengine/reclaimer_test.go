@@ -90,7 +90,7 @@ func TestWhatWasTooLittleAddsUp(t *testing.T) {
 	})
 	for n := range 5 {
 		version++
-		r.Removed(worth / 2)
+		r.Removed(minRemovedBytes / 2)
 		db.tables[0].MaxVersion = version
 		if err := r.compact(context.Background()); err != nil || db.flattened != (n+1)/2 {
 			t.Fatalf("removal %d: compacted %d times, %v", n+1, db.flattened, err)

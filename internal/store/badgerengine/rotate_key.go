@@ -14,12 +14,12 @@ import (
 // ErrSameKey means that the new key is equal to the current key.
 var ErrSameKey = errors.New("ENCRYPTION_KEY_SAME: the new key is the one that the directory has")
 
-// RotateKey wraps the data keys of a directory with another master key, in one rename. It does not
-// rewrite any data file. Until it is complete, both master keys open the file of run keys. If it is
-// called again with the same keys, it returns ErrSameKey.
+// RotateKey encrypts the data keys of a directory with another master key. It rewrites no data file,
+// and the change takes effect with one rename. Until then, both master keys open the file with the keys
+// of erasable runs. If RotateKey is called again with the same keys, it returns ErrSameKey.
 //
-// Errors: [datadir.ErrLocked], *[datadir.KeyError], *[layout.Damage] (acknowledged data is missing). If
-// RotateKey returns one of these errors, the directory stays unchanged.
+// Errors: [datadir.ErrLocked], *[datadir.KeyError], *[layout.Damage] (acknowledged data is missing).
+// After these errors the directory is unchanged.
 func RotateKey(dir string, from, to []byte) (err error) {
 	lock, err := datadir.LockDir(dir)
 	if err != nil {
@@ -32,16 +32,16 @@ func RotateKey(dir string, from, to []byte) (err error) {
 	found, err := datadir.Inspect(dir, from)
 	if isWrongKey(err) {
 		if _, again := datadir.Inspect(dir, to); again == nil {
-			// After a crash, the file of run keys may still contain a wrapped key that the old master
-			// key opens.
+			// After a crash, the file with the keys of erasable runs may still contain a copy that the
+			// old master key opens. Unwrap removes it.
 			return errors.Join(ErrSameKey, keyring.Unwrap(dir, to))
 		}
 	}
 	if err != nil {
 		return err
 	}
-	// A crash may have left an incomplete data key, with which Badger could not read the file. It
-	// is removed.
+	// A crash may have left an incomplete data key, with which Badger could not read the file. It is
+	// removed.
 	if err := found.DropUnborn(); err != nil {
 		return err
 	}

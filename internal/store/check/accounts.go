@@ -10,11 +10,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// accountSums maps the key of each account's row to the charges of all runs.
+// accountSums maps the key of each account's row to the charges of all runs to this account.
 type accountSums map[string][]machine.Charge
 
-// add adds the charges of a run. It ignores an imported run, because the charges of such a run belong
-// to its original store.
+// add adds the charges of a run to the sums. It ignores an imported run, whose charges belong to the
+// store from which it was exported.
 func (a accountSums) add(st *machine.State) {
 	if st.Imported {
 		return
@@ -25,8 +25,9 @@ func (a accountSums) add(st *machine.State) {
 	}
 }
 
-// row returns the row that an account must have. Two values are taken from the stored row, because runs
-// do not contain them: the newest window, and the amounts that deleted runs used in this window.
+// row returns the row that an account must have: the sum of the charges of its runs. Two values come
+// from the stored row, because no run contains them. They are the newest time window of the account, and
+// the amounts that deleted runs used in this window.
 func (a accountSums) row(key string, stored machine.AccountRow) machine.AccountRow {
 	row := machine.AccountRow{Window: stored.Window}
 	for _, c := range a[key] {
@@ -42,7 +43,7 @@ func (a accountSums) row(key string, stored machine.AccountRow) machine.AccountR
 	return row
 }
 
-// accounts checks that the row of each account is the sum over the heads of its runs.
+// accounts checks that the row of each account is the sum of the charges of its runs.
 func (c *Checker) accounts() error {
 	err := c.Each([]byte{layout.KindAccount}, func(key, value []byte) error {
 		ns, name, err := layout.RunOf(key)
@@ -73,8 +74,8 @@ func (c *Checker) accounts() error {
 	return &Fault{Namespace: ns, Row: "account", Detail: name + ": missing, runs are charged to it"}
 }
 
-// accounts rewrites the rows of accounts that are not the sums over their runs. If a row cannot be
-// read, the amounts that deleted runs had settled in it are lost.
+// accounts rewrites the rows of accounts that are not the sums of the charges of their runs. If a row
+// cannot be read, the amounts that deleted runs had used are lost.
 func (r *repairer) accounts() error {
 	r.unreplayed()
 	err := r.Each([]byte{layout.KindAccount}, func(key, value []byte) error {
@@ -87,7 +88,7 @@ func (r *repairer) accounts() error {
 		return err
 	}
 	for _, key := range slices.Sorted(maps.Keys(r.sums)) {
-		value, there := r.stored([]byte(key))
+		value, there := r.readRow([]byte(key))
 		if err := r.oneAccount(key, value, there); err != nil {
 			return err
 		}
@@ -95,7 +96,8 @@ func (r *repairer) accounts() error {
 	return nil
 }
 
-// oneAccount compares the row of one account and rewrites it if necessary.
+// oneAccount compares the row of one account with the charges of its runs, and rewrites the row if they differ.
+// there reports whether the row exists.
 func (r *repairer) oneAccount(key string, value []byte, there bool) error {
 	stored, err := codec.DecodeAccount(value)
 	if err != nil {
@@ -112,8 +114,8 @@ func (r *repairer) oneAccount(key string, value []byte, there bool) error {
 	return r.put(layout.Op{Key: []byte(key), Value: codec.EncodeAccount(&want)}, count)
 }
 
-// unreplayed adds the charges of the runs that cannot be replayed. It takes them from the stored heads
-// of these runs.
+// unreplayed adds the charges of the runs that cannot be replayed to the sums. It takes the charges
+// from the stored states of these runs. A run whose state cannot be read adds nothing.
 func (r *repairer) unreplayed() {
 	for run := range r.broken {
 		value, err := layout.Get(r.Txn, layout.HeadKey(run.ns, run.run))

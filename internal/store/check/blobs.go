@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// blobs checks that each blob has all of its pieces and the hash under which it is stored, that each
-// upload has all of its pieces, and that every piece belongs to a blob or an upload.
+// blobs checks that each blob has all of its pieces and the hash under which it is stored, that each upload has
+// all of its pieces, and that every piece belongs to a blob or an upload, or is being removed.
 func (c *Checker) blobs() error {
 	owned := make(map[string]bool)
 	err := c.Each([]byte{layout.KindBlob}, func(key, value []byte) error {
@@ -48,7 +48,7 @@ func (c *Checker) blobs() error {
 		if owned[string(key)] {
 			return nil
 		}
-		going, err := c.going(key[:min(len(key), 5+16)])
+		going, err := c.isBeingRemoved(key[:min(len(key), 5+16)])
 		if err == nil && !going {
 			err = &Fault{Row: "piece of a blob", Detail: fmt.Sprintf("%x belongs to no blob and no upload", key)}
 		}
@@ -56,8 +56,8 @@ func (c *Checker) blobs() error {
 	})
 }
 
-// pieces hashes the pieces of a blob or an upload, and compares their total size with the one in
-// its row.
+// pieces hashes the pieces of a blob or an upload, and compares their total size with the one in its row. It
+// adds the keys of the pieces to owned. A piece that is missing or already in owned is a fault.
 func (c *Checker) pieces(row string, ns uint32, of machine.Upload, owned map[string]bool) (sum [32]byte, err error) {
 	hash, size := sha256.New(), int64(0)
 	for n := range of.Chunks {
@@ -67,7 +67,7 @@ func (c *Checker) pieces(row string, ns uint32, of machine.Upload, owned map[str
 			return sum, err
 		}
 		if piece == nil || owned[string(key)] {
-			return sum, &Fault{Namespace: ns, Row: row, Detail: fmt.Sprintf("piece %d of %x is missing, or somebody else's", n, of.Pieces)}
+			return sum, &Fault{Namespace: ns, Row: row, Detail: fmt.Sprintf("piece %d of %x is missing, or belongs to another blob", n, of.Pieces)}
 		}
 		owned[string(key)] = true
 		hash.Write(piece)

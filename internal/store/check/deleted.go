@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// deleted checks that the rows that remain of deleted runs can be decoded.
-func (c *Checker) deleted() error {
+// checkDeleted checks that the rows which reserve the ids of deleted runs can be decoded.
+func (c *Checker) checkDeleted() error {
 	return c.Each([]byte{layout.KindDeleted}, func(key, value []byte) error {
 		c.report.Deleted++
 		_, run, err := layout.RunOf(key)
@@ -23,9 +23,10 @@ func (c *Checker) deleted() error {
 	})
 }
 
-// kept reads the remains of deleted runs. The ids that started these runs must stay. The remains show
-// how many cursors no longer have an entry.
-func (r *repairer) kept() error {
+// readDeleted reads the rows that the store keeps of deleted runs. It adds their entries to r.deleted, the
+// number of entries that were deleted with their runs. It also keeps the rows with the ids of the
+// requests that started these runs.
+func (r *repairer) readDeleted() error {
 	return r.Each([]byte{layout.KindDeleted}, func(key, value []byte) error {
 		d, err := codec.DecodeDeleted(value)
 		if err != nil {
@@ -40,11 +41,12 @@ func (r *repairer) kept() error {
 	})
 }
 
-// going marks the runs that are being removed as broken, so that the repair does not change them. The
-// next start completes the removal. For this it needs the cursors of the remaining entries.
-func (r *repairer) going() error {
+// markBeingRemoved marks the runs that are being removed as broken, so that the repair does not change their rows.
+// The next start of the store completes the removal, for which it needs the cursors of the remaining
+// entries.
+func (r *repairer) markBeingRemoved() error {
 	return r.Each([]byte{layout.KindDrop}, func(key, _ []byte) error {
-		p, err := layout.Dropped(key)
+		p, err := layout.DroppedPrefix(key)
 		if err != nil || p[0] != layout.KindDeleted {
 			return nil //nolint:nilerr // The check that follows names it.
 		}
@@ -55,8 +57,9 @@ func (r *repairer) going() error {
 	})
 }
 
-// account subtracts the gaps of a correct row of cursors from the number of deleted entries that
-// have no gap yet.
+// account counts the gaps of a correct cursor row, which stand for the cursors of deleted entries. The row was
+// decoded before, so the error is ignored. It subtracts them from r.deleted, the number of deleted entries
+// without a gap.
 func (r *repairer) account(ns uint32, row []byte) {
 	places, _ := codec.DecodeEntryRefs(row)
 	for _, place := range places {
@@ -66,8 +69,9 @@ func (r *repairer) account(ns uint32, row []byte) {
 	}
 }
 
-// fillDeleted turns the cursors of a range that have no entry into gaps, if at least that many entries
-// were deleted. No other row shows which cursors these entries had.
+// fillDeleted decides that the cursors of g without an entry belonged to deleted entries, and turns
+// them into gaps. It does so only if there are at least as many deleted entries without a gap. No row
+// shows which cursors the deleted entries had.
 func (r *repairer) fillDeleted(ns uint32, g *gap) {
 	last := g.to
 	if last == math.MaxUint64 {
@@ -88,18 +92,18 @@ func (r *repairer) fillDeleted(ns uint32, g *gap) {
 	}
 }
 
-// leaving skips the rows of a run that is being removed. It checks that the remaining entries still
-// have their cursors.
-func (w *rowScan) leaving(ns uint32, run string) error {
+// skipRemovedRun skips the rows of a run that is being removed. It counts those of its entries that have a
+// cursor.
+func (w *rowScan) skipRemovedRun(ns uint32, run string) error {
 	p := layout.RunKey(nil, w.kind, ns, run)
-	for ; layout.Has(w.it, p); w.it.Next() {
+	for ; layout.AtPrefix(w.iterator, p); w.iterator.Next() {
 		if err := w.Ended(); err != nil {
 			return err
 		}
 		if w.kind != layout.KindEntry {
 			continue
 		}
-		value, err := layout.CopyOf(w.it)
+		value, err := layout.CopyOf(w.iterator)
 		if err != nil {
 			return err
 		}

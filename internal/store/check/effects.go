@@ -12,11 +12,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// effectRows maps the keys of business-key rows to the values that entries make. The entries are those
-// of one run, or those of all replayed runs.
+// effectRows maps the keys of business-key rows to the values that journal entries imply. The entries
+// are those of one run, or those of all replayed runs.
 type effectRows map[string][]byte
 
-// fold applies the changes of business keys that an entry makes.
+// fold applies the changes that one journal entry makes to rows of business keys (the keys that make an
+// effect happen only once).
 func (e effectRows) fold(ops []layout.Op) {
 	for i := range ops {
 		op := &ops[i]
@@ -30,8 +31,8 @@ func (e effectRows) fold(ops []layout.Op) {
 	}
 }
 
-// claims adds the business keys of a run. Only one step in all runs may hold a key, so a second holder
-// is a fault.
+// claims records the business keys that a run holds. A key may be held by only one step of all runs, so
+// claims returns a fault for a key that is already held.
 func (c *Checker) claims(ns uint32, run string, has effectRows) error {
 	for key, value := range has {
 		if other, twice := c.effects[key]; twice {
@@ -42,8 +43,9 @@ func (c *Checker) claims(ns uint32, run string, has effectRows) error {
 	return nil
 }
 
-// keys checks that the row of each business key agrees with the entries of its run. If the run was
-// deleted or erased, its keys still exist but cannot be checked.
+// keys checks that the row of each business key agrees with the entries of its run. It accepts the rows of
+// deleted and erased runs, because their entries are missing or unreadable. If runs are not replayed, it only
+// checks that the rows can be decoded.
 func (c *Checker) keys() error {
 	err := c.Each([]byte{layout.KindEffect}, func(key, value []byte) error {
 		ns, sum, err := effectKey(key)
@@ -63,7 +65,7 @@ func (c *Checker) keys() error {
 		if made || c.graphs == nil {
 			return nil
 		}
-		return c.unmade(ns, sum, &stored)
+		return c.checkUnreplayedEffect(ns, sum, &stored)
 	})
 	if err != nil || len(c.effects) == 0 || c.graphs == nil {
 		return err
@@ -76,9 +78,10 @@ func (c *Checker) keys() error {
 	return &Fault{Namespace: ns, Row: "business key", Detail: fmt.Sprintf("%x: missing, %s has the effect", sum, effectText(c.effects[string(key)]))}
 }
 
-// unmade handles a row that no replayed entry makes. The row is correct if its run could not be
-// replayed because the run was deleted or erased. Otherwise unmade returns a fault.
-func (c *Checker) unmade(ns uint32, sum []byte, stored *machine.Effect) error {
+// checkUnreplayedEffect handles the row of a business key that no replayed entry makes. The row is correct if
+// its run was deleted, or was erased and has this step. These runs could not be replayed. Otherwise
+// checkUnreplayedEffect returns a fault.
+func (c *Checker) checkUnreplayedEffect(ns uint32, sum []byte, stored *machine.Effect) error {
 	value, err := layout.Get(c.Txn, layout.HeadKey(ns, stored.RunID))
 	if err != nil || value == nil {
 		return err
@@ -90,9 +93,9 @@ func (c *Checker) unmade(ns uint32, sum []byte, stored *machine.Effect) error {
 	return &Fault{Namespace: ns, Run: stored.RunID, Row: "business key", Detail: fmt.Sprintf("%x: step %d does not have the effect", sum, stored.Step)}
 }
 
-// keys removes the rows of business keys that do not follow from the entries of their runs. Missing or
-// changed rows are rebuilt together with their runs. A row that cannot be read is kept, because it may
-// belong to a broken run, which is not rebuilt.
+// keys removes the rows of business keys that do not follow from the entries of their runs. It keeps the rows
+// of broken runs and of runs that have no entries. A row that cannot be decoded may belong to a broken run, so
+// keys removes it only if there are none.
 func (r *repairer) keys() error {
 	return r.Each([]byte{layout.KindEffect}, func(key, value []byte) error {
 		if _, made := r.wanted[r.hash(key)]; made {
@@ -100,20 +103,20 @@ func (r *repairer) keys() error {
 		}
 		stored, err := codec.DecodeEffect(value)
 		ns, _, malformed := effectKey(key)
-		if err == nil && malformed == nil && !r.replayed(ns, stored.RunID) || err != nil && len(r.broken) > 0 {
+		if err == nil && malformed == nil && !r.isReplayed(ns, stored.RunID) || err != nil && len(r.broken) > 0 {
 			return nil
 		}
 		return r.put(layout.Op{Key: key, Delete: true}, wasRemoved)
 	})
 }
 
-// replayed reports whether all rows of the run follow from its entries. In this case the entries are
-// correct.
-func (r *repairer) replayed(ns uint32, run string) bool {
+// isReplayed reports whether the run has entries and all of them were replayed. Only then is a row of the
+// run that no entry makes wrong.
+func (r *repairer) isReplayed(ns uint32, run string) bool {
 	if r.broken[queueRun{ns, run}] {
 		return false
 	}
-	_, there := r.stored(layout.EntryKey(ns, run, 1))
+	_, there := r.readRow(layout.EntryKey(ns, run, 1))
 	return there
 }
 
@@ -124,7 +127,7 @@ func effectKey(key []byte) (ns uint32, sum []byte, err error) {
 	return binary.BigEndian.Uint32(key[1:]), key[5:], nil
 }
 
-// effectText returns a text that names the step in a row of a business key.
+// effectText returns a text for errors. It names the step that holds a business key.
 func effectText(value []byte) string {
 	e, err := codec.DecodeEffect(value)
 	if err != nil {

@@ -12,13 +12,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// evidence finds rows that refer to records which no entry contains. These rows are the heads of runs
-// without entries, and ids that were used by a record after the last one. evidence marks the runs of
-// these rows as broken, so that the repair does not change the remaining rows of these runs.
+// evidence looks for lost entries. A head (stored current state) or a used request id may refer to a
+// later record than the run's last entry. evidence marks such runs as broken, so that the repair does
+// not change their other rows.
 func (r *repairer) evidence() error {
 	for _, kind := range []byte{layout.KindHead, layout.KindRunID, layout.KindCallerID} {
 		it := r.Txn.Scan(kv.Range{Prefix: []byte{kind}})
-		for it.Rewind(); layout.Has(it, []byte{kind}); it.Next() {
+		for it.Rewind(); layout.AtPrefix(it, []byte{kind}); it.Next() {
 			if err := errors.Join(r.Ended(), r.addEvidence(it)); err != nil {
 				it.Close()
 				return err
@@ -29,7 +29,8 @@ func (r *repairer) evidence() error {
 	return nil
 }
 
-// addEvidence examines one row. It ignores a row whose value is damaged.
+// addEvidence marks a run as broken if one of its rows refers to a record that no entry contains. It
+// ignores a row whose value cannot be read.
 func (r *repairer) addEvidence(item *kv.Iterator) error {
 	key := item.KeyCopy()
 	if _, ok := r.wanted[r.hash(key)]; ok {
@@ -37,7 +38,7 @@ func (r *repairer) addEvidence(item *kv.Iterator) error {
 	}
 	value, err := layout.CopyOf(item)
 	if err != nil {
-		return nil //nolint:nilerr // The row is then a stray, which is removed later.
+		return nil //nolint:nilerr // The row follows from no entry, so it is removed later.
 	}
 	ns, run, last, ok := lastRecordOf(key, value)
 	if !ok || r.broken[queueRun{ns, run}] {
@@ -48,14 +49,14 @@ func (r *repairer) addEvidence(item *kv.Iterator) error {
 		return err
 	}
 	r.broken[queueRun{ns, run}] = true
-	r.out.Broken = append(r.out.Broken, &Fault{
+	r.result.Broken = append(r.result.Broken, &Fault{
 		Namespace: ns, Run: run, Seq: ends + 1, Row: "entry",
 		Detail: fmt.Sprintf("missing: %s row tells of record %d", layout.Kinds[key[0]].Row, last),
 	})
 	return nil
 }
 
-// lastOf returns the seq of the last record in the entries of a run, or 0 if the run has no
+// lastOf returns the seq of the last record in the entries of a run. It returns 0 if the run has no
 // entries.
 func (r *repairer) lastOf(ns uint32, run string) (last uint64, err error) {
 	err = r.Each(layout.RunKey(nil, layout.KindEntry, ns, run), func(_, value []byte) error {
@@ -66,8 +67,8 @@ func (r *repairer) lastOf(ns uint32, run string) (last uint64, err error) {
 	return last, err
 }
 
-// lastRecordOf returns the last record of a run that a head or a used id refers to. It returns false if
-// the row is damaged or of another form.
+// lastRecordOf returns the run and the last record that a head (stored current state) or the row of a
+// used id refers to. It returns false if the row cannot be decoded.
 func lastRecordOf(key, value []byte) (ns uint32, run string, last uint64, ok bool) {
 	ns = binary.BigEndian.Uint32(key[1:5])
 	switch key[0] {

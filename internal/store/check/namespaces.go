@@ -23,7 +23,7 @@ func (c *Checker) namespaces() error {
 	})
 }
 
-// backups checks that the marks of backups can be decoded.
+// backups checks that the rows by which the store remembers its backups can be decoded.
 func (c *Checker) backups() error {
 	return c.Each([]byte{layout.KindBackup}, func(_, value []byte) error {
 		if _, err := codec.DecodeNumber(value); err != nil {

@@ -15,32 +15,32 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/seal"
 )
 
-// These constants limit one read of a proof, in records and in bytes. They limit the time during which
-// a transaction is open.
+// These constants limit one read of a proof, in records and in bytes, so that its transaction is open
+// only for a short time.
 const (
 	provenRecords = 256
 	provenBytes   = 1 << 20
 )
 
-// View reads at the last synced group.
+// View calls read with a transaction that shows the last synced commit.
 type View func(read func(txn *layout.Txn) error) error
 
-// Prover checks the stored entries of one run, beginning with the first. The seqs must have no gap, the
-// chain must be valid, and each input must make exactly the stored bytes.
+// Prover checks the stored journal entries of one run, beginning with the first. The seqs must have no
+// gap, the hash chain must be valid, and each replayed input must make exactly the stored bytes.
 type Prover struct {
 	Ns  uint32
 	Run string
 	// Graph is the run's graph. If it is nil, the inputs are not replayed.
 	Graph *machine.Graph
-	// Keys are the run keys of the store. If Keys is nil, no entry may be sealed.
+	// Keys are the encryption keys of erasable runs. If Keys is nil, entries must not be encrypted.
 	Keys layout.Keyring
-	// Progress is the replayed state. It is nil before the first entry. It is always nil if Graph is
-	// nil.
+	// Progress is the replayed state of the run. It is nil before the first entry, and always if Graph
+	// is nil.
 	Progress *machine.State
 	seq      uint64
 	Chain    [32]byte
 	entries  int64
-	// erased means that the values of the run were erased. Then the run cannot be replayed.
+	// erased means that the values of the run were erased, so that the run cannot be replayed.
 	erased bool
 }
 
@@ -48,9 +48,9 @@ func (p *Prover) fault(row string, seq uint64, format string, args ...any) error
 	return &Fault{Namespace: p.Ns, Run: p.Run, Seq: seq, Row: row, Detail: fmt.Sprintf(format, args...)}
 }
 
-// Next checks one entry. The second result contains the rows that the entry's input makes. It is nil
-// without a graph.
-func (p *Prover) Next(value []byte) (*machine.Entry, *layout.Made, error) {
+// Next checks one journal entry. The second result contains the rows that the replay of the entry
+// makes. It is nil if there is no graph.
+func (p *Prover) Next(value []byte) (*machine.Entry, *layout.EntryRows, error) {
 	e, err := codec.ReadEntry(p.Run, value, p.Keys)
 	if err != nil {
 		return nil, nil, p.fault("entry", p.seq+1, "%v", err)
@@ -64,7 +64,7 @@ func (p *Prover) Next(value []byte) (*machine.Entry, *layout.Made, error) {
 	if e.PrevHash != p.Chain {
 		return nil, nil, p.fault("entry", e.First, "it does not follow the entry before: chain is %x, entry says %x", p.Chain, e.PrevHash)
 	}
-	var w *layout.Made
+	var w *layout.EntryRows
 	if p.Graph != nil {
 		if w, err = p.replay(&e, value); err != nil {
 			return nil, nil, err
@@ -75,8 +75,8 @@ func (p *Prover) Next(value []byte) (*machine.Entry, *layout.Made, error) {
 	return &e, w, nil
 }
 
-// replay computes the entry from its input again and compares the resulting bytes.
-func (p *Prover) replay(e *machine.Entry, value []byte) (*layout.Made, error) {
+// replay computes the entry again from its input and compares the resulting bytes with the stored ones.
+func (p *Prover) replay(e *machine.Entry, value []byte) (*layout.EntryRows, error) {
 	result, err := rules.Repeat(p.Graph, p.Progress, e)
 	if bad, ok := errors.AsType[*rules.ReplayError](err); ok {
 		return nil, p.fault("entry", bad.Seq, "%s", bad.Detail)
@@ -85,8 +85,8 @@ func (p *Prover) replay(e *machine.Entry, value []byte) (*layout.Made, error) {
 		return nil, p.fault("entry", e.First, "%v", err)
 	}
 	state := *result.State
-	// An imported run is in the namespace into which it was imported. This namespace may differ from
-	// the one in its entries.
+	// An imported run may be in another namespace than the one that its entries contain. The namespace
+	// of the import is used.
 	state.PrevHash, state.Namespace = e.PrevHash, p.Ns
 	batch := *result.Batch
 	batch.State = &state
@@ -107,10 +107,10 @@ func (p *Prover) replay(e *machine.Entry, value []byte) (*layout.Made, error) {
 	return w, nil
 }
 
-// key returns the key with which an entry is sealed. It returns nil if the entry is not sealed. It
-// returns a fault if the entry is sealed but its run is not erasable, or the other way round.
+// key returns the key with which an entry is encrypted, or nil if it is not encrypted. Entries of an
+// erasable run must be encrypted, and entries of other runs must not. Otherwise key returns a fault.
 func (p *Prover) key(value []byte, erasable bool) (*seal.Key, error) {
-	slot, ok := codec.Sealed(value)
+	slot, ok := codec.KeySlot(value)
 	if ok != erasable {
 		return nil, p.fault("entry", p.seq+1, "it is sealed: %v, its run can be erased: %v", ok, erasable)
 	}
@@ -124,8 +124,8 @@ func (p *Prover) key(value []byte, erasable bool) (*seal.Key, error) {
 	return key, nil
 }
 
-// proof returns the result of the checks so far. If err is a fault, the fault becomes part of the
-// result. Any other error is returned.
+// proof returns the result of the checks so far. If err is a fault or damaged data, it becomes part of
+// the result. Any other error is returned.
 func (p *Prover) proof(err error) (machine.Proof, error) {
 	out := machine.Proof{Entries: p.entries, Records: int64(p.seq), Hash: p.Chain, Erased: p.erased}
 	if d, ok := errors.AsType[*layout.Damage](err); ok {
@@ -140,7 +140,7 @@ func (p *Prover) proof(err error) (machine.Proof, error) {
 }
 
 // Prove checks the journal of one run up to its current last entry. It also checks that the stored head
-// is the state after the records up to the head. If the run does not exist, the error is
+// (current state) is the result of the records before it. If the run does not exist, the error is
 // machine.ErrNoRun. Faults are in the returned proof. Prove only reads, and may run while the store is
 // in use.
 func Prove(ctx context.Context, view View, ns uint32, run string, g *machine.Graph) (machine.Proof, error) {
@@ -175,9 +175,9 @@ func Prove(ctx context.Context, view View, ns uint32, run string, g *machine.Gra
 	return p.proof(err)
 }
 
-// proveEnd compares the end of a journal with the used ids. After the stored head, only the ids show
-// how long the run is. A missing entry without an id can be found only by the cursors, which a full
-// check verifies.
+// proveEnd returns a fault if a used request id refers to a record after the last entry of the run,
+// because then this entry is missing. A missing last entry without a request id is found only by a full
+// check, which compares the cursors.
 func proveEnd(ctx context.Context, view View, p *Prover) error {
 	return layout.EachRow(ctx, view, layout.RunKey(nil, layout.KindRunID, p.Ns, p.Run), func(_, value []byte) error {
 		d, err := codec.LeftOfDedupe(machine.Dedupe{}, value)
@@ -187,7 +187,7 @@ func proveEnd(ctx context.Context, view View, p *Prover) error {
 		if d.Last <= p.seq {
 			return nil
 		}
-		// More entries may have been added to the run after its last entry was read.
+		// The run may have got more entries after its last entry was read.
 		if later, err := isThere(view, layout.EntryKey(p.Ns, p.Run, p.seq+1)); later || err != nil {
 			return err
 		}
@@ -195,14 +195,14 @@ func proveEnd(ctx context.Context, view View, p *Prover) error {
 	})
 }
 
-// toProve returns the stored head of a run, both decoded and as bytes.
+// toProve returns the head (stored current state) of a run, both decoded and as bytes.
 func toProve(view View, ns uint32, run string) (head *machine.State, value []byte, err error) {
 	err = view(func(txn *layout.Txn) error {
 		if value, err = layout.Get(txn, layout.HeadKey(ns, run)); err != nil {
 			return err
 		}
 		if value == nil {
-			return layout.Gone(txn, ns, run, machine.ErrNoRun)
+			return layout.MissingRunError(txn, ns, run, machine.ErrNoRun)
 		}
 		head, err = txn.Head(value)
 		return err
@@ -210,14 +210,14 @@ func toProve(view View, ns uint32, run string) (head *machine.State, value []byt
 	return head, value, err
 }
 
-// deletedSince returns an error if the run was deleted during the proof. The deletion is the reason why
-// rows are missing.
+// deletedSince returns an error if the run was deleted during the proof, because the missing rows are
+// then no fault.
 func deletedSince(view View, ns uint32, run string) error {
 	return view(func(txn *layout.Txn) error {
-		if there, err := layout.There(txn, ns, run); err != nil || there {
+		if there, err := layout.RunExists(txn, ns, run); err != nil || there {
 			return err
 		}
-		return layout.Gone(txn, ns, run, nil)
+		return layout.MissingRunError(txn, ns, run, nil)
 	})
 }
 
@@ -230,8 +230,9 @@ func isThere(view View, key []byte) (found bool, err error) {
 	return found, err
 }
 
-// provePage checks the next entries up to the record last in one bounded read. It reports whether more
-// entries may follow. No entry up to the record head may be missing.
+// provePage checks the next entries of the run, up to the record last, in one bounded read. A missing
+// entry at or before the record head, the record of the stored state, is a fault. more reports whether
+// further entries may follow.
 func provePage(ctx context.Context, view View, p *Prover, head, last uint64) (more bool, err error) {
 	err = view(func(txn *layout.Txn) error {
 		read := 0
@@ -261,7 +262,7 @@ func provePage(ctx context.Context, view View, p *Prover, head, last uint64) (mo
 	return more, err
 }
 
-// atHead compares the end of the journal with the stored head.
+// atHead compares the state after the proven entries with the head (stored current state).
 func (p *Prover) atHead(head *machine.State, value []byte) error {
 	if p.seq != head.Seq {
 		return p.fault("head", head.Seq, "the journal ends at record %d", p.seq)
@@ -284,14 +285,14 @@ func (p *Prover) atHead(head *machine.State, value []byte) error {
 	return nil
 }
 
-// ProveAll checks the journals of all runs. If run is not "", it checks only the runs with this id. It
-// calls report for each run, in the order of namespaces and ids.
+// ProveAll checks the journals of all runs, or only of the runs with the id run if it is not "". It calls
+// report for each run, in the order of namespaces and ids. If no run has the id, the error is machine.ErrNoRun.
 func ProveAll(ctx context.Context, view View, run string, graphs Graphs, report func(ns uint32, run string, proof machine.Proof) error) error {
 	var heads []*machine.State
 	err := view(func(txn *layout.Txn) error {
 		it := txn.Scan(kv.Range{Prefix: []byte{layout.KindHead}})
 		defer it.Close()
-		for it.Rewind(); layout.Has(it, []byte{layout.KindHead}); it.Next() {
+		for it.Rewind(); layout.AtPrefix(it, []byte{layout.KindHead}); it.Next() {
 			ns, id, err := layout.RunOf(it.Key())
 			if err != nil {
 				return err
@@ -314,17 +315,18 @@ func ProveAll(ctx context.Context, view View, run string, graphs Graphs, report 
 	return err
 }
 
-// proveStored checks one run. The head of the run may be damaged.
+// proveStored checks the journal of one run. If the stored current state of the run or its pack is damaged or
+// missing, the proof says so, and the journal is not checked.
 func proveStored(ctx context.Context, view View, ns uint32, run string, graphs Graphs) (machine.Proof, error) {
 	head, _, err := toProve(view, ns, run)
-	if unread(err) {
+	if isReadFailure(err) {
 		return machine.Proof{}, err
 	}
 	if err != nil {
 		return machine.Proof{BadSeq: 1, Detail: "head: " + err.Error()}, ctx.Err()
 	}
 	g, err := graphs(head.Digest, head.Entry, head.Agent, head.EntryOverride)
-	if unread(err) {
+	if isReadFailure(err) {
 		return machine.Proof{}, err
 	}
 	if err != nil {

@@ -17,24 +17,24 @@ import (
 
 // Repair counts the changes of a repair.
 type Repair struct {
-	// Runs counts the runs that were replayed from their first entry. Entries counts the entries of
-	// these runs.
+	// Runs counts the runs whose entries were all read and found correct. They were replayed, except erased runs.
+	// Entries counts the entries of these runs.
 	Runs, Entries int64
-	// Rows counts, for each kind, the rows that differed from the rows that their entries make.
+	// Rows counts, for each kind, the rows that differed from what their journal entries imply.
 	Rows map[string]*RowRepair
-	// Broken contains one fault for each run whose entries are inconsistent or whose pack is unknown.
-	// The rows of these runs stay unchanged.
+	// Broken contains one fault for each run whose entries are inconsistent or missing, or whose pack is unknown.
+	// The rows of these runs stay unchanged. It also contains faults of cursors, which belong to no run.
 	Broken []*Fault
 }
 
 // RowRepair counts the changed rows of one kind.
 type RowRepair struct{ Made, Changed, Removed int64 }
 
-// Rebuild rebuilds every row that follows from entries and differs from them: heads, checkpoints, ids,
-// artifact and message rows, timers, outgoing work, ready turns, list entries, references to blobs,
-// business keys, cursors. It never writes an entry. It keeps the holder of a step's outgoing work, and
-// waiting cancellations. It does not rebuild a lost cancellation, because it cannot distinguish a lost
-// cancellation from a sent one.
+// Rebuild rebuilds every row that follows from journal entries and differs from them: heads (current states),
+// checkpoints, ids, artifact and message rows, timers, outgoing work, ready turns, list entries, references to
+// blobs, business keys, cursors, accounts. It also removes watermarks that hide a row. It never writes an
+// entry. It does not change the worker that a step is assigned to, or cancellations that wait to be sent. It
+// does not rebuild a lost cancellation, because it cannot distinguish it from one that was already sent.
 //
 // write stores ops. Rebuild calls it several times, and each call must store all or none of its ops.
 // The store must have no other writer. A run whose graph is not found counts as broken.
@@ -43,11 +43,11 @@ func Rebuild(ctx context.Context, view View, write func(ops []layout.Op) error, 
 		Checker: Checker{Ended: ctx.Err, graphs: graphs, report: &Report{}, sums: accountSums{}, effects: effectRows{}},
 		write:   write,
 		seed:    maphash.MakeSeed(), wanted: map[uint64]struct{}{}, broken: map[queueRun]bool{},
-		gaps: map[uint32][]gap{}, deleted: map[uint32]uint64{}, out: Repair{Rows: map[string]*RowRepair{}},
+		gaps: map[uint32][]gap{}, deleted: map[uint32]uint64{}, result: Repair{Rows: map[string]*RowRepair{}},
 	}
 	err := view(func(txn *layout.Txn) error {
 		r.Txn = txn
-		for _, step := range []func() error{r.kept, r.going, r.checkCursorRows, r.runs, r.accounts, r.keys, r.fill, r.evidence, r.strays} {
+		for _, step := range []func() error{r.readDeleted, r.markBeingRemoved, r.checkCursorRows, r.runs, r.accounts, r.keys, r.writeMissingCursors, r.evidence, r.strays} {
 			if err := step(); err != nil {
 				return err
 			}
@@ -60,17 +60,17 @@ func Rebuild(ctx context.Context, view View, write func(ops []layout.Op) error, 
 			return r.watermarks()
 		})
 	}
-	return r.out, err
+	return r.result, err
 }
 
-// queueRun identifies a run.
+// queueRun identifies a run by its namespace and id.
 type queueRun struct {
 	ns  uint32
 	run string
 }
 
-// gap is a range of cursors that no correct row covers. The last cursor is included. found are the
-// entries with cursors in this range.
+// gap is a range of cursors, from and to included, that no correct cursor row covers. found maps the
+// cursors in this range to the entries that have them.
 type gap struct {
 	from, to uint64
 	found    map[uint64]codec.EntryRef
@@ -80,40 +80,45 @@ type gap struct {
 type repairer struct {
 	Checker
 	// write stores ops in one commit.
-	write func(ops []layout.Op) error
-	seed  maphash.Seed
-	out   Repair
-	// wanted are the hashes of all keys that the entries make or could have made.
+	write  func(ops []layout.Op) error
+	seed   maphash.Seed
+	result Repair
+	// wanted are the hashes of the keys of all rows that follow, or may follow, from journal entries.
+	// Rows with other keys are removed.
 	wanted map[uint64]struct{}
 	// broken are the runs that the repair does not change. They include runs that are being removed.
 	broken map[queueRun]bool
 	gaps   map[uint32][]gap
-	// deleted is the number of entries of deleted runs for which no gap exists yet, for each namespace.
+	// deleted is the number of deleted entries in each namespace whose cursors have no gap in a cursor
+	// row yet. A gap is written in place of a deleted entry.
 	deleted map[uint32]uint64
 	ops     []layout.Op
 	bytes   int
-	// digests are the packs of runs according to the list index. It is nil until it is needed.
+	// digests maps runs to the digests of their packs, according to the list index. It is nil until it
+	// is needed.
 	digests map[queueRun]string
 }
 
-// Repaired lists the kinds of rows that entries make, except cursors.
-var Repaired = []byte{
+// RepairedKinds lists the kinds of rows that follow from journal entries, except the rows of cursors, accounts
+// and business keys, which other steps of the repair handle.
+var RepairedKinds = []byte{
 	layout.KindHead, layout.KindSnapshot, layout.KindArtifact, layout.KindMessage, layout.KindRunID, layout.KindCallerID,
 	layout.KindTimer, layout.KindOutbox, layout.KindReady, layout.KindIndex, layout.KindBlobRef,
 }
 
 func (r *repairer) hash(key []byte) uint64 { return maphash.Bytes(r.seed, key) }
 
-// put adds an op that sets or deletes a row. The ops are written later, in several commits.
+// put adds an op that sets or deletes a row. The ops are written later, in several commits. count
+// counts the change in the report.
 func (r *repairer) put(op layout.Op, count func(*RowRepair)) error {
 	if op.Key[0] == layout.KindEntry {
 		return fmt.Errorf("a repair writes no entry: %x", op.Key)
 	}
 	row := layout.Kinds[op.Key[0]].Row
-	if r.out.Rows[row] == nil {
-		r.out.Rows[row] = &RowRepair{}
+	if r.result.Rows[row] == nil {
+		r.result.Rows[row] = &RowRepair{}
 	}
-	count(r.out.Rows[row])
+	count(r.result.Rows[row])
 	r.ops = append(r.ops, op)
 	r.bytes += len(op.Key) + len(op.Value)
 	if r.bytes < repairBytes && len(r.ops) < repairKeys {
@@ -122,8 +127,8 @@ func (r *repairer) put(op layout.Op, count func(*RowRepair)) error {
 	return r.flush()
 }
 
-// flush writes the collected ops. After an interrupted scan it does not write them, because the scan
-// may have missed rows.
+// flush writes the collected ops. After a read error it writes nothing, because the scan may have
+// missed rows.
 func (r *repairer) flush() error {
 	if err := r.Txn.Err(); err != nil || len(r.ops) == 0 {
 		return err
@@ -137,11 +142,11 @@ func wasMade(c *RowRepair)    { c.Made++ }
 func wasChanged(c *RowRepair) { c.Changed++ }
 func wasRemoved(c *RowRepair) { c.Removed++ }
 
-// runs replays every run and compares its rows with the stored ones.
+// runs replays every run and compares its stored rows with the replayed ones.
 func (r *repairer) runs() error {
 	it := r.Txn.Scan(kv.Range{Prefix: []byte{layout.KindEntry}})
 	defer it.Close()
-	for it.Rewind(); layout.Has(it, []byte{layout.KindEntry}); {
+	for it.Rewind(); layout.AtPrefix(it, []byte{layout.KindEntry}); {
 		ns, run, err := layout.RunOf(it.Key())
 		if err != nil {
 			return err
@@ -153,13 +158,13 @@ func (r *repairer) runs() error {
 	return nil
 }
 
-// replayRun replays the entries of one run. The iterator must be at the first of them.
+// replayRun replays the journal entries of one run. The iterator must be at the first of them.
 func (r *repairer) replayRun(it *kv.Iterator, ns uint32, run string) error {
 	p := layout.RunKey(nil, layout.KindEntry, ns, run)
-	one := &runRepair{repairer: r, Prover: Prover{Ns: ns, Run: run, Keys: r.Txn.Keys}, rows: map[string][]byte{}}
+	repair := &runRepair{repairer: r, Prover: Prover{Ns: ns, Run: run, Keys: r.Txn.Keys}, rows: map[string][]byte{}}
 	going := r.broken[queueRun{ns, run}]
 	var fault error
-	for ; layout.Has(it, p); it.Next() {
+	for ; layout.AtPrefix(it, p); it.Next() {
 		if err := r.Ended(); err != nil {
 			return err
 		}
@@ -167,7 +172,7 @@ func (r *repairer) replayRun(it *kv.Iterator, ns uint32, run string) error {
 		if err == nil {
 			r.noteMissing(ns, run, value)
 			if fault == nil && !going {
-				fault = one.entry(value)
+				fault = repair.entry(value)
 			}
 		} else if fault == nil {
 			fault = err
@@ -177,41 +182,42 @@ func (r *repairer) replayRun(it *kv.Iterator, ns uint32, run string) error {
 		return nil
 	}
 	if fault == nil {
-		fault = one.lost()
+		fault = repair.checkHeadSeq()
 	}
 	if fault == nil {
-		r.out.Runs++
-		r.out.Entries += one.entries
-		if one.erased {
-			// The run cannot be rebuilt, so its rows stay unchanged.
+		r.result.Runs++
+		r.result.Entries += repair.entries
+		if repair.erased {
+			// The entries of an erased run cannot be replayed, so its rows stay unchanged.
 			r.broken[queueRun{ns, run}] = true
 			return nil
 		}
-		return one.compare()
+		return repair.compare()
 	}
-	proof, err := one.proof(fault)
+	proof, err := repair.proof(fault)
 	if err != nil {
 		return err
 	}
 	r.broken[queueRun{ns, run}] = true
-	r.out.Broken = append(r.out.Broken, &Fault{Namespace: ns, Run: run, Seq: proof.BadSeq, Row: "entry", Detail: proof.Detail})
+	r.result.Broken = append(r.result.Broken, &Fault{Namespace: ns, Run: run, Seq: proof.BadSeq, Row: "entry", Detail: proof.Detail})
 	return nil
 }
 
-// runRepair collects the rows that the entries of one run imply.
+// runRepair collects the rows that the journal entries of one run imply.
 type runRepair struct {
 	*repairer
 	Prover
-	// rows maps keys to values. A nil value means that the row may or may not exist.
+	// rows maps the keys of these rows to their values. A nil value means that the row may or may not
+	// exist.
 	rows     map[string][]byte
 	imported bool
 }
 
-// lost returns a fault if the stored head has a higher seq than the entries. The records up to the head
-// were acknowledged. If the head were rebuilt from the entries, these records would be lost without a
-// trace.
-func (one *runRepair) lost() error {
-	if st := one.known(); st != nil && st.Seq > one.seq {
+// checkHeadSeq returns a fault if the stored head (current state), or a checkpoint in its place, has a higher
+// seq than the entries. The records up to the head were acknowledged. If the head were rebuilt from the
+// entries, the loss of these records would no longer be visible.
+func (one *runRepair) checkHeadSeq() error {
+	if st := one.knownState(); st != nil && st.Seq > one.seq {
 		return one.fault("entry", one.seq+1, "missing: the head says record %d, the entries end at %d", st.Seq, one.seq)
 	}
 	return nil
@@ -228,7 +234,7 @@ func (one *runRepair) entry(value []byte) error {
 			_, _, err := one.Next(value)
 			return err
 		}
-		if one.Prover.Graph, err = one.graphOf(value); unread(err) {
+		if one.Prover.Graph, err = one.graphOf(value); isReadFailure(err) {
 			return err
 		}
 		if err != nil {
@@ -245,6 +251,9 @@ func (one *runRepair) entry(value []byte) error {
 	return nil
 }
 
+// fold applies one op of an entry to the rows of the run. It leaves out entries, which are never rewritten, and
+// accounts, which the repair computes from the sums of all runs. For an imported run it takes only the kinds
+// that an import stores, see end.
 func (one *runRepair) fold(op *layout.Op) {
 	switch kind := op.Key[0]; {
 	case kind == layout.KindEntry, kind == layout.KindAccount:
@@ -252,15 +261,16 @@ func (one *runRepair) fold(op *layout.Op) {
 	case op.Delete:
 		delete(one.rows, string(op.Key))
 	case kind == layout.KindOutbox && machine.OutboxKind(op.Key[5]) == machine.OutboxCancel:
-		// The cancellation may have been sent, may still wait, or may have been lost. So the row may or
-		// may not exist.
+		// The cancellation may have been sent, may wait to be sent, or may have been lost. So the row
+		// may or may not exist.
 		one.rows[string(op.Key)] = nil
 	default:
 		one.rows[string(op.Key)] = op.Value
 	}
 }
 
-// end adds the rows of an imported run. Such a run has no other rows.
+// end adds the rows that an imported run has in addition to its entries: its current state, artifact
+// rows and list rows.
 func (one *runRepair) end() {
 	if !one.imported {
 		return
@@ -276,7 +286,7 @@ func (one *runRepair) end() {
 	}
 }
 
-// compare rewrites the rows that differ from what the entries imply.
+// compare rewrites the stored rows of the run that differ from what its entries imply.
 func (one *runRepair) compare() error {
 	one.end()
 	if !one.imported {
@@ -287,14 +297,14 @@ func (one *runRepair) compare() error {
 		if want == nil {
 			continue
 		}
-		got, there := one.stored([]byte(key))
+		got, there := one.readRow([]byte(key))
 		if !there {
 			if err := one.put(layout.Op{Key: []byte(key), Value: want}, wasMade); err != nil {
 				return err
 			}
 			continue
 		}
-		if bytes.Equal(got, want) || key[0] == layout.KindOutbox && held(got) {
+		if bytes.Equal(got, want) || key[0] == layout.KindOutbox && namesWorker(got) {
 			continue
 		}
 		if err := one.put(layout.Op{Key: []byte(key), Value: want}, wasChanged); err != nil {
@@ -304,24 +314,24 @@ func (one *runRepair) compare() error {
 	return nil
 }
 
-// held reports whether the value of an outbox row can be decoded as the holder of a step. No entry
-// contains this holder.
-func held(value []byte) bool {
+// namesWorker reports whether the value of a step's outbox row names the worker that the step is assigned to.
+// No entry contains this worker, so the row must be kept.
+func namesWorker(value []byte) bool {
 	_, err := codec.DecodeHolder(value)
 	return err == nil
 }
 
-// stored returns the value of a row and reports whether the row exists. If the value is damaged, it
+// readRow returns the value of a row and reports whether the row exists. If the value cannot be read, it
 // returns nil and true.
-func (r *repairer) stored(key []byte) (value []byte, there bool) {
+func (r *repairer) readRow(key []byte) (value []byte, there bool) {
 	value, err := layout.Get(r.Txn, key)
 	return value, value != nil || err != nil
 }
 
-// graphOf returns the graph of a run. The graph is named by the run's head, or else by a checkpoint, or
-// else by the list index.
+// graphOf returns the workflow graph of a run. The run's head (current state) names the pack. If it
+// cannot be read, a checkpoint or the list index names it.
 func (one *runRepair) graphOf(first []byte) (*machine.Graph, error) {
-	if st := one.known(); st != nil {
+	if st := one.knownState(); st != nil {
 		return one.graphs(st.Digest, st.Entry, st.Agent, st.EntryOverride)
 	}
 	e, err := one.Txn.Entry(one.Prover.Run, bytes.Clone(first))
@@ -347,16 +357,16 @@ func (one *runRepair) graphOf(first []byte) (*machine.Graph, error) {
 	return one.graphs(digest, "", "", override)
 }
 
-// known returns the stored head of the run. If the head cannot be read, it returns a checkpoint. If
-// neither can be read, it returns nil.
-func (one *runRepair) known() *machine.State {
+// knownState returns the stored head (current state) of the run, or a checkpoint if the head cannot be read.
+// If neither can be read, it returns nil.
+func (one *runRepair) knownState() *machine.State {
 	if st, err := layout.StoredHead(one.Txn, one.Ns, one.Prover.Run); err == nil && st.RunID == one.Prover.Run {
 		return st
 	}
 	p := layout.RunKey(nil, layout.KindSnapshot, one.Ns, one.Prover.Run)
 	it := one.Txn.Scan(kv.Range{Prefix: p})
 	defer it.Close()
-	for it.Rewind(); layout.Has(it, p); it.Next() {
+	for it.Rewind(); layout.AtPrefix(it, p); it.Next() {
 		value, err := layout.CopyOf(it)
 		if err != nil {
 			continue
@@ -394,11 +404,11 @@ func (r *repairer) digest(ns uint32, run string) (string, error) {
 	return digest, nil
 }
 
-// strays removes the rows that no entry makes, except the rows of broken runs.
+// strays removes the rows that follow from no journal entry, except the rows of broken runs.
 func (r *repairer) strays() error {
-	for _, kind := range Repaired {
+	for _, kind := range RepairedKinds {
 		it := r.Txn.Scan(kv.Range{Prefix: []byte{kind}})
-		for it.Rewind(); layout.Has(it, []byte{kind}); it.Next() {
+		for it.Rewind(); layout.AtPrefix(it, []byte{kind}); it.Next() {
 			key := it.KeyCopy()
 			if _, ok := r.wanted[r.hash(key)]; ok || r.brokens(it) {
 				continue
@@ -413,7 +423,7 @@ func (r *repairer) strays() error {
 	return nil
 }
 
-// brokens reports whether the row belongs, or could belong, to a broken run.
+// brokens reports whether a row belongs, or could belong, to a run that cannot be replayed.
 func (r *repairer) brokens(item *kv.Iterator) bool {
 	if len(r.broken) == 0 {
 		return false
@@ -422,7 +432,7 @@ func (r *repairer) brokens(item *kv.Iterator) bool {
 	return err != nil || r.broken[queueRun{ns, run}]
 }
 
-// ownerOf returns the run whose entries made a row.
+// ownerOf returns the run whose journal entries made a row.
 func ownerOf(item *kv.Iterator) (ns uint32, run string, err error) {
 	key := item.Key()
 	ns = binary.BigEndian.Uint32(key[1:5])
@@ -453,8 +463,8 @@ func ownerOf(item *kv.Iterator) (ns uint32, run string, err error) {
 	return layout.RunOf(key)
 }
 
-// watermarks removes every watermark that is later than a row of its queue. Without a watermark, a scan
-// begins at the start of the queue.
+// watermarks removes every watermark that is later than a row of its queue, or that cannot be decoded. A
+// watermark is the time at which scans of a queue begin. Without one, they begin at the start of the queue.
 func (r *repairer) watermarks() error {
 	err := r.Each([]byte{layout.KindWatermark}, func(key, value []byte) error {
 		at, err := codec.DecodeNumber(value)
@@ -462,7 +472,7 @@ func (r *repairer) watermarks() error {
 			p := layout.QueuePrefix(layout.QueueID{Ns: binary.BigEndian.Uint32(key[1:]), Kind: key[5]})
 			it := r.Txn.Scan(kv.Range{Prefix: p})
 			defer it.Close()
-			if it.Rewind(); !layout.Has(it, p) || layout.DueAt(it.Key()[len(p):]) >= int64(at) {
+			if it.Rewind(); !layout.AtPrefix(it, p) || layout.DueAt(it.Key()[len(p):]) >= int64(at) {
 				return nil
 			}
 		}
@@ -474,16 +484,16 @@ func (r *repairer) watermarks() error {
 	return r.flush()
 }
 
-// checkCursorRows keeps the rows of cursors that agree with the entries and removes the others. It
-// records which cursors are missing.
+// checkCursorRows keeps the cursor rows that agree with the entries and removes the others. It records
+// the cursors that no row covers in r.gaps.
 func (r *repairer) checkCursorRows() error {
 	next := map[uint32]uint64{}
 	it := r.Txn.Scan(kv.Range{Prefix: []byte{layout.KindCursor}})
 	defer it.Close()
-	for it.Rewind(); layout.Has(it, []byte{layout.KindCursor}); it.Next() {
+	for it.Rewind(); layout.AtPrefix(it, []byte{layout.KindCursor}); it.Next() {
 		key := it.KeyCopy()
 		value, err := layout.CopyOf(it)
-		first, ok := r.sound(key, value)
+		first, ok := r.isCursorRowSound(key, value)
 		if err != nil || !ok {
 			if err := r.put(layout.Op{Key: key, Delete: true}, wasRemoved); err != nil {
 				return err
@@ -497,20 +507,21 @@ func (r *repairer) checkCursorRows() error {
 		}
 		next[ns] = last
 	}
-	r.ends(next)
+	r.addFinalGaps(next)
 	return r.Ended()
 }
 
-// ends adds a gap after the last row of cursors of each namespace, because entries may follow it.
-func (r *repairer) ends(next map[uint32]uint64) {
+// addFinalGaps adds a gap after the last cursor row of each namespace, because further entries without a cursor
+// row may follow there.
+func (r *repairer) addFinalGaps(next map[uint32]uint64) {
 	for ns, last := range next {
 		r.gaps[ns] = append(r.gaps[ns], gap{from: last + 1, to: math.MaxUint64, found: map[uint64]codec.EntryRef{}})
 	}
 }
 
-// sound reports whether every entry in a row of cursors has the right cursor. first is the cursor
-// of its first entry.
-func (r *repairer) sound(key, value []byte) (first uint64, ok bool) {
+// isCursorRowSound reports whether every entry that a cursor row refers to has the right cursor. first is the
+// cursor of the first entry in the row.
+func (r *repairer) isCursorRowSound(key, value []byte) (first uint64, ok bool) {
 	places, err := codec.DecodeEntryRefs(value)
 	if err != nil || len(key) != 13 {
 		return 0, false
@@ -524,14 +535,14 @@ func (r *repairer) sound(key, value []byte) (first uint64, ok bool) {
 		if place.Gap() {
 			continue
 		}
-		if r.placed(ns, first+uint64(i), place) != nil {
+		if r.checkCursor(ns, first+uint64(i), place) != nil {
 			return 0, false
 		}
 	}
 	return first, true
 }
 
-// noteMissing records an entry that no row of cursors refers to.
+// noteMissing records an entry whose cursor no cursor row covers, so that fillGap writes a row for it.
 func (r *repairer) noteMissing(ns uint32, run string, value []byte) {
 	cursor := codec.EntryCursor(value)
 	first, _, err := codec.EntrySpan(value)
@@ -539,7 +550,7 @@ func (r *repairer) noteMissing(ns uint32, run string, value []byte) {
 		return
 	}
 	if r.gaps[ns] == nil {
-		r.ends(map[uint32]uint64{ns: 0})
+		r.addFinalGaps(map[uint32]uint64{ns: 0})
 	}
 	for i := range r.gaps[ns] {
 		if g := &r.gaps[ns][i]; cursor >= g.from && cursor <= g.to {
@@ -548,9 +559,9 @@ func (r *repairer) noteMissing(ns uint32, run string, value []byte) {
 	}
 }
 
-// fill writes the missing rows of cursors. No data shows which entries formed one group, so each gap
-// becomes one row, or several rows of at most maxCursorEntries.
-func (r *repairer) fill() error {
+// writeMissingCursors writes the missing cursor rows. It is unknown which entries were in one commit. So each range of
+// missing cursors becomes one row, or several rows of at most maxCursorEntries.
+func (r *repairer) writeMissingCursors() error {
 	for ns, gaps := range r.gaps {
 		for i := range gaps {
 			if err := r.fillGap(ns, &gaps[i]); err != nil {
@@ -561,8 +572,8 @@ func (r *repairer) fill() error {
 	return nil
 }
 
-// maxCursorEntries is the maximum number of entries in one row of cursors that a repair writes.
-// repairBytes and repairKeys are the approximate limits of one commit, in bytes and in keys.
+// maxCursorEntries is the maximum number of entries in a cursor row that a repair writes. repairBytes
+// and repairKeys are the approximate limits of one commit, in bytes and in keys.
 const (
 	maxCursorEntries = 4096
 	repairBytes      = 2 << 20
@@ -576,7 +587,7 @@ func (r *repairer) fillGap(ns uint32, g *gap) error {
 		cursor := g.from + n
 		place, ok := g.found[cursor]
 		if !ok {
-			r.out.Broken = append(r.out.Broken, &Fault{Namespace: ns, Row: "cursor", Detail: fmt.Sprintf("%d has no entry", cursor)})
+			r.result.Broken = append(r.result.Broken, &Fault{Namespace: ns, Row: "cursor", Detail: fmt.Sprintf("%d has no entry", cursor)})
 			return nil
 		}
 		row = codec.AppendEntryRef(row, place.Run, max(place.First, 1))
@@ -585,9 +596,10 @@ func (r *repairer) fillGap(ns uint32, g *gap) error {
 		}
 		key := layout.CursorKey(nil, ns, cursor)
 		count := wasMade
-		if _, there := r.stored(key); there {
-			// The row with this key was counted as removed above.
-			r.out.Rows["cursor"].Removed--
+		if _, there := r.readRow(key); there {
+			// checkCursorRows has counted the old row under this key as removed, but the row is only
+			// changed.
+			r.result.Rows["cursor"].Removed--
 			count = wasChanged
 		}
 		if err := r.put(layout.Op{Key: key, Value: row}, count); err != nil {
@@ -596,7 +608,7 @@ func (r *repairer) fillGap(ns uint32, g *gap) error {
 		row = nil
 	}
 	if g.to != math.MaxUint64 && uint64(len(g.found)) != g.to-g.from+1 {
-		r.out.Broken = append(r.out.Broken, &Fault{Namespace: ns, Row: "cursor", Detail: fmt.Sprintf("%d entries are missing before %d", g.to-g.from+1-uint64(len(g.found)), g.to+1)})
+		r.result.Broken = append(r.result.Broken, &Fault{Namespace: ns, Row: "cursor", Detail: fmt.Sprintf("%d entries are missing before %d", g.to-g.from+1-uint64(len(g.found)), g.to+1)})
 	}
 	return nil
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// cursors checks that the cursors of every namespace are dense from 1, that each cursor refers to an
-// entry with this cursor, and that every entry has a cursor.
+// cursors checks that the cursors of every namespace begin at 1 and have no holes, that each cursor refers to
+// an entry with this cursor or is a gap, and that there are as many cursors as entries.
 func (c *Checker) cursors() error {
 	next, gaps := make(map[uint32]uint64), make(map[uint32]uint64)
 	err := c.Each([]byte{layout.KindCursor}, func(key, value []byte) error {
@@ -35,7 +35,7 @@ func (c *Checker) cursors() error {
 				gaps[ns]++
 				continue
 			}
-			if err := c.placed(ns, next[ns], place); err != nil {
+			if err := c.checkCursor(ns, next[ns], place); err != nil {
 				return err
 			}
 		}
@@ -52,8 +52,8 @@ func (c *Checker) cursors() error {
 	return nil
 }
 
-// placed checks that the entry at a cursor contains this cursor.
-func (c *Checker) placed(ns uint32, cursor uint64, at codec.EntryRef) error {
+// checkCursor checks that an entry contains the cursor under which the cursor index refers to it.
+func (c *Checker) checkCursor(ns uint32, cursor uint64, at codec.EntryRef) error {
 	entry, err := layout.Get(c.Txn, layout.EntryKey(ns, at.Run, at.First))
 	if err == nil && codec.EntryCursor(entry) != cursor {
 		err = &Fault{Namespace: ns, Run: at.Run, Seq: at.First, Row: "cursor", Detail: fmt.Sprintf("%d points at no entry of that cursor", cursor)}
@@ -61,8 +61,9 @@ func (c *Checker) placed(ns uint32, cursor uint64, at codec.EntryRef) error {
 	return err
 }
 
-// queues checks that every timer and every outbox row follows from a head, and that none is before the
-// watermark of its queue.
+// queues checks that every timer and every outbox row (outgoing work) follows from the current state of its
+// run. None may be due before the watermark of its queue, where scans begin. Without a graph, outbox rows are
+// not compared with the state.
 func (c *Checker) queues() error {
 	err := c.Each([]byte{layout.KindTimer}, func(key, _ []byte) error {
 		t, err := layout.ReadTimer(key)
@@ -106,7 +107,8 @@ func (c *Checker) outboxRow(key, value []byte) error {
 		return err
 	}
 	orphan := &Fault{Namespace: o.Namespace, Run: o.RunID, Row: "outbox", Detail: fmt.Sprintf("the run has no pending step %d, attempt %d", o.Step, o.Attempt)}
-	// A cancellation outlives the step that it cancels.
+	// An outbox row of the kind OutboxCancel may exist longer than its step, because it waits until the
+	// agent has confirmed the cancellation.
 	if o.Kind == machine.OutboxCancel {
 		if o.Step == 0 || o.Step > st.LastStep {
 			return orphan
@@ -123,8 +125,8 @@ func (c *Checker) outboxRow(key, value []byte) error {
 	return nil
 }
 
-// aboveMark returns a fault for a row before the stored watermark of its queue. No scan would find such
-// a row after a restart.
+// aboveMark returns a fault for a row before the stored watermark of its queue, or if the watermark cannot be
+// decoded. Scans begin at the watermark, so they would not find the row after a restart.
 func (c *Checker) aboveMark(row string, q layout.QueueID, run string, due int64) error {
 	value, err := layout.Get(c.Txn, layout.MarkOp(q, 0).Key)
 	if err != nil || value == nil {
@@ -137,7 +139,8 @@ func (c *Checker) aboveMark(row string, q layout.QueueID, run string, due int64)
 	return &Fault{Namespace: q.Ns, Run: run, Row: row, Detail: fmt.Sprintf("due at %d, below the watermark %d of its queue", due, int64(at))}
 }
 
-// indexes checks that every ready row and every list row follows from a head.
+// indexes checks the rows of the ready index (runs with a turn to execute) and of the list indexes. Each row
+// must follow from the current state of its run. Without a graph, the rows of the ready index are only counted.
 func (c *Checker) indexes() error {
 	err := c.Each([]byte{layout.KindReady}, func(key, _ []byte) error {
 		ns, run, err := layout.RunOf(key)
@@ -186,7 +189,8 @@ func (c *Checker) indexRow(key, _ []byte) error {
 	return nil
 }
 
-// callers checks that the ids of principals belong to the runs that these ids started.
+// callers checks every row that maps the id of a start request to a run. The run must have been started
+// with this id.
 func (c *Checker) callers() error {
 	return c.Each([]byte{layout.KindCallerID}, func(key, value []byte) error {
 		d, _, err := c.Txn.Dedupe(machine.Dedupe{Scope: machine.PerPrincipal}, value)
@@ -215,8 +219,8 @@ func (c *Checker) callers() error {
 	})
 }
 
-// orphan checks the id of a principal whose run does not exist. This is correct only if the id started
-// a run that was deleted.
+// orphan checks the row of a start request's id whose run does not exist. It is correct only if the id
+// started a run that was deleted.
 func (c *Checker) orphan(ns uint32, key []byte, run string) error {
 	d, err := layout.DeletedOf(c.Txn, ns, run)
 	if err != nil {
@@ -230,8 +234,8 @@ func (c *Checker) orphan(ns uint32, key []byte, run string) error {
 	return &Fault{Namespace: ns, Run: run, Row: "id", Detail: "the run that it began is not there, and was not deleted"}
 }
 
-// packs checks that names refer to existing digests, that digests have bytes, and that the bytes
-// have their digest.
+// packs checks that pack names refer to existing digests, that digests have bytes, that the default version of
+// a pack exists, and that the bytes have this digest.
 func (c *Checker) packs() error {
 	err := c.Each([]byte{layout.KindPackName}, func(key, value []byte) error {
 		row, err := codec.DecodePackName(value)
@@ -243,7 +247,7 @@ func (c *Checker) packs() error {
 		if !bytes.Equal(key, layout.PackNameKey(ns, row.ID, row.Version)) {
 			return &Fault{Namespace: ns, Row: "pack name", Detail: fmt.Sprintf("holds %s@%s", row.ID, row.Version)}
 		}
-		return c.needs("pack name", ns, row.ID+"@"+row.Version, layout.PackRefKey(ns, row.Digest))
+		return c.requireRow("pack name", ns, row.ID+"@"+row.Version, layout.PackRefKey(ns, row.Digest))
 	})
 	if err != nil {
 		return err
@@ -253,7 +257,7 @@ func (c *Checker) packs() error {
 		if err != nil {
 			return &Fault{Row: "pack digest", Detail: err.Error()}
 		}
-		return c.needs("pack digest", binary.BigEndian.Uint32(key[1:]), row.Digest, layout.PackKey(row.Digest))
+		return c.requireRow("pack digest", binary.BigEndian.Uint32(key[1:]), row.Digest, layout.PackKey(row.Digest))
 	})
 	if err != nil {
 		return err
@@ -263,7 +267,7 @@ func (c *Checker) packs() error {
 		if err != nil {
 			return err
 		}
-		return c.needs("pack default", ns, id, layout.PackNameKey(ns, id, string(value[min(1, len(value)):])))
+		return c.requireRow("pack default", ns, id, layout.PackNameKey(ns, id, string(value[min(1, len(value)):])))
 	})
 	if err != nil {
 		return err
@@ -278,7 +282,7 @@ func (c *Checker) packs() error {
 	})
 }
 
-func (c *Checker) needs(row string, ns uint32, what string, key []byte) error {
+func (c *Checker) requireRow(row string, ns uint32, what string, key []byte) error {
 	value, err := layout.Get(c.Txn, key)
 	if err == nil && value == nil {
 		return &Fault{Namespace: ns, Row: row, Detail: what + " leads to nothing"}

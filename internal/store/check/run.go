@@ -9,15 +9,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// runCheck checks one run, from its first entry to its head.
+// runCheck checks one run, from its first journal entry to its head (stored current state).
 type runCheck struct {
 	*Checker
 	Prover
+	// scans has one scan for each kind of PerRun, in the same order. So the first one has the entries.
 	scans []*rowScan
 	head  *machine.State
 	value []byte
-	// rows are the keys of the rows that the entries make. It includes only kinds whose keys begin with
-	// a run.
+	// rows are the keys of the rows that the entries of the run make. It contains only the kinds whose
+	// keys begin with a run.
 	rows map[string]bool
 	// effects are the business keys that the run holds according to its entries.
 	effects effectRows
@@ -29,11 +30,11 @@ func (r *runCheck) check() error {
 		return err
 	}
 	if r.head.Erased != nil {
-		// The inputs of an erased run cannot be replayed. Only the chain and the index rows are
-		// checked.
+		// The inputs of an erased run cannot be replayed. Only its seqs, its hash chain, its timers and its index
+		// rows are checked.
 		r.Prover.Graph = nil
 	}
-	if err := r.scans[0].of(r.Ns, r.Run, r.entry); err != nil {
+	if err := r.scans[0].visitRun(r.Ns, r.Run, r.entry); err != nil {
 		return err
 	}
 	if r.seq < r.head.Seq {
@@ -46,13 +47,13 @@ func (r *runCheck) check() error {
 	} else if err := r.claims(r.Ns, r.Run, r.effects); err != nil {
 		return err
 	}
-	if err := r.implied(); err != nil {
+	if err := r.checkHeadRows(); err != nil {
 		return err
 	}
-	return r.owned()
+	return r.checkNoExtraRows()
 }
 
-// entry checks one journal entry against the previous entries, and checks all rows that it made.
+// entry checks one journal entry against the previous entries, and the stored rows that it made.
 func (r *runCheck) entry(key, value []byte) error {
 	if !bytes.Equal(key, layout.EntryKey(r.Ns, r.Run, r.seq+1)) {
 		if e, err := codec.LeftOfEntry(r.Run, value); err == nil {
@@ -68,21 +69,21 @@ func (r *runCheck) entry(key, value []byte) error {
 	if !r.head.Imported {
 		r.Checker.entries[r.Ns]++
 	}
-	if err := r.passed(e, w); err != nil || w == nil {
+	if err := r.compareHead(e, w); err != nil || w == nil {
 		return err
 	}
 	r.effects.fold(w.Ops)
 	for i := range w.Ops {
-		if err := r.stored(e, &w.Ops[i]); err != nil {
+		if err := r.checkEntryRow(e, &w.Ops[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// passed compares the state with the stored head when the state reaches the record of the head. After
-// that, it searches for an entry that should have stored a newer head.
-func (r *runCheck) passed(e *machine.Entry, w *layout.Made) error {
+// compareHead compares the replayed state with the stored head (current state) when the replay reaches the
+// record of the head. After that, it returns a fault for an entry that should have stored a newer head.
+func (r *runCheck) compareHead(e *machine.Entry, w *layout.EntryRows) error {
 	switch {
 	case r.seq == r.head.Seq:
 		return r.atHead(r.head, r.value)
@@ -93,6 +94,7 @@ func (r *runCheck) passed(e *machine.Entry, w *layout.Made) error {
 	}
 	due := r.head.Seq/layout.HeadEvery != r.seq/layout.HeadEvery
 	if w != nil {
+		// If an entry stores a head, the head is the second op, see layout.Encode.
 		due = bytes.Equal(w.Ops[min(1, len(w.Ops)-1)].Key, w.Run)
 	}
 	if due {
@@ -101,8 +103,8 @@ func (r *runCheck) passed(e *machine.Entry, w *layout.Made) error {
 	return nil
 }
 
-// imported checks the end of an imported run. The head must be its last state, and the rows must
-// contain all artifact versions.
+// imported checks the end of an imported run. The head must be its last state, and all artifact
+// versions must have rows.
 func (r *runCheck) imported() error {
 	if r.seq != r.head.Seq {
 		return r.fault("head", r.head.Seq, "the imported journal ends at record %d", r.seq)
@@ -111,22 +113,23 @@ func (r *runCheck) imported() error {
 		return nil
 	}
 	for _, op := range layout.ListedRows(r.Ns, r.Run, r.Progress.Unlisted) {
-		if err := r.stored(&machine.Entry{First: r.seq}, &op); err != nil {
+		if err := r.checkEntryRow(&machine.Entry{First: r.seq}, &op); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// stored checks one row that an entry made. It does not check heads, timers, outbox, ready and index
-// rows, because later entries change them. These are compared with the head. It does not check the ids
-// of an imported run, because an import stores none.
-func (r *runCheck) stored(e *machine.Entry, op *layout.Op) error {
+// checkEntryRow checks one row that an entry made. Rows that later entries change are compared with the run's
+// current state elsewhere: heads, timers, outbox, ready and index rows. The ids of an imported run are
+// not checked, because an import stores none.
+func (r *runCheck) checkEntryRow(e *machine.Entry, op *layout.Op) error {
 	kind := op.Key[0]
 	switch kind {
 	case layout.KindSnapshot, layout.KindArtifact, layout.KindMessage:
 		r.rows[string(op.Key)] = true
 	case layout.KindBlobRef:
+		// The key does not begin with the run, so rows does not contain it.
 	case layout.KindRunID, layout.KindCallerID:
 		if r.head.Imported {
 			return nil
@@ -150,15 +153,16 @@ func (r *runCheck) stored(e *machine.Entry, op *layout.Op) error {
 	return nil
 }
 
-// implied checks that all rows exist that follow from the head.
-func (r *runCheck) implied() error {
+// checkHeadRows checks that all rows exist that follow from the head (stored current state) of the run. Without
+// a graph, it does not look for outbox and ready rows.
+func (r *runCheck) checkHeadRows() error {
 	for _, t := range rules.Timers(r.head) {
-		if err := r.want("timer", layout.TimerKey(nil, r.Ns, &t), codec.EncodeNumber(t.Turn)); err != nil {
+		if err := r.requireValue("timer", layout.TimerKey(nil, r.Ns, &t), codec.EncodeNumber(t.Turn)); err != nil {
 			return err
 		}
 	}
 	for _, c := range rules.Indexes(r.head) {
-		if err := r.want("index", layout.IndexKey(nil, r.Ns, r.Run, &c), codec.Mark); err != nil {
+		if err := r.requireValue("index", layout.IndexKey(nil, r.Ns, r.Run, &c), codec.Mark); err != nil {
 			return err
 		}
 	}
@@ -166,18 +170,18 @@ func (r *runCheck) implied() error {
 		return nil
 	}
 	for _, o := range rules.Outbox(r.Prover.Graph, r.head) {
-		if err := r.want("outbox", layout.OutboxKey(nil, r.Ns, &o), nil); err != nil {
+		if err := r.requireValue("outbox", layout.OutboxKey(nil, r.Ns, &o), nil); err != nil {
 			return err
 		}
 	}
 	if rules.Ready(r.Prover.Graph, r.head) {
-		return r.want("ready", layout.RunKey(nil, layout.KindReady, r.Ns, r.Run), codec.Mark)
+		return r.requireValue("ready", layout.RunKey(nil, layout.KindReady, r.Ns, r.Run), codec.Mark)
 	}
 	return nil
 }
 
-// want checks that a row exists and has the given value. If value is nil, any value is correct.
-func (r *runCheck) want(row string, key, value []byte) error {
+// requireValue checks that a row exists and has the given value. If value is nil, any value is correct.
+func (r *runCheck) requireValue(row string, key, value []byte) error {
 	got, err := layout.Get(r.Txn, key)
 	if err != nil {
 		return err
@@ -191,14 +195,15 @@ func (r *runCheck) want(row string, key, value []byte) error {
 	return nil
 }
 
-// owned returns a fault if the run has a row that no record made.
-func (r *runCheck) owned() error {
+// checkNoExtraRows counts the rows of the run, and returns a fault if the run has a row that no record made.
+// Without a graph, it only counts.
+func (r *runCheck) checkNoExtraRows() error {
 	counts := map[byte]*int64{
 		layout.KindSnapshot: &r.report.Checkpoints, layout.KindArtifact: &r.report.Artifacts,
 		layout.KindMessage: &r.report.Messages, layout.KindRunID: &r.report.IDs,
 	}
 	for _, w := range r.scans[1:] {
-		err := w.of(r.Ns, r.Run, func(key, _ []byte) error {
+		err := w.visitRun(r.Ns, r.Run, func(key, _ []byte) error {
 			*counts[w.kind]++
 			if r.Prover.Graph != nil && !r.rows[string(key)] {
 				return r.fault(layout.Kinds[w.kind].Row, 0, "no record made the row %x", key)

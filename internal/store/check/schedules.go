@@ -5,7 +5,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// schedules checks that the marks of schedules can be decoded.
+// schedules checks that the rows with the progress of schedules can be decoded.
 func (c *Checker) schedules() error {
 	return c.Each([]byte{layout.KindSchedule}, func(key, value []byte) error {
 		ns, _, err := layout.ReadScheduleKey(key)

@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// subscriptions checks that subscriptions can be decoded, and that each dead letter belongs to a
-// subscription.
+// subscriptions checks that subscriptions can be decoded, and that each dead letter belongs to a subscription
+// or is being removed.
 func (c *Checker) subscriptions() error {
 	err := c.Each([]byte{layout.KindSubscription}, func(key, value []byte) error {
 		_, _, err := layout.ReadSubscriptionKey(key)
@@ -42,14 +42,14 @@ func (c *Checker) deadLetter(key, value []byte) error {
 	if err != nil || owner != nil {
 		return err
 	}
-	if going, err := c.going(layout.SubscriptionKey(layout.KindDeadLetter, of)); going || err != nil {
+	if going, err := c.isBeingRemoved(layout.SubscriptionKey(layout.KindDeadLetter, of)); going || err != nil {
 		return err
 	}
 	return &Fault{Namespace: of.Namespace, Run: of.Run, Row: "dead letter", Detail: fmt.Sprintf("there is no subscription %q", of.ID)}
 }
 
-// going reports whether the rows under the prefix p are being removed.
-func (c *Checker) going(p []byte) (bool, error) {
+// isBeingRemoved reports whether the rows whose keys begin with p are being removed.
+func (c *Checker) isBeingRemoved(p []byte) (bool, error) {
 	mark, err := layout.Get(c.Txn, layout.DropKey(p))
 	return mark != nil, err
 }

@@ -15,14 +15,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/runfile"
 )
 
-// MaxExport is the maximum size of a portable file in bytes.
+// MaxExport is the maximum size of the file of an exported run, in bytes.
 const MaxExport = 1 << 30
 
-// Unpack copies a portable file into a temporary file and reads the description of its run. The caller
-// must remove the temporary file with [Discard]. Unpack checks the seal and the pack's digest.
-// [ProveExport] and the Import of the store check the journal.
+// Unpack copies the file of an exported run into a temporary file and reads the description of the run.
+// The caller must remove the temporary file with [Discard]. Unpack checks the checksum of the file and
+// the pack's digest. [ProveExport] and the Import of the store check the journal.
 //
-// Errors: *machine.Error EXPORT_INVALID, EXPORT_TRUNCATED, EXPORT_NEWER, EXPORT_TOO_LARGE.
+// Errors: *machine.Error EXPORT_INVALID, EXPORT_TRUNCATED, EXPORT_NEWER, EXPORT_TOO_LARGE; the errors of in and
+// of the temporary file.
 func Unpack(in io.Reader) (out machine.Export, err error) {
 	spool, err := os.CreateTemp("", "pawl-import-*")
 	if err != nil {
@@ -48,8 +49,8 @@ func Unpack(in io.Reader) (out machine.Export, err error) {
 	return out, buffered.Flush()
 }
 
-// readExport reads a whole file. The header and the pack must come first. After them only frames of
-// certain kinds may follow.
+// readExport reads a whole file of an exported run. The header and the pack must come first. Only
+// journal entries and blobs may follow.
 func readExport(in io.Reader, out *machine.Export) error {
 	r, err := runfile.NewReader(in)
 	if err != nil {
@@ -75,10 +76,14 @@ func readExport(in io.Reader, out *machine.Export) error {
 		return fmt.Errorf("%w: %w", runfile.ErrInvalid, err)
 	}
 	for {
-		if _, _, err := r.Next(); errors.Is(err, io.EOF) {
+		kind, _, err := r.Next()
+		switch {
+		case errors.Is(err, io.EOF):
 			return nil
-		} else if err != nil {
+		case err != nil:
 			return err
+		case kind == runfile.KindHeader || kind == runfile.KindPack:
+			return fmt.Errorf("%w: it has a second header or pack", runfile.ErrInvalid)
 		}
 	}
 }
@@ -91,7 +96,8 @@ func Discard(x machine.Export) error {
 	return nil
 }
 
-// exportRefusal turns an error in a file into a *machine.Error for clients.
+// exportRefusal turns an error about an export file into a *machine.Error for clients. It returns other errors
+// unchanged.
 func exportRefusal(err error) error {
 	r := &machine.Error{Code: machine.CodeInvalidArgument, Field: "data", Message: err.Error()}
 	switch {
@@ -107,7 +113,8 @@ func exportRefusal(err error) error {
 	return r
 }
 
-// Frames calls visit for the frames of an unpacked file, beginning with the journal.
+// Frames calls visit for each frame (a part with a kind and a length) of an unpacked export file after
+// its header: first the pack, then the journal entries and blobs.
 func Frames(x machine.Export, visit func(kind runfile.Kind, body []byte) error) (err error) {
 	file, err := os.Open(x.Spool)
 	if err != nil {
@@ -132,8 +139,8 @@ func Frames(x machine.Export, visit func(kind runfile.Kind, body []byte) error) 
 	}
 }
 
-// ProveExport checks the journal and the blobs of an unpacked file. Faults of the journal are in the
-// proof. Any other fault is a *machine.Error.
+// ProveExport checks the journal and the blobs of an unpacked export file. Faults of the journal are in
+// the returned proof. Any other fault is a *machine.Error.
 func ProveExport(x machine.Export, g *machine.Graph) (machine.Proof, error) {
 	p := &Prover{Run: x.RunID, Graph: g}
 	blobs := &blobCheck{}
@@ -160,7 +167,7 @@ func ProveExport(x machine.Export, g *machine.Graph) (machine.Proof, error) {
 	return proof, nil
 }
 
-// blobCheck checks that each blob of a file has the size and the hash that the file declares.
+// blobCheck checks that each blob of an export file has the size and the hash that the file declares.
 type blobCheck struct {
 	started bool
 	blob    runfile.Blob

@@ -97,6 +97,20 @@ var (
 	validatorBodies   = []machine.Body{&machine.TurnFailed{}}
 )
 
+// evalSamples have results of evals, in the input and in the record, repeated and not.
+func evalSamples(t *testing.T, fresh map[string][]byte) {
+	t.Helper()
+	for i, own := range []bool{true, false} {
+		f := &filler{rnd: rand.New(rand.NewPCG(uint64(i), 42)), full: true}
+		e := f.entry(machine.CompleteTurn{}, &machine.Evaluated{})
+		f.fill(reflect.ValueOf(&e.Input.Evals).Elem())
+		if own {
+			e.Records[0].Body = &machine.Evaluated{Results: e.Input.Evals}
+		}
+		fresh[fmt.Sprintf("entry with evals, %d", i)] = encode(t, e)
+	}
+}
+
 // freshSamples are made with every field set, one per command and record kind.
 func freshSamples(t *testing.T) map[string][]byte {
 	fresh := make(map[string][]byte)
@@ -108,6 +122,8 @@ func freshSamples(t *testing.T) map[string][]byte {
 		f := &filler{rnd: rand.New(rand.NewPCG(uint64(i), 5)), full: true}
 		fresh[fmt.Sprintf("entry %T", b)] = encode(t, f.entry(machine.CompleteTurn{}, b))
 	}
+	evalSamples(t, fresh)
+	controlSamples(t, fresh)
 	for i, c := range validatorCommands {
 		f := &filler{rnd: rand.New(rand.NewPCG(uint64(i), 40)), full: true}
 		fresh[fmt.Sprintf("entry %T, validators", c)] = encode(t, f.entry(c, &machine.TurnReady{}))

@@ -1,5 +1,6 @@
-// Package codec encodes and decodes stored values: journal entries, heads and index rows. Their byte
-// form is frozen. Only the store calls the package. It imports the machine's types and protowire.
+// Package codec encodes and decodes stored values: journal entries, heads (current states of runs) and
+// index rows. Their byte form is frozen. Only the store calls the package. It imports the machine's
+// types and protowire.
 //
 // Guarantees: there is exactly one encoding of a value (the bytes of an entry are hashed into the run's
 // chain). Bytes that this version would not have written are an error that wraps [ErrCorrupt], never a

@@ -2,14 +2,16 @@ package codec
 
 import "github.com/pawl-dev/pawl/internal/runtime/machine"
 
-// The functions below return the part of a value that is still readable after the values of its run
+// The functions below return the part of a stored value that stays readable after the values of its run
 // were erased. They list the fields that remain. Every other field is erased, including fields that are
-// added later.
+// added later. A type without values of the run is returned whole; TestWhatIsLeft requires that no text
+// or byte string of a run remains.
 
 // leftOfInput returns the part of an input that remains after an erasure.
 func leftOfInput(in *machine.Input) machine.Input {
 	return machine.Input{
 		At: in.At, Principal: in.Principal, ID: in.ID, Semantics: in.Semantics, Billed: in.Billed, Command: leftOfCommand(in.Command),
+		Evals: leftOfResults(in.Evals),
 	}
 }
 
@@ -17,7 +19,7 @@ func leftOfCommand(c machine.Command) machine.Command {
 	switch c := c.(type) {
 	case machine.Start:
 		return machine.Start{
-			Namespace: c.Namespace, RunID: c.RunID, EntryOverride: c.EntryOverride, Execution: c.Execution, Labels: c.Labels,
+			Namespace: c.Namespace, RunID: c.RunID, EntryOverride: c.EntryOverride, Execution: c.Execution, Conversation: c.Conversation, Labels: c.Labels,
 			Limits: c.Limits, Parent: c.Parent, Depth: c.Depth, Task: c.Task, MaxWallTime: c.MaxWallTime, MaxSteps: c.MaxSteps, Lease: c.Lease,
 			Policy: c.Policy, Payer: c.Payer,
 		}
@@ -51,7 +53,7 @@ func leftOfCommand(c machine.Command) machine.Command {
 	return leftOfWork(c)
 }
 
-// leftOfWork returns the part of an executor's command that remains after an erasure.
+// leftOfWork continues leftOfCommand with the commands of executors and the commands about steps and budgets.
 func leftOfWork(c machine.Command) machine.Command {
 	switch c := c.(type) {
 	case machine.CompleteTurn:
@@ -108,7 +110,7 @@ func leftOfBody(b machine.Body) machine.Body {
 	case *machine.Transition:
 		return &machine.Transition{
 			From: b.From, Event: b.Event, To: b.To, Intended: b.Intended, Redirects: b.Redirects, Visit: b.Visit, Total: b.Total, Cause: b.Cause,
-			Uncompensated: uncompensatedOf(b.Uncompensated),
+			Uncompensated: uncompensatedOf(b.Uncompensated), AwaitsInput: b.AwaitsInput, Conversation: b.Conversation,
 		}
 	case *machine.Ended:
 		return &machine.Ended{Status: b.Status, Reason: b.Reason, Event: b.Event, Intended: b.Intended, Redirects: b.Redirects, Uncompensated: uncompensatedOf(b.Uncompensated)}
@@ -137,7 +139,7 @@ func leftOfBody(b machine.Body) machine.Body {
 	return leftOfReport(b)
 }
 
-// leftOfReport returns the part of a record of an executor's report that remains after an erasure.
+// leftOfReport continues leftOfBody with the records about turns, steps, output and budgets.
 func leftOfReport(b machine.Body) machine.Body {
 	switch b := b.(type) {
 	case *machine.TurnCompleted:
@@ -174,21 +176,23 @@ func leftOfReport(b machine.Body) machine.Body {
 		return &machine.Stopped{TurnSeq: b.TurnSeq, Attempt: b.Attempt, ConversationThrough: b.ConversationThrough, Calls: b.Calls}
 	case *machine.NoticeAdded:
 		return &machine.NoticeAdded{}
+	case *machine.Evaluated:
+		return &machine.Evaluated{Results: leftOfResults(b.Results)}
 	case *machine.StepDelegated:
 		return &machine.StepDelegated{Step: b.Step, Tool: b.Tool, Attempt: b.Attempt}
 	}
 	return nil
 }
 
-// leftOfState returns the part of a state that remains after an erasure. Lists and counts need this
-// part.
+// leftOfState returns the part of a run's state that remains after an erasure. Lists and counts of runs
+// need this part.
 func leftOfState(s *machine.State) *machine.State {
 	if s == nil {
 		return nil
 	}
 	return &machine.State{
 		Namespace: s.Namespace, RunID: s.RunID, Digest: s.Digest, PackID: s.PackID, PackVersion: s.PackVersion,
-		Entry: s.Entry, Agent: s.Agent, EntryOverride: s.EntryOverride, Execution: s.Execution,
+		Entry: s.Entry, Agent: s.Agent, EntryOverride: s.EntryOverride, Execution: s.Execution, Conversation: s.Conversation,
 		Labels: s.Labels, Limits: s.Limits, Parent: s.Parent, Task: s.Task, Depth: s.Depth,
 		Seq: s.Seq, PrevHash: s.PrevHash, CreatedAt: s.CreatedAt, At: s.At,
 		Status: s.Status, Reason: s.Reason, Paused: s.Paused, Awaiting: s.Awaiting, StatusAt: s.StatusAt, TurnAwaiting: s.TurnAwaiting,
@@ -217,7 +221,17 @@ func uncompensatedOf(list []machine.UncompensatedEffect) []machine.Uncompensated
 	return out
 }
 
-// leftOfViolation returns the name of the violated validator. A reason may repeat what a schema found in the text.
+// leftOfResults returns eval results without their texts, which may quote the erased output.
+func leftOfResults(results []machine.EvalResult) []machine.EvalResult {
+	var out []machine.EvalResult
+	for _, r := range results {
+		r.Explanation, r.Error = "", ""
+		out = append(out, r)
+	}
+	return out
+}
+
+// leftOfViolation returns the violated validator without the reason, which may quote the erased text.
 func leftOfViolation(v *machine.Violation) *machine.Violation {
 	if v == nil {
 		return nil

@@ -11,10 +11,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// stays are the texts that are left of each kind, by the name of their field. What is not in
-// this list was a value.
-var stays = []string{
+// remainingTexts are the fields whose texts remain after an erasure. All other texts are values, which an
+// erasure removes.
+var remainingTexts = []string{
 	"Assignment.Worker", "Bill.Account", "Charge.Account", "Count.State", "EdgeCount.Event", "EdgeCount.State", "EmitEvent.Event", "CompleteTurn.Event",
+	"EvalResult.ID", "EvalResult.Type", "EvalResult.Prompt", "EvalResult.Trigger", "EvalResult.Groups", "EvalResult.Threshold", "EvalMetric.Name", "EvalMetric.Kind",
 	"Ended.Event", "Ended.Intended", "Ended.Reason", "Fork.RunID", "Forked.RunID", "InputReceived.MessageID", "InputReceived.Scopes",
 	"Input.ID", "Input.Principal", "Label.Key", "Label.Value", "LoseStep.Worker", "NoChange.ID", "Origin.RunID", "Parent.Origin", "Parent.RunID",
 	"About.Tool", "CompensationStarted.Event", "CompensationStarted.Intended", "CompensationStarted.Reason", "StepOutcomeUnknown.Tool", "StepOutcomeUnknown.Worker", "UncompensatedEffect.Tool",
@@ -25,8 +26,8 @@ var stays = []string{
 	"Transition.To", "TurnAbandoned.Why", "TurnCompleted.Event", "TurnOpened.State",
 }
 
-// named fills every text and all bytes of a value with the name of the field that has them.
-func named(v reflect.Value, name string, depth int) {
+// fillWithNames sets every text and all bytes of a value to the name of the field that contains them.
+func fillWithNames(v reflect.Value, name string, depth int) {
 	if depth > 9 {
 		return
 	}
@@ -37,11 +38,11 @@ func named(v reflect.Value, name string, depth int) {
 			if f.Name == "Erased" || f.Name == "PrevHash" || f.Name == "Unlisted" || f.Name == "Command" || f.Name == "Body" {
 				continue
 			}
-			named(v.Field(i), v.Type().Name()+"."+f.Name, depth+1)
+			fillWithNames(v.Field(i), v.Type().Name()+"."+f.Name, depth+1)
 		}
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
-		named(v.Elem(), name, depth+1)
+		fillWithNames(v.Elem(), name, depth+1)
 	case reflect.String:
 		v.SetString("<" + name + ">")
 	case reflect.Slice:
@@ -50,7 +51,7 @@ func named(v reflect.Value, name string, depth int) {
 			return
 		}
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
-		named(v.Index(0), name, depth+1)
+		fillWithNames(v.Index(0), name, depth+1)
 	case reflect.Array:
 		for i := range v.Len() {
 			v.Index(i).SetUint(0xEE)
@@ -66,12 +67,13 @@ func named(v reflect.Value, name string, depth int) {
 
 var fieldName = regexp.MustCompile(`<([A-Za-z]+\.[A-Za-z]+)>`)
 
-// mustStay looks for what is left in stored bytes: names of this list alone, and no hash.
+// mustStay checks that the bytes that remain after an erasure contain only names from remainingTexts, and no
+// hash.
 func mustStay(t *testing.T, what string, left []byte, seen map[string]bool) {
 	t.Helper()
 	for _, m := range fieldName.FindAllSubmatch(left, -1) {
 		seen[string(m[1])] = true
-		if !slices.Contains(stays, string(m[1])) {
+		if !slices.Contains(remainingTexts, string(m[1])) {
 			t.Errorf("%s: %s is left", what, m[1])
 		}
 	}
@@ -80,8 +82,8 @@ func mustStay(t *testing.T, what string, left []byte, seen map[string]bool) {
 	}
 }
 
-// TestWhatIsLeft: of every command, every body and a state nothing is left but the names that
-// are said to be, and each of these is.
+// TestWhatIsLeft: an erasure leaves exactly the texts in remainingTexts, for every command, every body of a
+// record and a state.
 func TestWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
@@ -94,12 +96,12 @@ func TestWhatIsLeft(t *testing.T) {
 	}
 	for _, c := range all {
 		v := reflect.New(c).Elem()
-		named(v, v.Type().Name(), 0)
+		fillWithNames(v, v.Type().Name(), 0)
 		in := machine.Input{}
-		named(reflect.ValueOf(&in).Elem(), "Input", 0)
+		fillWithNames(reflect.ValueOf(&in).Elem(), "Input", 0)
 		in.Command = machine.Pause{}
 		var r machine.Record
-		named(reflect.ValueOf(&r).Elem(), "Record", 0)
+		fillWithNames(reflect.ValueOf(&r).Elem(), "Record", 0)
 		r.Seq, r.Body = 1, &machine.Paused{}
 		if command, ok := reflect.TypeAssert[machine.Command](v); ok {
 			in.Command = command
@@ -114,17 +116,36 @@ func TestWhatIsLeft(t *testing.T) {
 		mustStay(t, c.String(), value[entryAt:], seen)
 	}
 	var st machine.State
-	named(reflect.ValueOf(&st).Elem(), "State", 0)
+	fillWithNames(reflect.ValueOf(&st).Elem(), "State", 0)
 	mustStay(t, "state", EncodeHead(leftOfState(&st), [32]byte{}), seen)
-	for _, name := range stays {
+	for _, name := range remainingTexts {
 		if !seen[name] {
 			t.Errorf("%s is not left", name)
 		}
 	}
 }
 
-// TestSealedBytesAreForeign: whatever was changed or cut of a sealed value is found, and no
-// value opens as one of another kind or under another key.
+// TestFlagsAreLeft: an erased record has each flag of the record, because streams and traces depend on them.
+func TestFlagsAreLeft(t *testing.T) {
+	t.Parallel()
+	for _, b := range bodiesAll {
+		v := reflect.New(reflect.TypeOf(b).Elem())
+		fillWithNames(v.Elem(), v.Elem().Type().Name(), 0)
+		left := reflect.ValueOf(leftOfBody(v.Interface().(machine.Body))).Elem()
+		if left.Type() != v.Elem().Type() {
+			t.Errorf("%s becomes a %s", v.Elem().Type(), left.Type())
+			continue
+		}
+		for i := range left.NumField() {
+			if left.Field(i).Kind() == reflect.Bool && !left.Field(i).Bool() {
+				t.Errorf("%s: %s is not left", left.Type(), left.Type().Field(i).Name)
+			}
+		}
+	}
+}
+
+// TestSealedBytesAreForeign: a sealed value that was changed or cut is refused. No value can be opened as a
+// value of another kind or with another key.
 func TestSealedBytesAreForeign(t *testing.T) {
 	t.Parallel()
 	key := testKey(t, 1)

@@ -290,6 +290,9 @@ func appendBody(b []byte, v machine.Body, of *bodies) ([]byte, error) {
 	case *machine.NoticeAdded:
 		b, mark = open(b, 39)
 		return shut(appendNoticeAdded(b, v), mark), nil
+	case *machine.Evaluated:
+		b, mark = open(b, 41)
+		return shut(appendEvaluated(b, v, of), mark), nil
 	}
 	return nil, fmt.Errorf("encode record: unknown body %T", v)
 }
@@ -413,6 +416,10 @@ func readBody(num protowire.Number, b []byte, of *bodies) (machine.Body, error) 
 		v := new(machine.NoticeAdded)
 		err := readNoticeAdded(b, v)
 		return v, err
+	case 41:
+		v := new(machine.Evaluated)
+		err := readEvaluated(b, v, of)
+		return v, err
 	}
 	return nil, nil
 }
@@ -471,6 +478,7 @@ func appendStart(b []byte, v *machine.Start) []byte {
 		b, mark = open(b, 270)
 		b = shut(appendPayer(b, v.Payer), mark)
 	}
+	b = appendBool(b, 280, v.Conversation)
 	return b
 }
 
@@ -519,6 +527,8 @@ func readStart(b []byte, v *machine.Start) error {
 		case 270:
 			v.Payer = new(machine.Payer)
 			s.keep(readPayer(s.message(), v.Payer))
+		case 280:
+			v.Conversation = s.bool()
 		default:
 			s.unknown()
 		}
@@ -1525,6 +1535,8 @@ func appendTransition(b []byte, v *machine.Transition, of *bodies) []byte {
 		b, mark = open(b, 240)
 		b = shut(appendUncompensatedEffect(b, &v.Uncompensated[i]), mark)
 	}
+	b = appendBool(b, 280, v.AwaitsInput)
+	b = appendBool(b, 281, v.Conversation)
 	return b
 }
 
@@ -1560,6 +1572,10 @@ func readTransition(b []byte, v *machine.Transition, of *bodies) error {
 		case 240:
 			v.Uncompensated = append(v.Uncompensated, machine.UncompensatedEffect{})
 			s.keep(readUncompensatedEffect(s.message(), &v.Uncompensated[len(v.Uncompensated)-1]))
+		case 280:
+			v.AwaitsInput = s.bool()
+		case 281:
+			v.Conversation = s.bool()
 		default:
 			s.unknown()
 		}
@@ -2772,6 +2788,37 @@ func readNoticeAdded(b []byte, v *machine.NoticeAdded) error {
 	return s.err
 }
 
+func appendEvaluated(b []byte, v *machine.Evaluated, of *bodies) []byte {
+	in2 := sameResults(v.Results, of.results)
+	if !(in2) {
+		for i := range v.Results {
+			var mark int
+			b, mark = open(b, 1)
+			b = shut(appendEvalResult(b, &v.Results[i]), mark)
+		}
+	}
+	b = appendBool(b, 2, in2)
+	return b
+}
+
+func readEvaluated(b []byte, v *machine.Evaluated, of *bodies) error {
+	s := newScan("evaluated", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.Results = append(v.Results, machine.EvalResult{})
+			s.keep(readEvalResult(s.message(), &v.Results[len(v.Results)-1]))
+		case 2:
+			if s.ofInput(len(of.results) > 0) {
+				v.Results = of.results
+			}
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
 func appendState(b []byte, v *machine.State) []byte {
 	b = appendUint(b, 1, uint64(v.Namespace))
 	b = appendString(b, 2, v.RunID)
@@ -2924,6 +2971,7 @@ func appendState(b []byte, v *machine.State) []byte {
 		b, mark = open(b, 271)
 		b = shut(appendAmount(b, &v.Apart), mark)
 	}
+	b = appendBool(b, 280, v.Conversation)
 	return b
 }
 
@@ -3077,6 +3125,8 @@ func readState(b []byte, v *machine.State) error {
 			s.keep(readPayer(s.message(), v.Payer))
 		case 271:
 			s.keep(readAmount(s.message(), &v.Apart))
+		case 280:
+			v.Conversation = s.bool()
 		default:
 			s.unknown()
 		}
@@ -3558,6 +3608,65 @@ func readBill(b []byte, v *machine.Bill) error {
 			v.LeftTokens = int64(s.int64())
 		case 5:
 			v.LeftCostMicro = int64(s.int64())
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
+func appendEvalResult(b []byte, v *machine.EvalResult) []byte {
+	b = appendString(b, 1, v.ID)
+	b = appendString(b, 2, v.Type)
+	b = appendString(b, 3, v.Prompt)
+	b = appendString(b, 4, v.Trigger)
+	b = appendUint(b, 5, uint64(v.TurnSeq))
+	b = appendUint(b, 6, uint64(v.VisitSeq))
+	b = appendInt(b, 7, int64(v.Score))
+	b = appendBool(b, 8, v.Passed)
+	b = appendString(b, 9, v.Explanation)
+	b = appendString(b, 10, v.Error)
+	b = appendStrings(b, 11, v.Groups)
+	if v.Metric != nil {
+		var mark int
+		b, mark = open(b, 12)
+		b = shut(appendEvalMetric(b, v.Metric), mark)
+	}
+	b = appendString(b, 13, v.Threshold)
+	return b
+}
+
+func readEvalResult(b []byte, v *machine.EvalResult) error {
+	s := newScan("eval result", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.ID = s.string()
+		case 2:
+			v.Type = s.string()
+		case 3:
+			v.Prompt = s.string()
+		case 4:
+			v.Trigger = s.string()
+		case 5:
+			v.TurnSeq = fit[uint64](s)
+		case 6:
+			v.VisitSeq = fit[uint64](s)
+		case 7:
+			v.Score = int64(s.int64())
+		case 8:
+			v.Passed = s.bool()
+		case 9:
+			v.Explanation = s.string()
+		case 10:
+			v.Error = s.string()
+		case 11:
+			v.Groups = append(v.Groups, s.string())
+		case 12:
+			v.Metric = new(machine.EvalMetric)
+			s.keep(readEvalMetric(s.message(), v.Metric))
+		case 13:
+			v.Threshold = s.string()
 		default:
 			s.unknown()
 		}
@@ -5068,6 +5177,7 @@ func appendUndo(b []byte, v *machine.Undo) []byte {
 		b, mark = open(b, 9)
 		b = shut(appendUncompensatedEffect(b, &v.Uncompensated[i]), mark)
 	}
+	b = appendBool(b, 10, v.ByAgent)
 	return b
 }
 
@@ -5095,6 +5205,8 @@ func readUndo(b []byte, v *machine.Undo) error {
 		case 9:
 			v.Uncompensated = append(v.Uncompensated, machine.UncompensatedEffect{})
 			s.keep(readUncompensatedEffect(s.message(), &v.Uncompensated[len(v.Uncompensated)-1]))
+		case 10:
+			v.ByAgent = s.bool()
 		default:
 			s.unknown()
 		}
@@ -5130,6 +5242,36 @@ func readRunFilter(b []byte, v *machine.RunFilter) error {
 			v.Parent = s.string()
 		case 5:
 			v.Status = packed[machine.Status](s)
+		default:
+			s.unknown()
+		}
+	}
+	return s.err
+}
+
+func appendEvalMetric(b []byte, v *machine.EvalMetric) []byte {
+	b = appendString(b, 1, v.Name)
+	b = appendString(b, 2, v.Kind)
+	b = appendBool(b, 3, v.Ranged)
+	b = appendInt(b, 4, int64(v.Min))
+	b = appendInt(b, 5, int64(v.Max))
+	return b
+}
+
+func readEvalMetric(b []byte, v *machine.EvalMetric) error {
+	s := newScan("eval metric", b)
+	for s.next() {
+		switch s.num {
+		case 1:
+			v.Name = s.string()
+		case 2:
+			v.Kind = s.string()
+		case 3:
+			v.Ranged = s.bool()
+		case 4:
+			v.Min = int64(s.int64())
+		case 5:
+			v.Max = int64(s.int64())
 		default:
 			s.unknown()
 		}

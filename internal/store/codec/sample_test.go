@@ -30,7 +30,7 @@ var (
 		&machine.ModelUpdated{},
 		&machine.BudgetRaised{},
 		&machine.Steered{}, &machine.Stopped{}, &machine.NoticeAdded{},
-		&machine.StepDecided{},
+		&machine.StepDecided{}, &machine.Evaluated{},
 		&machine.StepOutcomeUnknown{}, &machine.CompensationStarted{},
 	}
 )

@@ -77,14 +77,14 @@ func TestEveryKindHasASample(t *testing.T) {
 		if err := proto.Unmarshal(encode(t, oneRecord(c, &machine.TurnReady{}))[entryAt:], e); err != nil {
 			t.Fatal(err)
 		}
-		kinds[chosen(e.GetInput(), "command")]++
+		kinds[chosenField(e.GetInput(), "command")]++
 	}
 	for _, b := range bodiesAll {
 		e := &pb.Entry{}
 		if err := proto.Unmarshal(encode(t, oneRecord(machine.Pause{}, b))[entryAt:], e); err != nil {
 			t.Fatal(err)
 		}
-		kinds[chosen(e.GetRecords()[0], "body")]++
+		kinds[chosenField(e.GetRecords()[0], "body")]++
 	}
 	for _, one := range []protoreflect.OneofDescriptor{
 		(&pb.Input{}).ProtoReflect().Descriptor().Oneofs().ByName("command"),
@@ -98,8 +98,8 @@ func TestEveryKindHasASample(t *testing.T) {
 	}
 }
 
-// chosen names the field of a oneof that a message has.
-func chosen(m proto.Message, one protoreflect.Name) string {
+// chosenField names the field of a oneof that a message has.
+func chosenField(m proto.Message, one protoreflect.Name) string {
 	r := m.ProtoReflect()
 	return string(r.WhichOneof(r.Descriptor().Oneofs().ByName(one)).FullName())
 }

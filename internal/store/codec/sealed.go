@@ -11,9 +11,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/seal"
 )
 
-// FormatSealed is the version byte of a value whose message is encrypted under the key of its run.
-// The message has two parts: a readable copy of the fields that remain after an erasure, and the
-// whole message, encrypted:
+// FormatSealed is the version byte of a sealed value, whose message is encrypted with the key of its
+// run. Destroying the key erases the message. The message has two parts: a readable copy of the fields
+// that remain after an erasure, and the whole message, encrypted:
 //
 //	version and fixed fields | length (varint) | readable part | encrypted message | slot of the key (8 bytes)
 //
@@ -22,23 +22,24 @@ const FormatSealed = 2
 
 const slotBytes = 8
 
-// Keys returns the key of a run for the slot of the key. If the key was destroyed, the error is
-// [seal.ErrDestroyed].
+// Keys returns the encryption key of a run. slot is the number under which the key is stored. If the
+// key was destroyed, the error is [seal.ErrDestroyed].
 type Keys interface {
 	Key(slot uint64) (*seal.Key, error)
 }
 
-// Sealed reports whether a value is sealed, and returns the slot of its key.
-func Sealed(value []byte) (slot uint64, ok bool) {
+// KeySlot reports whether a value is encrypted with the key of its run. It returns the slot (number) of
+// this key.
+func KeySlot(value []byte) (slot uint64, ok bool) {
 	if len(value) <= slotBytes || value[0] != FormatSealed {
 		return 0, false
 	}
 	return binary.BigEndian.Uint64(value[len(value)-slotBytes:]), true
 }
 
-// sealValue converts a value of [Format] to a value of [FormatSealed]. plain is the value, and its
-// message begins at the offset at. left is the readable part. The encryption also authenticates left
-// and also, so that a change of either is detected.
+// sealValue encrypts the message of a value: it converts a value of [Format] to a value of
+// [FormatSealed]. plain is the value, and its message begins at the offset at. left is the readable
+// part. The encryption also authenticates left and also, so that a change of either is detected.
 func sealValue(key *seal.Key, plain []byte, at int, left, also []byte) []byte {
 	message := plain[at:]
 	b := make([]byte, at, at+len(left)+len(message)+seal.Overhead+slotBytes+4)
@@ -49,9 +50,9 @@ func sealValue(key *seal.Key, plain []byte, at int, left, also []byte) []byte {
 	return binary.BigEndian.AppendUint64(b, key.Slot)
 }
 
-// cut splits a sealed value. left is the readable part of the message, readable is the same part
-// with its length, and sealed is the encrypted message.
-func cut(what string, value []byte, at int) (left, readable, sealed []byte, err error) {
+// splitSealed splits a sealed value. left is the readable part of the message, readable is the same part with
+// its length prefix, and sealed is the encrypted message.
+func splitSealed(what string, value []byte, at int) (left, readable, sealed []byte, err error) {
 	if len(value) < at+slotBytes {
 		return nil, nil, nil, fmt.Errorf("%w: sealed %s of %d bytes", ErrCorrupt, what, len(value))
 	}
@@ -63,14 +64,14 @@ func cut(what string, value []byte, at int) (left, readable, sealed []byte, err 
 	return left, body[:n], body[n:], nil
 }
 
-// unseal converts a value of [FormatSealed] back to a value of [Format]. If the key was destroyed,
-// erased is true and plain contains only the readable part.
+// unseal decrypts a value of [FormatSealed] to a value of [Format]. It returns any other value unchanged. If
+// the key was destroyed, erased is true and plain contains only the readable part.
 func unseal(what string, value []byte, at int, also []byte, keys Keys) (plain []byte, erased bool, err error) {
-	slot, ok := Sealed(value)
+	slot, ok := KeySlot(value)
 	if !ok {
 		return value, false, nil
 	}
-	left, readable, sealed, err := cut(what, value, at)
+	left, readable, sealed, err := splitSealed(what, value, at)
 	if err != nil {
 		return nil, false, err
 	}
@@ -92,13 +93,13 @@ func unseal(what string, value []byte, at int, also []byte, keys Keys) (plain []
 	return plain, key == nil, nil
 }
 
-// leftOf returns a sealed value without its sealed part, in [Format]. A value that is not sealed is
+// leftOf returns the readable part of a sealed value, in [Format]. A value that is not sealed is
 // returned unchanged.
 func leftOf(what string, value []byte, at int) ([]byte, error) {
-	if _, ok := Sealed(value); !ok {
+	if _, ok := KeySlot(value); !ok {
 		return value, nil
 	}
-	left, _, _, err := cut(what, value, at)
+	left, _, _, err := splitSealed(what, value, at)
 	if err != nil {
 		return nil, err
 	}
@@ -107,17 +108,17 @@ func leftOf(what string, value []byte, at int) ([]byte, error) {
 	return plain, nil
 }
 
-// The encryption authenticates alsoHead, alsoID and alsoEntry, but they are not stored. With them, a
-// value of one kind cannot be decrypted as another kind, and an entry cannot be decrypted at another
-// place of the chain.
+// These bytes are authenticated by the encryption, but not stored. Because of them, a value of one kind
+// cannot be decrypted as another kind, and an entry cannot be moved to another place of the hash chain.
 var alsoHead, alsoID = []byte("head"), []byte("id")
 
 func alsoEntry(value []byte) []byte {
 	return append([]byte("entry"), value[prevAt:entryAt]...)
 }
 
-// SealEntry does the same as [EncodeEntry] and seals the value with a key. The hash is computed from
-// the stored bytes. plain is the value before it was sealed, without its hash.
+// SealEntry encodes a journal entry like [EncodeEntry] and encrypts it with the key of its run. The
+// hash is computed from the encrypted bytes. plain is the value before the encryption, without its
+// hash.
 func SealEntry(key *seal.Key, prev [32]byte, first uint64, in *machine.Input, records []machine.Record) (value, plain []byte, hash [32]byte, err error) {
 	if plain, err = entryOf(prev, first, in, records); err != nil {
 		return nil, nil, hash, err
@@ -128,13 +129,13 @@ func SealEntry(key *seal.Key, prev [32]byte, first uint64, in *machine.Input, re
 		return nil, nil, hash, err
 	}
 	value = sealValue(key, plain, entryAt, left[entryAt:], alsoEntry(plain))
-	return value, plain, chained(value, len(value)-slotBytes), nil
+	return value, plain, appendChainHash(value, len(value)-slotBytes), nil
 }
 
-// ReadEntry does the same as [DecodeEntry], and also decodes sealed values. If the run was erased, the
-// entry contains only the readable part and is marked as erased.
+// ReadEntry decodes the value of a journal entry, encrypted or not. If the run was erased, the entry
+// contains only the readable part and is marked as erased.
 func ReadEntry(run string, value []byte, keys Keys) (machine.Entry, error) {
-	if _, ok := Sealed(value); !ok {
+	if _, ok := KeySlot(value); !ok {
 		return DecodeEntry(run, value)
 	}
 	if len(value) < entryAt {
@@ -149,27 +150,27 @@ func ReadEntry(run string, value []byte, keys Keys) (machine.Entry, error) {
 	return e, err
 }
 
-// OpenEntry returns the value of an entry with its message decrypted. keys provides the key. A
-// value that is not sealed is returned unchanged.
+// OpenEntry returns the value of a journal entry with its message decrypted by a key of keys. A value that is
+// not encrypted is returned unchanged. If the key was destroyed, the result contains only the readable part.
 func OpenEntry(value []byte, keys Keys) ([]byte, error) {
-	if _, ok := Sealed(value); !ok || len(value) < entryAt {
+	if _, ok := KeySlot(value); !ok || len(value) < entryAt {
 		return value, nil
 	}
 	plain, _, err := unseal("entry", value, entryAt, alsoEntry(value), keys)
 	return plain, err
 }
 
-// SealHead seals value, the value of a head or checkpoint that [EncodeHead] made from st.
+// SealHead encrypts value, the head (current state) or checkpoint that [EncodeHead] made from st.
 func SealHead(key *seal.Key, value []byte, st *machine.State, hash [32]byte) []byte {
 	left := leftOfState(st)
 	return sealValue(key, value, stateAt, EncodeHead(left, hash)[stateAt:], alsoHead)
 }
 
-// ReadHead does the same as [DecodeHead], and also decodes sealed values. If the run was erased, the
-// state contains only the readable part, and Erased is set. The caller must then set the fields of
-// Erased.
+// ReadHead decodes the value of a head or checkpoint, encrypted or not. If the run was erased, the
+// state contains only the readable part, and Erased is set to its run and key. The caller must then set
+// the other fields of Erased.
 func ReadHead(value []byte, keys Keys) (*machine.State, error) {
-	slot, ok := Sealed(value)
+	slot, ok := KeySlot(value)
 	if !ok {
 		return DecodeHead(value)
 	}
@@ -189,7 +190,7 @@ func ReadHead(value []byte, keys Keys) (*machine.State, error) {
 }
 
 // LeftOfHead returns the part of a head's state that remains after an erasure. If the head is not
-// sealed, it returns the whole state.
+// encrypted, it returns the whole state.
 func LeftOfHead(value []byte) (*machine.State, error) {
 	plain, err := leftOf("head", value, stateAt)
 	if err != nil {
@@ -197,21 +198,21 @@ func LeftOfHead(value []byte) (*machine.State, error) {
 	}
 	st, err := DecodeHead(plain)
 	if err == nil {
-		st.Key, _ = Sealed(value)
+		st.Key, _ = KeySlot(value)
 	}
 	return st, err
 }
 
-// SealDedupe returns the sealed value of an idempotency row. Only the hash of the request's body is
-// hidden.
+// SealDedupe returns the encrypted value of an idempotency row (a used request id). Only the hash of
+// the request's body is hidden.
 func SealDedupe(key *seal.Key, d *machine.Dedupe) []byte {
 	left := *d
 	left.BodyHash = [32]byte{}
 	return sealValue(key, EncodeDedupe(d), 1, EncodeDedupe(&left)[1:], alsoID)
 }
 
-// ReadDedupe does the same as [DecodeDedupe], and also decodes sealed values. erased means that the
-// hash of the body is lost because the key was destroyed.
+// ReadDedupe decodes the value of an idempotency row, encrypted or not. erased means that the hash of
+// the request's body is lost because the key was destroyed.
 func ReadDedupe(key machine.Dedupe, value []byte, keys Keys) (d machine.Dedupe, erased bool, err error) {
 	plain, erased, err := unseal("id", value, 1, alsoID, keys)
 	if err != nil {
@@ -221,7 +222,8 @@ func ReadDedupe(key machine.Dedupe, value []byte, keys Keys) (d machine.Dedupe, 
 	return d, erased, err
 }
 
-// LeftOfDedupe returns the part of an idempotency row that remains after an erasure.
+// LeftOfDedupe returns the part of an idempotency row (a used request id) that remains after an
+// erasure.
 func LeftOfDedupe(key machine.Dedupe, value []byte) (machine.Dedupe, error) {
 	plain, err := leftOf("id", value, 1)
 	if err != nil {
@@ -230,7 +232,8 @@ func LeftOfDedupe(key machine.Dedupe, value []byte) (machine.Dedupe, error) {
 	return DecodeDedupe(key, plain)
 }
 
-// LeftOfEntry returns the part of an entry that remains after an erasure.
+// LeftOfEntry returns the part of a journal entry that remains after an erasure of its run. If the entry is not
+// encrypted, it returns the whole entry.
 func LeftOfEntry(run string, value []byte) (machine.Entry, error) {
 	if len(value) < entryAt {
 		return machine.Entry{RunID: run}, fmt.Errorf("%w: entry of %d bytes", ErrCorrupt, len(value))

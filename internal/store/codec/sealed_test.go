@@ -6,7 +6,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/seal"
 )
 
-// oneKey has the key of every slot; nil: it was destroyed.
+// oneKey returns the same key for every slot. nil means that the key was destroyed.
 type oneKey struct{ key *seal.Key }
 
 func (k oneKey) Key(uint64) (*seal.Key, error) {
@@ -25,7 +25,7 @@ func testKey(t testing.TB, n byte) *seal.Key {
 	return key
 }
 
-// FuzzSealed: whatever bytes are, nothing that is sealed is read as more than it is.
+// FuzzSealed: the functions that read sealed values accept any bytes without a panic.
 func FuzzSealed(f *testing.F) {
 	f.Add([]byte{FormatSealed, 0, 0})
 	f.Fuzz(func(t *testing.T, value []byte) {

@@ -15,35 +15,37 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// AckMark is the content of the HEAD file. It describes the progress of the store when it last answered
-// callers. If a start finds less in the database than HEAD records, the start fails.
+// AckMark is the content of the HEAD file: the newest commit that the store has acknowledged to
+// callers. If a start finds less in the database than HEAD records, data was lost, and the start fails.
 //
-// HEAD never records anything that is not synced, because it is written after the sync of a group and
-// before the answers of the group. Therefore an old or incomplete copy of HEAD is harmless. The reasons
-// are in docs/dev/adr/0017-damage.md.
+// HEAD is written after the sync of a group of commits and before its callers are answered, so it never
+// records anything that is not synced. Therefore an old or incomplete copy of HEAD is harmless. The
+// reasons are in docs/dev/adr/0017-damage.md.
 type AckMark struct {
 	Epoch [16]byte
-	// Since is the group after which the database contains the number of every group. Earlier groups
-	// were written by an older version and cannot be counted.
+	// Since is the number of a commit group. The database contains the numbers of all later groups.
+	// Earlier groups were written by an older version of the program, which did not number all of them.
 	Since uint64
-	// Group is the number (Badger's timestamp) of the last group whose callers were answered.
+	// Group is the number (Badger's timestamp) of the last commit group whose callers were answered.
 	Group uint64
-	// values is the number of the newest value log that could contain a value of the group.
+	// values is the number of the newest value log that could contain a value of an acknowledged commit
+	// group.
 	values uint32
-	// Collecting means that values are being moved. Then the newest value log may end with an
-	// incomplete copy.
+	// Collecting means that Badger is moving values to a new value log. The newest value log may then
+	// end with an incomplete copy of a value.
 	Collecting bool
 
 	layout.LastEntry
 }
 
-// The file has two slots in different pages. They are written alternately. If one write is interrupted,
-// the other slot is still valid.
+// The HEAD file has two slots (copies of its contents) in different disk pages, which are written
+// alternately. If one write is interrupted, the other slot is still valid.
 const (
 	HeadName  = "HEAD"
 	SlotBytes = 4096
-	// magic(8) | count(8) | epoch(16) | since(8) | group(8) | values(4) |
-	// collecting(4) | ns(4) | cursor(8) | hash(32) | CRC-32C(4)
+	// A slot of the file consists of these fields, with their sizes in bytes: magic(8) | count(8) |
+	// epoch(16) | since(8) | group(8) | values(4) | collecting(4) | ns(4) | cursor(8) | hash(32) |
+	// CRC-32C(4)
 	ackedBytes = 8 + 8 + 16 + 8 + 8 + 4 + 4 + 4 + 8 + 32 + 4
 )
 
@@ -51,7 +53,8 @@ var headMagic = [8]byte{'P', 'a', 'w', 'l', 'H', 'E', 'A', 'D'}
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// encode appends the bytes of a slot. The slot with the higher count is the newer one.
+// encode appends the bytes of a slot (one of the two copies in the HEAD file) to b. The slot with the
+// higher count is the newer one.
 func (a *AckMark) encode(b []byte, count uint64) []byte {
 	b = binary.BigEndian.AppendUint64(append(b, headMagic[:]...), count)
 	b = binary.BigEndian.AppendUint64(append(b, a.Epoch[:]...), a.Since)
@@ -68,7 +71,8 @@ func (a *AckMark) encode(b []byte, count uint64) []byte {
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// decode decodes a slot. It returns false if the slot is incomplete.
+// decode decodes a slot (one of the two copies in the HEAD file). It returns false if the slot is
+// incomplete or its checksum is wrong.
 func (a *AckMark) decode(b []byte) (count uint64, ok bool) {
 	if len(b) < ackedBytes || [8]byte(b) != headMagic {
 		return 0, false
@@ -86,8 +90,9 @@ func (a *AckMark) decode(b []byte) (count uint64, ok bool) {
 	return count, true
 }
 
-// ReadAcked reads the newest complete slot of a directory's HEAD file. It returns nil if there is no
-// such slot. This happens in a store of an older version, and after an interrupted first start.
+// ReadAcked reads the HEAD file of a directory, which records the last acknowledged commit. If there is
+// no valid HEAD file, it returns nil. This is so in a store of an older version, or after an
+// interrupted first start.
 func ReadAcked(dir string) (*AckMark, error) {
 	data, err := os.ReadFile(filepath.Join(dir, HeadName))
 	if errors.Is(err, os.ErrNotExist) {
@@ -107,9 +112,10 @@ func ReadAcked(dir string) (*AckMark, error) {
 	return newest, nil
 }
 
-// In checks that the database contains the last acknowledged entry, or that the run of this entry was
-// deleted since. Errors: *layout.Damage.
-func (a *AckMark) In(txn *layout.Txn) error {
+// CheckIn returns damage if the database lacks the journal entry that HEAD records as the last acknowledged
+// one. A gap in its place is no damage, because it means that the run of the entry was deleted. Errors:
+// *layout.Damage.
+func (a *AckMark) CheckIn(txn *layout.Txn) error {
 	if a == nil || a.Cursor == 0 {
 		return nil
 	}
@@ -121,17 +127,17 @@ func (a *AckMark) In(txn *layout.Txn) error {
 		}
 		e, _, err := layout.EntryAt(txn, a.Ns, place)
 		if err == nil && e.Hash != a.Hash {
-			err = layout.Damaged(HeadName, "commit %d has the hash %x, %x was acknowledged", cursor, e.Hash, a.Hash)
+			err = layout.NewDamage(HeadName, "commit %d has the hash %x, %x was acknowledged", cursor, e.Hash, a.Hash)
 		}
 		return false, err
 	})
 	if err == nil && !seen {
-		err = layout.Damaged(HeadName, "commit %d was acknowledged, the database has none of it", a.Cursor)
+		err = layout.NewDamage(HeadName, "commit %d was acknowledged, the database has none of it", a.Cursor)
 	}
 	return layout.Typed(err)
 }
 
-// AckFile is the open HEAD file of a store.
+// AckFile is the open HEAD file of a store, which records the acknowledged commits.
 type AckFile struct {
 	dir string
 
@@ -140,15 +146,15 @@ type AckFile struct {
 	acked AckMark
 	Count uint64
 	slot  []byte
-	// newest is the number of the newest existing value log. This log may be empty.
+	// newest is the number of the newest existing value log of Badger, which may be empty.
 	newest uint32
-	// dirty means that a slot was written since the last sync.
+	// dirty means that the file was written since the last sync.
 	dirty bool
 	// syncing is held by the goroutine that syncs the file.
 	syncing sync.Mutex
 }
 
-// NewAckFile creates a new HEAD file, syncs it, and replaces the old one.
+// NewAckFile creates a new HEAD file, syncs it, and replaces the old HEAD file.
 func NewAckFile(dir string, a AckMark, newest uint32) (*AckFile, error) {
 	path := filepath.Join(dir, HeadName)
 	file, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
@@ -156,7 +162,8 @@ func NewAckFile(dir string, a AckMark, newest uint32) (*AckFile, error) {
 		return nil, err
 	}
 	h := &AckFile{dir: dir, file: file, acked: a, newest: newest}
-	// This allocates the space of both slots, so that later writes need no new disk blocks.
+	// Writing both slots of the file allocates their disk space, so that later writes need no new disk
+	// blocks.
 	_, err = file.WriteAt(make([]byte, 2*SlotBytes), 0)
 	if err := errors.Join(err, h.write(), h.write(), file.Sync(), os.Rename(path+".new", path), SyncDir(dir)); err != nil {
 		return nil, errors.Join(err, file.Close())
@@ -164,7 +171,7 @@ func NewAckFile(dir string, a AckMark, newest uint32) (*AckFile, error) {
 	return h, nil
 }
 
-// SyncDir syncs the names of the files in a directory.
+// SyncDir syncs a directory, so that the names of its files are on disk.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -181,14 +188,14 @@ func (h *AckFile) write() error {
 	return err
 }
 
-// SetProgress records a group that was synced and whose callers are about to be answered. number is the
-// number of the group. values reports whether any of its values are in the value log. last is its last
-// entry. SetProgress does not sync the file. If the process dies, the operating system still has the
-// write. After a loss of power the file may contain an older record, which is also correct.
+// SetProgress records a commit group that was synced and whose callers are about to be answered. number
+// is the number of the group. values reports whether the value log has any of its values. last is its
+// last entry. SetProgress does not sync the file: if only the process dies, the operating system still
+// has the write. After a loss of power the file may have an older record, which is also correct.
 func (h *AckFile) SetProgress(number uint64, values bool, last *layout.LastEntry) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if err := h.present(); err != nil {
+	if err := h.checkPresent(); err != nil {
 		return err
 	}
 	h.acked.Group = number
@@ -205,7 +212,8 @@ func (h *AckFile) SetProgress(number uint64, values bool, last *layout.LastEntry
 	return nil
 }
 
-// newestValues returns the number of the newest value log. at is the number of an existing value log.
+// newestValues returns the number of the newest value log. It searches upwards from at, which is the
+// number of an existing value log.
 func newestValues(dir string, at uint32) uint32 {
 	for {
 		if _, err := os.Lstat(filepath.Join(dir, ValueLogName(at+1))); err != nil {
@@ -218,29 +226,30 @@ func newestValues(dir string, at uint32) uint32 {
 // ValueLogName returns the name of the file of a value log.
 func ValueLogName(id uint32) string { return fmt.Sprintf("%06d.vlog", id) }
 
-// present returns an error if the HEAD file was removed. This means that the directory was removed,
-// too. Writes to removed files succeed, but their data is lost when the process ends.
-func (h *AckFile) present() error {
+// checkPresent returns an error if the HEAD file was removed, which means that the whole directory was
+// removed. Without this check writes would succeed, but their data would be lost when the process ends.
+func (h *AckFile) checkPresent() error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(h.file.Fd()), &st); err != nil {
 		return fmt.Errorf("look at %s: %w", HeadName, err)
 	}
 	if st.Nlink == 0 {
-		return layout.Damaged(HeadName, "it was removed from %s while the store was open: what the directory held is lost, and nothing more is taken; stop, restore a backup and start again", h.dir)
+		return layout.NewDamage(HeadName, "it was removed from %s while the store was open: what the directory held is lost, and nothing more is taken; stop, restore a backup and start again", h.dir)
 	}
 	return nil
 }
 
-// CheckPresent does the same as present, for callers that do not hold the lock.
+// CheckPresent calls checkPresent, for a caller that does not hold the mutex h.mu. It returns an error if the
+// HEAD file was removed.
 func (h *AckFile) CheckPresent() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.present()
+	return h.checkPresent()
 }
 
-// Sync syncs the last written slot.
+// Sync syncs the last written slot of the HEAD file to disk.
 func (h *AckFile) Sync() error {
-	// Even if no slot is dirty, another sync may still be running. This lock waits until that sync has
+	// Another goroutine may have reset dirty and still be syncing. This lock waits until its sync has
 	// ended.
 	h.syncing.Lock()
 	defer h.syncing.Unlock()
@@ -251,11 +260,12 @@ func (h *AckFile) Sync() error {
 	if !dirty {
 		return nil
 	}
-	// The mutex mu is not held during this sync, so that no group has to wait for it.
+	// mu is not held during the sync, so that no commit group has to wait for it.
 	return h.file.Sync()
 }
 
-// SetCollecting records whether values are being moved, and syncs the file.
+// SetCollecting records in the HEAD file whether Badger is moving values to a new value log, and syncs
+// the file.
 func (h *AckFile) SetCollecting(under bool) error {
 	h.mu.Lock()
 	h.acked.Collecting = under

@@ -7,8 +7,9 @@ import (
 	"syscall"
 )
 
-// DiskBytes returns the disk space of a directory's files in bytes: values for the value logs, and tree
-// for all other files. Files are sparse, and may be created or removed during the call.
+// DiskBytes returns the disk space that a directory's files use, in bytes: values for the value logs,
+// and tree for all other files. It counts allocated blocks, because the files are sparse. Files may be
+// created or removed during the call.
 func DiskBytes(dir string) (tree, values int64, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// MakeDir creates a directory and its missing parents, and syncs each name. Without the sync of a name,
-// a power failure could remove the directory even if its files were synced.
+// MakeDir creates a directory and its missing parents, and syncs their names. Without the sync of a
+// name, a power failure could remove the directory even if its files were synced.
 func MakeDir(dir string) error { return makeDir(filepath.Clean(dir), SyncDir) }
 
 func makeDir(dir string, sync func(dir string) error) error {
@@ -20,9 +20,9 @@ func makeDir(dir string, sync func(dir string) error) error {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err // It is no directory.
 		}
-		// An earlier process may have been killed before it synced the name, so the name of an existing
-		// directory is synced too. If this process is not allowed to sync the parent, another user
-		// created the directory.
+		// The process that created the directory may have been killed before it synced the directory's name, so the
+		// name is synced here. If the parent directory cannot be synced, for example because it belongs to another
+		// user, this process did not create the directory, and the error is ignored.
 		if err := sync(filepath.Dir(dir)); !unsyncable(err) {
 			return err
 		}
@@ -33,8 +33,8 @@ func makeDir(dir string, sync func(dir string) error) error {
 	if err := makeDir(filepath.Dir(dir), sync); err != nil {
 		return err
 	}
-	// There is only one attempt, because in /proc no directory can be created, and the error there says
-	// that the parent does not exist.
+	// Mkdir is tried only once more. A loop would never end in /proc, where each attempt fails with the
+	// error that the parent does not exist.
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestMakeDirSyncsNames: the directory that has the name is synced, also of one that is there
-// already, for whoever made it may have been killed before.
+// TestMakeDirSyncsNames: makeDir syncs the directory that contains the name. It does so even for a directory
+// that exists, because the process that made it may have been killed before the sync.
 func TestMakeDirSyncsNames(t *testing.T) {
 	t.Parallel()
 	top := t.TempDir()
@@ -40,7 +40,7 @@ func TestMakeDirSyncsNames(t *testing.T) {
 	}
 }
 
-// TestMakeDirWhereNoneCanBe: a file system that takes no directory is an error, at once.
+// TestMakeDirWhereNoneCanBe: if the file system accepts no directory, makeDir returns an error at once.
 func TestMakeDirWhereNoneCanBe(t *testing.T) {
 	t.Parallel()
 	if err := MakeDir("/proc/pawl/data"); err == nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// FuzzInspect: a directory's files, whatever is in them, are found sound or named.
+// FuzzInspect: Inspect and ReadAcked accept files with any content without a panic.
 func FuzzInspect(f *testing.F) {
 	store := func(name string) []byte {
 		content, err := os.ReadFile(filepath.Join("../../server/testdata/format-2", name))

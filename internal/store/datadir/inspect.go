@@ -16,21 +16,21 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// inspection inspects the files of a locked directory before Badger opens it. This is necessary because
-// Badger treats a log as complete up to its first fault, deletes tables that its MANIFEST does not
-// list, and starts empty if there is no MANIFEST. An inspection changes no file.
+// inspection checks the files of a locked directory before Badger opens it. Only DropUnborn changes files. The
+// check is necessary because Badger treats a log as complete up to its first fault, deletes tables that its
+// MANIFEST does not list, and starts empty if there is no MANIFEST.
 type inspection struct {
 	dir string
-	// These fields contain the names of the files by their extensions, in the order of the numbers of
-	// the files.
+	// tables, logs and values are the files with the extensions .sst, .mem and .vlog, in the order of
+	// their numbers.
 	tables, logs, values []numbered
 	files                map[string]bool
 	Head                 *AckMark
-	// unborn are empty files that a crash left. The crash happened before their first byte was written
-	// or while they were being removed. They may be deleted.
+	// unborn are files that may be deleted: empty files that a crash left before their first byte was written or
+	// while they were being removed, a file of data keys without keys, and a faulty DISCARD.
 	unborn []string
-	// keyed means that the caller passed a master key. keys are the data keys that this master key
-	// decrypts.
+	// keyed means that the caller passed a master key. keys is the file of data keys, decrypted with
+	// the master key.
 	keyed bool
 	keys  *registry
 }
@@ -41,9 +41,9 @@ type numbered struct {
 	size int64
 }
 
-// Inspect checks that the files contain everything that was acknowledged. The result includes the
-// content of the HEAD file. master is the master key of an encrypted directory. It is nil for a
-// directory without encryption. Errors: *[layout.Damage], *[KeyError].
+// Inspect checks that the files of a directory contain everything that was acknowledged. The result
+// includes the content of the HEAD file. master is the master key of an encrypted directory, and nil
+// for a directory without encryption. Errors: *[layout.Damage], *[KeyError].
 func Inspect(dir string, master []byte) (*inspection, error) {
 	n := &inspection{dir: dir, files: map[string]bool{}, keyed: len(master) > 0}
 	if err := n.list(); err != nil {
@@ -73,8 +73,8 @@ func Inspect(dir string, master []byte) (*inspection, error) {
 	return n, n.checkRest()
 }
 
-// Holds reports whether a directory contains a store or the remains of a store.
-func Holds(dir string) (bool, error) {
+// HasStore reports whether a directory contains files of a store, complete or not.
+func HasStore(dir string) (bool, error) {
 	n := &inspection{dir: dir, files: map[string]bool{}}
 	if err := n.list(); err != nil {
 		return false, err
@@ -91,7 +91,7 @@ func LastValues(dir string) (uint32, error) {
 	return uint32(n.values[len(n.values)-1].id), nil
 }
 
-// list sorts the files of the directory by kind and number.
+// list collects the files of the directory by kind, sorted by number.
 func (n *inspection) list() error {
 	entries, err := os.ReadDir(n.dir)
 	if err != nil {
@@ -122,8 +122,9 @@ func (n *inspection) list() error {
 	return nil
 }
 
-// checkManifest returns an error if the directory has no MANIFEST but other files of a store. The
-// MANIFEST is the first file that Badger creates.
+// checkManifest is called if the directory has no MANIFEST, which is the first file that Badger
+// creates. If the directory has other files of a store, the MANIFEST was lost, and checkManifest
+// returns an error.
 func (n *inspection) checkManifest() error {
 	held := slices.Concat(n.tables, n.logs, n.values)
 	if n.Head == nil && len(held) == 0 {
@@ -133,11 +134,11 @@ func (n *inspection) checkManifest() error {
 	if n.Head != nil {
 		detail = fmt.Sprintf("it is missing, but %d groups of commits were acknowledged", n.Head.Group)
 	}
-	return layout.Damaged(badger.ManifestFilename, "%s", detail)
+	return layout.NewDamage(badger.ManifestFilename, "%s", detail)
 }
 
-// checkKeys compares the keys with which the files are encrypted with the given key. Without this
-// check, a wrong key would look like damage in all files.
+// checkKeys checks that the master key decrypts every data key that a table or log names in its header.
+// Without this check, a wrong master key would look like damage in all files.
 func (n *inspection) checkKeys(tables *Tables) error {
 	n.keys = tables.keys
 	named := map[uint64]string{}
@@ -158,11 +159,11 @@ func (n *inspection) checkKeys(tables *Tables) error {
 			return err
 		}
 	}
-	return n.keys.judge(named, n.keyed, len(logs)+len(tables.listed) == 0)
+	return n.keys.checkFiles(named, n.keyed, len(logs)+len(tables.listed) == 0)
 }
 
-// checkLogs checks that tables and logs together contain every group up to the last acknowledged one.
-// It also checks that the newest value log contains every value that they refer to.
+// checkLogs checks that tables and logs together contain every commit group up to the last acknowledged
+// one. It also checks that the newest value log contains every value that they refer to.
 func (n *inspection) checkLogs(flushed uint64) error {
 	var refs []pointer
 	have := flushed
@@ -182,7 +183,7 @@ func (n *inspection) checkLogs(flushed uint64) error {
 		refs = append(refs, l.pointers...)
 	}
 	if n.Head != nil && have < n.Head.Group {
-		return layout.Damaged(newest.name, "readable up to byte %d, it leads to group %d of commits; group %d was acknowledged: it is damaged, or a log or a table is missing", newest.end, have, n.Head.Group)
+		return layout.NewDamage(newest.name, "readable up to byte %d, it leads to group %d of commits; group %d was acknowledged: it is damaged, or a log or a table is missing", newest.end, have, n.Head.Group)
 	}
 	return n.checkValues(refs)
 }
@@ -198,20 +199,20 @@ func (n *inspection) writeLog(name string) (l writeLog, err error) {
 	return l, err
 }
 
-// checkContinuity returns an error if groups are missing between the earlier files and a log. have
-// is the last group in the earlier files.
+// checkContinuity returns an error if commit groups are missing between the earlier files and a log.
+// have is the last group in the earlier files.
 func (n *inspection) checkContinuity(l *writeLog, have uint64) error {
 	if n.Head == nil || l.first == 0 {
 		return nil
 	}
 	if have = max(have, n.Head.Since); l.first > have+1 {
-		return layout.Damaged(l.name, "it begins with group %d of commits, what is before it ends with %d: a log or a table is missing or cut", l.first, have)
+		return layout.NewDamage(l.name, "it begins with group %d of commits, what is before it ends with %d: a log or a table is missing or cut", l.first, have)
 	}
 	return nil
 }
 
-// checkValues checks the beginning of every value log, and the whole newest value log. Badger would cut
-// the newest one at a fault, and would use the number of a missing one again.
+// checkValues checks the beginning of every value log, and the whole newest one. Badger would cut the
+// newest value log at a fault, and would reuse the number of a missing one.
 func (n *inspection) checkValues(refs []pointer) error {
 	var newest *numbered
 	for i := range n.values {
@@ -230,7 +231,7 @@ func (n *inspection) checkValues(refs []pointer) error {
 		}
 	}
 	if n.Head != nil && n.Head.values > 0 && (newest == nil || newest.id < uint64(n.Head.values)) {
-		return layout.Damaged(ValueLogName(n.Head.values), "it is missing or empty, and values in it were acknowledged")
+		return layout.NewDamage(ValueLogName(n.Head.values), "it is missing or empty, and values in it were acknowledged")
 	}
 	if newest == nil {
 		return nil
@@ -245,10 +246,11 @@ func (n *inspection) checkValues(refs []pointer) error {
 	})
 }
 
-// checkRest checks the two files of Badger that contain no data of the store. A damaged file is created
-// again, but bytes that may be keys are kept.
+// checkRest checks the two files of Badger that contain no data of the store: the key registry and DISCARD. It
+// adds faulty ones to unborn, so that DropUnborn removes them, and Badger creates them again. A registry that
+// may contain keys is kept.
 func (n *inspection) checkRest() error {
-	if n.keys.vanished() {
+	if n.keys.isEmpty() {
 		n.unborn = append(n.unborn, RegistryName)
 	}
 	if !n.files["DISCARD"] {
@@ -263,7 +265,7 @@ func (n *inspection) checkRest() error {
 
 // soundDiscard reports whether the file DISCARD is valid. It contains numbers of value logs in
 // ascending order with their dead bytes, up to the first zero. Badger uses the file as an array without
-// a check of its size.
+// checking its size.
 func soundDiscard(data []byte) bool {
 	if len(data) < 1<<20 || len(data)%16 != 0 {
 		return false

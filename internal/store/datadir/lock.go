@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrLocked means that another process uses the directory.
+// ErrLocked means that another process uses the data directory.
 var ErrLocked = errors.New("the data directory is in use")
 
 // DirLock prevents other processes from using a data directory, from the first inspection of its files
@@ -21,8 +21,8 @@ type DirLock struct {
 	note string
 }
 
-// LockDir acquires the lock. If another process holds it, the error is [ErrLocked] with the id of
-// that process.
+// LockDir locks a directory for this process. If another process has locked it, the error is
+// [ErrLocked] with the id of that process.
 func LockDir(dir string) (*DirLock, error) {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -48,9 +48,9 @@ func heldBy(note string, err error) error {
 	return fmt.Errorf("%w by another process", ErrLocked)
 }
 
-// Release releases the lock. It first removes the note with the process id, because after the release
-// another process may write its own note. Then it unlocks explicitly. Closing the directory would not
-// be enough, because a program that this process is just starting has a copy of the descriptor.
+// Release releases the lock. It first removes the note with the process id, because afterwards another
+// process may write its own note. Then it unlocks explicitly. Closing the directory would not be
+// enough, because a child process that is just being started has a copy of the descriptor.
 func (l *DirLock) Release() error {
 	err := os.Remove(l.note)
 	if errors.Is(err, os.ErrNotExist) {

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestLockEndsWithTheClose: a copy of the descriptor, as a program has that is just being
-// started, keeps nobody out.
+// TestLockEndsWithTheClose: a released lock can be taken again, even if a copy of its file descriptor is
+// open. A program that is being started has such a copy.
 func TestLockEndsWithTheClose(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

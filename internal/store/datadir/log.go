@@ -29,7 +29,7 @@ const (
 	metaEnd         = 1 << 7
 )
 
-// logRecord is one record of a log. key and value are slices of the file's bytes.
+// logRecord is one record of Badger's log. key and value are parts of the bytes of the file.
 type logRecord struct {
 	meta       byte
 	key, value []byte
@@ -37,7 +37,7 @@ type logRecord struct {
 	at, end int
 }
 
-// version returns the number of the group that wrote the record.
+// version returns the number of the commit group that wrote the record.
 func (r *logRecord) version() uint64 {
 	if len(r.key) < 8 {
 		return 0
@@ -45,8 +45,8 @@ func (r *logRecord) version() uint64 {
 	return math.MaxUint64 - binary.BigEndian.Uint64(r.key[len(r.key)-8:])
 }
 
-// recordAt reads the record at an offset. whole reports whether the record is complete and its checksum
-// is correct.
+// recordAt reads the record of a log at an offset. whole reports whether the record is complete and its
+// checksum is correct.
 func recordAt(data []byte, at int) (r logRecord, whole bool) {
 	r = outlineAt(data, at)
 	if r.end == 0 {
@@ -57,7 +57,7 @@ func recordAt(data []byte, at int) (r logRecord, whole bool) {
 }
 
 // outlineAt reads a record without checking its checksum. It sets the key only if the file contains the
-// complete key. It sets end only if the file contains the complete record.
+// complete key, and end only if the file contains the complete record.
 func outlineAt(data []byte, at int) (r logRecord) {
 	if at+5 > len(data) {
 		return r
@@ -84,7 +84,7 @@ func outlineAt(data []byte, at int) (r logRecord) {
 	return r
 }
 
-// pointer is the position of a value in the value log.
+// pointer is the position of a value in Badger's value log.
 type pointer struct{ file, length, offset uint32 }
 
 // readPointer decodes a pointer as Badger stores it, in the byte order of the machine.
@@ -100,16 +100,16 @@ func readPointer(b []byte) (pointer, bool) {
 // replays the log.
 type writeLog struct {
 	name string
-	// first and last are the first and the last group in the log. The log contains all groups between
-	// them. Both are 0 if it contains none.
+	// first and last are the first and the last commit group in the log, which contains all groups
+	// between them. Both are 0 if it contains none.
 	first, last uint64
 	// end is the offset at which the replay ends.
 	end      int
 	pointers []pointer
 }
 
-// readWrites reads the log in the same way as Badger's replay. It reads complete transactions up to the
-// first incomplete record.
+// readWrites reads the log as Badger's replay does: complete transactions up to the first record that is
+// incomplete or out of place. It also stops before a commit group whose number does not follow the one before.
 func (f *logFile) readWrites() writeLog {
 	l := writeLog{name: f.name, end: LogHeader}
 	var open uint64
@@ -119,7 +119,7 @@ func (f *logFile) readWrites() writeLog {
 		if !whole {
 			return l
 		}
-		f.reveal(&r)
+		f.decrypt(&r)
 		at = r.end
 		switch {
 		case r.meta&metaTransaction != 0:
@@ -143,7 +143,8 @@ func (f *logFile) readWrites() writeLog {
 		case open != 0:
 			return l
 		default:
-			// A value that the garbage collection has moved.
+			// This record is a copy of a value that Badger's garbage collection has moved. It is not
+			// part of a transaction.
 			l.end, l.pointers = at, r.pointTo(l.pointers)
 		}
 	}
@@ -159,7 +160,8 @@ func (r *logRecord) pointTo(list []pointer) []pointer {
 }
 
 // inspectValues checks the newest value log. Badger cuts this log at the first incomplete record, so no
-// acknowledged value may be there or after it. refs are the pointers of the write logs.
+// acknowledged value may be at or behind this offset. refs are the positions of the values to which the logs of
+// the memtables refer. While Badger was moving values (Collecting), only refs are checked.
 func (f *logFile) inspectValues(refs []pointer, head *AckMark) error {
 	data, name, end := f.data, f.name, LogHeader
 	for r, whole := recordAt(data, end); whole; r, whole = recordAt(data, end) {
@@ -167,20 +169,20 @@ func (f *logFile) inspectValues(refs []pointer, head *AckMark) error {
 	}
 	for _, p := range refs {
 		if uint64(p.offset)+uint64(p.length) > uint64(end) {
-			return layout.Damaged(name, "the value at byte %d, which was acknowledged, is not whole: the file is readable up to byte %d of %d", p.offset, end, len(data))
+			return layout.NewDamage(name, "the value at byte %d, which was acknowledged, is not whole: the file is readable up to byte %d of %d", p.offset, end, len(data))
 		}
 	}
 	if head == nil || head.Collecting {
 		return nil
 	}
 	if at, found := f.ackedBehind(end, head.Group); found {
-		return layout.Damaged(name, "it is readable up to byte %d, but the value at byte %d was acknowledged", end, at)
+		return layout.NewDamage(name, "it is readable up to byte %d, but the value at byte %d was acknowledged", end, at)
 	}
 	return nil
 }
 
-// ackedBehind searches for a value of an answered group at or after the offset end. At this offset the
-// file is incomplete.
+// ackedBehind searches the incomplete part of a value log, which begins at the offset end, for a value
+// of an acknowledged commit group.
 func (f *logFile) ackedBehind(end int, group uint64) (int, bool) {
 	data := f.data
 	if r := outlineAt(data, end); f.isValue(r, group) {
@@ -191,7 +193,8 @@ func (f *logFile) ackedBehind(end int, group uint64) (int, bool) {
 		written--
 	}
 	for at := end + 1; at+1 < written; at++ {
-		// The cheap conditions are checked first, because the search checks every byte.
+		// The cheap conditions are checked first, because the search tries every byte as the beginning
+		// of a record.
 		if data[at]&^metaPointer != 0 || data[at+1] != 0 {
 			continue
 		}
@@ -205,11 +208,11 @@ func (f *logFile) ackedBehind(end int, group uint64) (int, bool) {
 	return 0, false
 }
 
-// isValue reports whether a record has a key of the store and was written by the given group or an
-// earlier one.
+// isValue reports whether a record has a key of the store and was written by the given commit group or
+// an earlier one.
 func (f *logFile) isValue(r logRecord, group uint64) bool {
 	r.value = nil
-	f.reveal(&r)
+	f.decrypt(&r)
 	return len(r.key) > 8 && layout.Kinds[r.key[0]].Row != "" && r.version() > 0 && r.version() <= group
 }
 
@@ -220,7 +223,7 @@ func wholeValues(dir, name string) error {
 		for end < len(data) {
 			r, whole := recordAt(data, end)
 			if !whole {
-				return layout.Damaged(name, "it is readable up to byte %d of %d", end, len(data))
+				return layout.NewDamage(name, "it is readable up to byte %d of %d", end, len(data))
 			}
 			end = r.end
 		}
@@ -229,7 +232,7 @@ func wholeValues(dir, name string) error {
 }
 
 // WithFile calls read with the bytes of a file. The bytes end at the last written byte, because a hole
-// at the end of the file would be read as zeros. The file must not be truncated during the call.
+// at the end of a sparse file would be read as zeros. The file must not be truncated during the call.
 func WithFile(dir, name string, read func(data []byte) error) error {
 	f, err := os.Open(filepath.Join(dir, name))
 	if err != nil {
@@ -244,7 +247,7 @@ func WithFile(dir, name string, read func(data []byte) error) error {
 		return read(nil)
 	}
 	if size > math.MaxUint32 {
-		return layout.Damaged(name, "it has %d bytes, more than any log may have", size)
+		return layout.NewDamage(name, "it has %d bytes, more than any log may have", size)
 	}
 	data, err := unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
@@ -254,9 +257,9 @@ func WithFile(dir, name string, read func(data []byte) error) error {
 	return read(data)
 }
 
-// WrittenBytes returns the offset after the last written byte of a sparse file. It does not read the
-// holes, because on some file systems a read of a hole allocates a disk block, and the disk may be
-// full.
+// WrittenBytes returns the offset after the last written byte of a sparse file. It does not read the holes of
+// the file, because on some file systems reading a hole allocates a disk block, and the disk may be full. If
+// the file system does not report holes, it returns the size of the file.
 func WrittenBytes(f *os.File) (int64, error) {
 	info, err := f.Stat()
 	if err != nil {

@@ -10,8 +10,7 @@ import (
 )
 
 // logFile is one of Badger's logs, with the data key that its header names. In a record, only the key
-// and the value are encrypted. The lengths and the checksum are not encrypted. The checksum is computed
-// from the encrypted bytes.
+// and the value are encrypted. The checksum is computed from the encrypted bytes.
 type logFile struct {
 	name string
 	data []byte
@@ -29,37 +28,39 @@ func keyID(data []byte) uint64 {
 }
 
 // openLog finds the data key of a log, and uses the first record to check that the key is right. The
-// checksums cannot be used for this, because they are also correct with a wrong key. With a wrong key,
-// the records are decrypted into random bytes.
+// checksums cannot show this, because they are also correct with a wrong key. A wrong key decrypts the
+// records into random bytes.
 func (n *inspection) openLog(name string, data []byte) (*logFile, error) {
 	f := &logFile{name: name, data: data}
 	id := keyID(data)
 	if id == 0 {
 		if n.keys.state == registryOpen && len(bytes.Trim(data, "\x00")) > 0 {
-			return nil, layout.Damaged(name, "its header names no data key, and the store is encrypted")
+			return nil, layout.NewDamage(name, "its header names no data key, and the store is encrypted")
 		}
 		return f, nil
 	}
 	var err error
 	if f.block, err = aes.NewCipher(n.keys.keys[id]); err != nil || len(data) < LogHeader {
-		return nil, layout.Damaged(name, "its header is not whole: %v", err)
+		return nil, layout.NewDamage(name, "its header is not whole: %v", err)
 	}
 	if r, whole := recordAt(data, LogHeader); whole && !f.isOurs(r) {
-		return nil, layout.Damaged(name, "its first record does not open with the data key %d: the header is damaged", id)
+		return nil, layout.NewDamage(name, "its first record does not open with the data key %d: the header is damaged", id)
 	}
 	return f, nil
 }
 
-// isOurs reports whether a record's key looks like a key of a store. A version is the number of a group
-// and stays far below 1<<48. The version in randomly decrypted bytes does not.
+// isOurs reports whether a record's decrypted key looks like a key of a store. Its version is the
+// number of a commit group and stays far below 1<<48. The version in wrongly decrypted bytes almost
+// never does.
 func (f *logFile) isOurs(r logRecord) bool {
 	r.value = nil
-	f.reveal(&r)
+	f.decrypt(&r)
 	return len(r.key) > 8 && (r.key[0] == layout.KindFormat || layout.Kinds[r.key[0]].Row != "") && r.version() < 1<<48
 }
 
-// reveal decrypts the key and the value of a record. It does not change the file's bytes.
-func (f *logFile) reveal(r *logRecord) {
+// decrypt decrypts the key and the value of a record into new memory. It does not change the file's
+// bytes.
+func (f *logFile) decrypt(r *logRecord) {
 	if f.block == nil || len(r.key) == 0 {
 		return
 	}

@@ -11,23 +11,23 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// migratingName is the name of a file in a directory that a migration is building. Its content is
-// "building" until the directory is complete and checked. Then it is "complete" until the directory has
-// its final name.
+// migratingName is the name of the progress file in a directory that a migration or compaction is
+// building. Its content is "building" until the directory is complete and checked. Then it is
+// "complete" until the directory has its final name.
 const (
 	migratingName = "MIGRATING"
 	building      = "building\n"
 	Complete      = "complete\n"
 )
 
-// ErrFormat means that this version cannot read the format of a directory.
+// ErrFormat means that this version of the program cannot read the format of a directory.
 var ErrFormat = errors.New("unreadable store format")
 
-// CompactName is the name of the file by which a compaction recognizes the directories that it has
-// created.
+// CompactName is the name of the file by which a compaction marks the directories that it exchanges.
 const CompactName = "COMPACTED"
 
-// Progress returns the content of a directory's progress file, or "" if the file does not exist.
+// Progress returns the content of the progress file, which a migration or compaction writes into the directory
+// that it builds. It returns "" if the file does not exist or cannot be read.
 func Progress(dir string) string {
 	data, err := os.ReadFile(filepath.Join(dir, migratingName))
 	if err != nil {
@@ -36,7 +36,8 @@ func Progress(dir string) string {
 	return string(data)
 }
 
-// SetProgress writes the progress file of a directory and syncs it. how is the new content of the file.
+// SetProgress writes the progress file of a directory and syncs it. how is the new content, building or
+// Complete.
 func SetProgress(dir, how string) error { return WriteSynced(dir, migratingName, how) }
 
 // WriteSynced writes a file into a directory, and syncs the file and its name.
@@ -49,18 +50,18 @@ func WriteSynced(dir, name, text string) error {
 	return errors.Join(err, file.Sync(), file.Close(), SyncDir(dir))
 }
 
-// SettleIn removes the progress file of a complete directory. After that, the directory can be opened
-// like any other.
+// SettleIn removes the progress file of a complete directory, so that the directory can be opened as a
+// store.
 func SettleIn(dir string) error {
 	return errors.Join(os.Remove(filepath.Join(dir, migratingName)), SyncDir(dir))
 }
 
-// ClearFor ensures that the target directory is empty. It removes a partial result of a migration. If
-// the directory contains anything else, it returns an error. If another process is building the
-// directory, the error is [ErrLocked].
+// ClearFor makes the target directory of a migration empty. It removes a partial result of an earlier
+// migration. If the directory has other contents, it returns an error. If another process is building
+// the directory, the error is [ErrLocked].
 func ClearFor(dir string) error {
 	if Progress(dir) != "" {
-		if err := WithLock(dir, func() error { return empty(dir) }); err != nil {
+		if err := WithLock(dir, func() error { return removeContents(dir) }); err != nil {
 			return err
 		}
 	}
@@ -85,18 +86,18 @@ func WithLock(dir string, do func() error) error {
 	return errors.Join(do(), lock.Release())
 }
 
-// Remove removes a store whose directory the caller has locked. If it is interrupted, the directory is
-// marked as incomplete. Then no start opens it, and [ClearFor] empties it.
+// Remove removes a store whose directory the caller has locked. If Remove is interrupted, the directory
+// stays marked as incomplete. Then no start opens it, and [ClearFor] empties it.
 func Remove(dir string) error {
-	if err := empty(dir); err != nil {
+	if err := removeContents(dir); err != nil {
 		return err
 	}
 	return os.RemoveAll(dir)
 }
 
-// empty removes the contents of a directory, except the progress file, which marks the directory as
+// removeContents removes the contents of a directory, except the progress file, which marks the directory as
 // incomplete.
-func empty(dir string) error {
+func removeContents(dir string) error {
 	if err := errors.Join(SetProgress(dir, building), shred(filepath.Join(dir, RunKeysName))); err != nil {
 		return err
 	}
@@ -109,8 +110,8 @@ func empty(dir string) error {
 	return err
 }
 
-// shred overwrites the file of run keys and syncs it, because the disk blocks of a removed file keep
-// their contents. If the file does not exist, it returns nil.
+// shred overwrites the file with the keys of erasable runs and syncs it, because the disk blocks of a
+// removed file keep their contents. If the file does not exist, it returns nil.
 func shred(path string) error {
 	file, err := os.OpenFile(path, os.O_RDWR, 0o600)
 	if errors.Is(err, os.ErrNotExist) {
@@ -126,11 +127,11 @@ func shred(path string) error {
 	return errors.Join(err, file.Sync(), file.Close())
 }
 
-// RunKeysName is the name of the file with the keys of runs. Only package keyring copies it.
+// RunKeysName is the name of the file with the keys of erasable runs. Only package keyring copies it.
 const RunKeysName = "RUNKEYS"
 
-// CopyOthers copies the files in a directory that do not belong to the store, for example the
-// position of an export.
+// CopyOthers copies the files in a directory that are not part of the store, for example the position
+// up to which traces were exported.
 func CopyOthers(from, to string) error {
 	files, err := os.ReadDir(from)
 	if err != nil {
@@ -163,9 +164,9 @@ func copyFile(from, to string) error {
 	return errors.Join(err, out.Sync(), out.Close())
 }
 
-// Moving reports whether a migration is between its last two renames, or was interrupted there. At that
-// moment dir does not exist, and next is the complete new directory that will be renamed to dir.
-func Moving(dir, next string) bool {
+// IsMigrationInterrupted reports whether a migration was interrupted after it had renamed the old directory dir. Then
+// dir does not exist, and the complete new directory next must be renamed to dir.
+func IsMigrationInterrupted(dir, next string) bool {
 	_, err := os.Stat(dir)
 	return errors.Is(err, os.ErrNotExist) && Progress(next) == Complete
 }

@@ -24,22 +24,22 @@ const (
 	KeyUnexpected = "ENCRYPTION_KEY_UNEXPECTED"
 )
 
-// KeyError means that a directory does not match the encryption key. The directory stays
+// KeyError means that a directory cannot be opened with the given encryption key. The data of the directory is
 // unchanged.
 type KeyError struct {
-	// Reason is KeyMissing, KeyWrong or KeyUnexpected. Detail tells the operator how to correct the
+	// Reason is KeyMissing, KeyWrong or KeyUnexpected. Detail says how the operator can correct the
 	// fault.
 	Reason, Detail string
 }
 
 func (e *KeyError) Error() string { return e.Reason + ": " + e.Detail }
 
-// RegistryName is the name of Badger's file of data keys, which are encrypted under the master key:
+// RegistryName is the name of Badger's file of data keys, which are encrypted with the master key:
 //
-//	vector(16) | sanity text(12), under the master key | keys
+//	vector(16) | sanity text(12), encrypted with the master key | keys
 //
-// Each key is length(4) | CRC-32C(4) | pb.DataKey. In a store without encryption the file has no
-// keys, and the sanity text is not encrypted.
+// Each key is length(4) | CRC-32C(4) | pb.DataKey. In a store without encryption the file has no keys,
+// and the sanity text is not encrypted.
 const (
 	RegistryName  = badger.KeyRegistryFileName
 	registryBytes = 16 + 12
@@ -47,7 +47,7 @@ const (
 
 var registryText = []byte("Hello Badger")
 
-// registryState is the result of reading a registry.
+// registryState is the result of reading the file of data keys.
 type registryState int
 
 const (
@@ -61,18 +61,19 @@ const (
 	registryOpen
 )
 
-// registry is the content of the file of data keys.
+// registry is the content of Badger's file of data keys.
 type registry struct {
 	state registryState
-	// there means that the file exists.
-	there bool
-	keys  map[uint64][]byte
-	// end is the end of the complete keys. size is the size of the file. A crash may leave a part of
-	// the newest key. No data was encrypted with such a key.
+	// fileExists means that the file exists.
+	fileExists bool
+	keys       map[uint64][]byte
+	// end is the offset behind the complete keys. size is the size of the file. A crash may leave a part
+	// of the newest key between them, with which no data was encrypted.
 	end, size int64
 }
 
-// readRegistry reads the file with a master key. If master is nil, it reads the file without one.
+// readRegistry reads the file of data keys. master decrypts the keys. It is nil if the caller has no
+// master key.
 func readRegistry(dir string, master []byte) (*registry, error) {
 	r := &registry{keys: map[uint64][]byte{}}
 	data, err := os.ReadFile(filepath.Join(dir, RegistryName))
@@ -82,7 +83,7 @@ func readRegistry(dir string, master []byte) (*registry, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.there = true
+	r.fileExists = true
 	if r.size = int64(len(data)); len(data) < registryBytes {
 		return r, nil
 	}
@@ -105,7 +106,7 @@ func readRegistry(dir string, master []byte) (*registry, error) {
 	return r, err
 }
 
-// readKeys reads the keys up to the first incomplete one.
+// readKeys reads the data keys up to the first incomplete one.
 func (r *registry) readKeys(data, master []byte) error {
 	at := registryBytes
 	for r.end = int64(at); at+8 <= len(data); r.end = int64(at) {
@@ -128,29 +129,30 @@ func (r *registry) readKeys(data, master []byte) error {
 	return nil
 }
 
-// judge compares the registry with the files of the store. named maps the id of each used data key to
-// the name of a file that uses it. keyed reports whether the caller has a master key. bare reports
-// whether the store is empty.
-func (r *registry) judge(named map[uint64]string, keyed, bare bool) error {
+// checkFiles returns an error if the file of data keys does not fit the files of the store. named maps the
+// id of each used data key to the name of a file that uses it. keyed reports whether the caller has a
+// master key. bare reports whether the store is empty.
+func (r *registry) checkFiles(named map[uint64]string, keyed, bare bool) error {
 	switch {
 	case len(named) == 0:
 		return r.judgePlain(keyed, bare)
 	case r.state == registryAbsent:
-		return layout.Damaged(RegistryName, "it is missing or cut, and files such as %s are encrypted under keys in it: without a copy of it they cannot be read", oneOf(named))
+		return layout.NewDamage(RegistryName, "it is missing or cut, and files such as %s are encrypted under keys in it: without a copy of it they cannot be read", oneOf(named))
 	case r.state == registryPlain:
-		return layout.Damaged(oneOf(named), "its header names an encryption key, which no store without encryption has")
+		return layout.NewDamage(oneOf(named), "its header names an encryption key, which no store without encryption has")
 	case r.state == registryLocked:
 		return lockedError(keyed)
 	}
 	for id, name := range named {
 		if r.keys[id] == nil {
-			return layout.Damaged(name, "its header names the data key %d, which %s does not have: one of the two is damaged", id, RegistryName)
+			return layout.NewDamage(name, "its header names the data key %d, which %s does not have: one of the two is damaged", id, RegistryName)
 		}
 	}
 	return nil
 }
 
-// judgePlain checks a directory in which no file names a data key.
+// judgePlain returns an error if the file of data keys does not fit a store whose files use no data
+// key.
 func (r *registry) judgePlain(keyed, bare bool) error {
 	switch {
 	case keyed && (r.state == registryPlain || r.state == registryAbsent && !bare):
@@ -178,9 +180,9 @@ func oneOf(named map[uint64]string) string {
 	return least
 }
 
-// cut removes an incomplete key that a crash has left at the end of the file, because Badger
-// refuses to open such a file.
-func (r *registry) cut(dir string) error {
+// removeIncompleteKey removes an incomplete key that a crash has left at the end of the file of data keys, because
+// Badger refuses to open such a file.
+func (r *registry) removeIncompleteKey(dir string) error {
 	if r.state != registryOpen || r.end == r.size {
 		return nil
 	}
@@ -191,8 +193,9 @@ func (r *registry) cut(dir string) error {
 	return errors.Join(file.Truncate(r.end), file.Sync(), file.Close())
 }
 
-// vanished reports whether the registry is incomplete and no file needs it. Such a registry can be
-// removed, because Badger creates it again.
-func (r *registry) vanished() bool {
-	return r.there && r.state == registryAbsent || r.state == registryLocked && r.size == registryBytes
+// isEmpty reports whether the file of data keys contains no key, because it is incomplete, or because it ends
+// after its header, which the master key does not open. Then it can be removed, because Badger creates it
+// again.
+func (r *registry) isEmpty() bool {
+	return r.fileExists && r.state == registryAbsent || r.state == registryLocked && r.size == registryBytes
 }

@@ -47,9 +47,9 @@ type Tables struct {
 	keys   *registry
 }
 
-// OpenTables reads the MANIFEST and then the data keys. master is the master key of an encrypted
-// directory. Because of this order, the data keys include every key that a listed table uses, even if
-// the store is open.
+// OpenTables reads the MANIFEST, which lists the tables, and then the data keys. In this order, the
+// keys include every key that a listed table uses, even while the store is written. master is the
+// master key of an encrypted directory.
 func OpenTables(dir string, master []byte) (*Tables, error) {
 	file, err := os.Open(filepath.Join(dir, badger.ManifestFilename))
 	if err != nil {
@@ -58,13 +58,13 @@ func OpenTables(dir string, master []byte) (*Tables, error) {
 	defer file.Close()
 	manifest, _, err := badger.ReplayManifestFile(file, 0, badger.Options{})
 	if err != nil {
-		return nil, layout.Damaged(badger.ManifestFilename, "%v", err)
+		return nil, layout.NewDamage(badger.ManifestFilename, "%v", err)
 	}
 	keys, err := readRegistry(dir, master)
 	return &Tables{dir: dir, listed: manifest.Tables, keys: keys}, err
 }
 
-// verifyAll verifies every table and returns the newest group in them.
+// verifyAll verifies every listed table and returns the number of the newest commit group in them.
 func (ts *Tables) verifyAll() (newest uint64, err error) {
 	ids := make(chan uint64, len(ts.listed))
 	for id := range ts.listed {
@@ -87,8 +87,8 @@ func (ts *Tables) verifyAll() (newest uint64, err error) {
 	return newest, err
 }
 
-// Verify verifies all data of a table, and returns the newest group in it. If the table is no longer
-// listed, it returns no error.
+// Verify verifies all data of a table, and returns the number of the newest commit group in it. If the
+// table is not listed, it returns no error.
 func (ts *Tables) Verify(id uint64) (newest uint64, err error) {
 	listed, ok := ts.listed[id]
 	if !ok {
@@ -102,7 +102,7 @@ func tableName(id uint64) string { return fmt.Sprintf("%06d.sst", id) }
 func verifyTable(dir string, id uint64, compression options.CompressionType, key []byte) (newest uint64, err error) {
 	t := &tableFile{name: tableName(id), compression: compression, key: key}
 	if t.file, err = os.Open(filepath.Join(dir, t.name)); errors.Is(err, os.ErrNotExist) {
-		return 0, layout.Damaged(t.name, "it is missing")
+		return 0, layout.NewDamage(t.name, "it is missing")
 	}
 	if err != nil {
 		return 0, err
@@ -113,10 +113,11 @@ func verifyTable(dir string, id uint64, compression options.CompressionType, key
 		return 0, err
 	}
 	t.size = info.Size()
-	// Flatbuffers are read without bounds checks, so an invalid index can cause a panic.
+	// The index is a flatbuffer, which is read without bounds checks, so an invalid index can cause a
+	// panic.
 	defer func() {
 		if p := recover(); p != nil {
-			err = layout.Damaged(t.name, "its index makes no sense: %v", p)
+			err = layout.NewDamage(t.name, "its index makes no sense: %v", p)
 		}
 	}()
 	raw, err := t.index()
@@ -127,7 +128,7 @@ func verifyTable(dir string, id uint64, compression options.CompressionType, key
 	var block fb.BlockOffset
 	for i := range index.OffsetsLength() {
 		if !index.Offsets(&block, i) {
-			return 0, layout.Damaged(t.name, "its index has no block %d", i)
+			return 0, layout.NewDamage(t.name, "its index has no block %d", i)
 		}
 		if err := t.block(int64(block.Offset()), int64(block.Len())); err != nil {
 			return 0, err
@@ -136,22 +137,23 @@ func verifyTable(dir string, id uint64, compression options.CompressionType, key
 	return index.MaxVersion(), nil
 }
 
-// read reads bytes at an offset. It returns damage if the bytes are outside the file.
+// read reads bytes of the table at an offset. It returns damage if the file does not have these bytes, or if
+// they cannot be read.
 func (t *tableFile) read(b []byte, at int64) error {
 	if at < 0 || at+int64(len(b)) > t.size {
-		return layout.Damaged(t.name, "it has %d bytes and is cut: byte %d should be there", t.size, at+int64(len(b)))
+		return layout.NewDamage(t.name, "it has %d bytes and is cut: byte %d should be there", t.size, at+int64(len(b)))
 	}
 	if _, err := t.file.ReadAt(b, at); err != nil {
 		if errors.Is(err, io.EOF) {
-			return layout.Damaged(t.name, "it ends at once")
+			return layout.NewDamage(t.name, "it ends at once")
 		}
-		return layout.Damaged(t.name, "it cannot be read: %v", err)
+		return layout.NewDamage(t.name, "it cannot be read: %v", err)
 	}
 	return nil
 }
 
-// tail reads a length of four bytes that ends at the offset end, and then that number of bytes before
-// it.
+// tail reads a part of the table that is followed by its length in four bytes, which end at the offset
+// end. It also returns the offset at which the part starts.
 func (t *tableFile) tail(end int64) (b []byte, start int64, err error) {
 	var length [4]byte
 	if err := t.read(length[:], end-4); err != nil {
@@ -159,7 +161,7 @@ func (t *tableFile) tail(end int64) (b []byte, start int64, err error) {
 	}
 	n := int64(binary.BigEndian.Uint32(length[:]))
 	if start = end - 4 - n; start < 0 {
-		return nil, 0, layout.Damaged(t.name, "its end makes no sense")
+		return nil, 0, layout.NewDamage(t.name, "its end makes no sense")
 	}
 	b = make([]byte, n)
 	return b, start, t.read(b, start)
@@ -177,17 +179,18 @@ func (t *tableFile) index() ([]byte, error) {
 	if err := t.verify("index", index, sum); err != nil {
 		return nil, err
 	}
-	return t.reveal(index)
+	return t.decrypt(index)
 }
 
-// reveal decrypts a block or an index in place. The last bytes of data are the initialization vector.
-func (t *tableFile) reveal(data []byte) ([]byte, error) {
+// decrypt decrypts a block or an index of the table in place. The last bytes of data are the
+// initialization vector.
+func (t *tableFile) decrypt(data []byte) ([]byte, error) {
 	if t.key == nil {
 		return data, nil
 	}
 	end := len(data) - aes.BlockSize
 	if end < 0 {
-		return nil, layout.Damaged(t.name, "%d bytes are too few to be encrypted", len(data))
+		return nil, layout.NewDamage(t.name, "%d bytes are too few to be encrypted", len(data))
 	}
 	return data[:end], y.XORBlock(data[:end], data[:end], t.key, data[end:])
 }
@@ -195,17 +198,17 @@ func (t *tableFile) reveal(data []byte) ([]byte, error) {
 func (t *tableFile) verify(what string, data, sum []byte) error {
 	var want pb.Checksum
 	if err := proto.Unmarshal(sum, &want); err != nil || want.Algo != pb.Checksum_CRC32C && want.Algo != pb.Checksum_XXHash64 {
-		return layout.Damaged(t.name, "the checksum of its %s makes no sense", what)
+		return layout.NewDamage(t.name, "the checksum of its %s makes no sense", what)
 	}
 	if err := y.VerifyChecksum(data, &want); err != nil {
-		return layout.Damaged(t.name, "its %s fails its checksum", what)
+		return layout.NewDamage(t.name, "its %s fails its checksum", what)
 	}
 	return nil
 }
 
 func (t *tableFile) block(at, length int64) (err error) {
 	if at+length > t.size {
-		return layout.Damaged(t.name, "it has %d bytes and is cut: byte %d should be there", t.size, at+length)
+		return layout.NewDamage(t.name, "it has %d bytes and is cut: byte %d should be there", t.size, at+length)
 	}
 	if int64(cap(t.raw)) < length {
 		t.raw = make([]byte, length)
@@ -215,24 +218,24 @@ func (t *tableFile) block(at, length int64) (err error) {
 		return err
 	}
 	what := fmt.Sprintf("block at byte %d", at)
-	raw, err := t.reveal(t.raw)
+	raw, err := t.decrypt(t.raw)
 	if err != nil {
 		return err
 	}
 	data, err := t.decompress(raw)
 	if err != nil || len(data) < 8 {
-		return layout.Damaged(t.name, "its %s cannot be decompressed: %v", what, err)
+		return layout.NewDamage(t.name, "its %s cannot be decompressed: %v", what, err)
 	}
 	n := int64(binary.BigEndian.Uint32(data[len(data)-4:]))
 	end := int64(len(data)) - 4 - n
 	if end < 4 {
-		return layout.Damaged(t.name, "its %s ends without a checksum", what)
+		return layout.NewDamage(t.name, "its %s ends without a checksum", what)
 	}
 	return t.verify(what, data[:end], data[end:len(data)-4])
 }
 
 // maxBlock is the maximum size of a decompressed block in bytes. Badger ends a block with the row that
-// exceeds 4 KiB, so a block with a large row is larger.
+// exceeds 4 KiB, so a block with a large row is larger than 4 KiB.
 const maxBlock = 16 << 20
 
 func (t *tableFile) decompress(raw []byte) ([]byte, error) {

@@ -7,14 +7,14 @@ import (
 	"path/filepath"
 )
 
-// DropUnborn removes the files that an inspection found empty, because Badger refuses to open them.
-// They are logs of a process that crashed after it created them and before it wrote the first byte, or
-// after it emptied them and before it removed them. The directory is locked, so DropUnborn cannot
-// remove a new file of a running process. It also removes an incomplete data key.
+// DropUnborn removes the files that an inspection found to be removable, because Badger refuses to open them.
+// Most are empty: a process left them when it crashed before it wrote the first byte, or while it removed them.
+// DropUnborn also removes an incomplete data key. The caller has locked the directory, so the files belong to
+// no running process.
 func (n *inspection) DropUnborn() error {
 	var err error
 	if n.keys != nil {
-		err = n.keys.cut(n.dir)
+		err = n.keys.removeIncompleteKey(n.dir)
 	}
 	for _, name := range n.unborn {
 		err = errors.Join(err, os.Remove(filepath.Join(n.dir, name)))
@@ -22,9 +22,9 @@ func (n *inspection) DropUnborn() error {
 	return err
 }
 
-// WholeGarbage verifies the value logs that the garbage collection may rewrite, and reports whether
-// there are any. These are the logs of which at least the fraction ratio is dead. The verification is
-// necessary because Badger moves only the values before the first fault, and then deletes the file with
+// WholeGarbage verifies the value logs that Badger's garbage collection may rewrite, and reports
+// whether there are any. It may rewrite a log of which at least the fraction ratio is dead. Without the
+// verification, Badger would move only the values before the first fault and then delete the file with
 // all other values.
 func WholeGarbage(dir string, ratio float64) (some bool, err error) {
 	stats, err := os.ReadFile(filepath.Join(dir, "DISCARD"))

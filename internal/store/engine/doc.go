@@ -1,6 +1,6 @@
-// Package engine defines the interface between the store and the engine that keeps its pairs. In
-// addition to the interfaces of kv, the store calls an engine when the store opens, when a group is
-// settled, at regular intervals, and when rows are removed.
+// Package engine defines the interface between the store and the engine that keeps its key-value pairs.
+// In addition to the interfaces of kv, the store calls an engine when the store opens, when a group of
+// commits is stored, at regular intervals, and when rows are removed.
 //
 // Owns: the interface.
 //

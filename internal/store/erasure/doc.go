@@ -1,4 +1,4 @@
-// Package erasure erases the values of runs by destroying the keys of the runs.
+// Package erasure erases the values of runs by destroying the keys with which they are encrypted.
 //
 // Owns: the order of the steps. First the row that marks the run as erased is committed. Then the key
 // is no longer returned to readers. Then the rows that can be found only with the values are removed.

@@ -12,15 +12,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/seal"
 )
 
-// Keys provides and destroys the keys of runs.
+// Keys provides and destroys the encryption keys of erasable runs.
 type Keys interface {
-	// Doom makes a key unavailable for readers. Destroy overwrites the key and syncs.
+	// Doom makes a key unavailable for readers. Destroy overwrites the key and syncs the change.
+	// DestroyedAt returns the time of the destruction, or 0.
 	Doom(slot uint64)
 	Destroy(slot uint64, at int64) error
 	DestroyedAt(slot uint64) int64
-	// Last returns a key after Doom was called for it. It is used by the code that removes the rows
-	// that are sealed with this key.
-	Last(slot uint64) (*seal.Key, error)
+	// LastKey returns a key even after Doom was called for it. Only the code that removes a run's rows
+	// uses it, to decrypt them.
+	LastKey(slot uint64) (*seal.Key, error)
 }
 
 // ErrInProgress is the error of a write when another caller is already erasing the run.
@@ -28,63 +29,62 @@ var ErrInProgress = errors.New("the run is being erased")
 
 // Eraser erases the runs of one store. It is safe for concurrent use.
 type Eraser struct {
-	// View reads the last synced group. Write stores rows and waits until they are synced. If the key
+	// View reads the last synced commit. Write stores rows and waits until they are synced. If the key
 	// absent exists, Write returns [ErrInProgress].
 	View  func(read func(txn *layout.Txn) error) error
 	Write func(ctx context.Context, ns uint32, ops []layout.Op, absent []byte) error
 	Keys  Keys
 }
 
-// pageRows is the approximate number of rows in one commit.
+// pageRows is the approximate number of rows that one commit of an erasure removes.
 const pageRows = 4096
 
-// Run erases the values of a run and waits until the erasure is synced. asked contains the caller, the
-// time and the reason. duplicate reports whether the run was already erased. After the first commit no
-// read returns the values.
+// Run erases the values of a run and waits until the erasure is synced. request contains the caller, the time
+// and the reason. duplicate reports whether the run was already erased. After the first commit no read returns
+// the values.
 //
-// Errors: machine.ErrNoRun; *machine.Error RUN_NOT_ENDED or RUN_NOT_ERASABLE; errors of a commit and of
-// the file of keys. After an error of the last two kinds the caller should call Run again.
-func (e *Eraser) Run(ctx context.Context, ns uint32, run string, asked machine.Erased) (end layout.RunEnd, duplicate bool, err error) {
+// Errors: machine.ErrNoRun; *machine.Error RUN_NOT_ENDED or RUN_NOT_ERASABLE; [ErrInProgress]; errors of a
+// commit and of the file of keys. After an error of a commit or of the file, the caller should call Run again.
+func (e *Eraser) Run(ctx context.Context, ns uint32, run string, request machine.Erased) (end layout.RunEnd, duplicate bool, err error) {
 	var ops []layout.Op
 	err = e.View(func(txn *layout.Txn) error {
-		if end, err = layout.EndOf(txn, ns, run); err != nil || end.Head.Erased != nil || refused(end.Head) != nil {
+		if end, err = layout.EndOf(txn, ns, run); err != nil || end.Head.Erased != nil || checkErasable(end.Head) != nil {
 			return err
 		}
 		ops, err = layout.DropUntold(txn, ns, run)
 		return err
 	})
 	if err != nil {
-		return end, false, wrapped(run, err)
+		return end, false, wrapError(run, err)
 	}
 	if end.Head.Erased != nil {
-		return end, true, wrapped(run, e.finish(ctx, ns, end.Head.Erased))
+		return end, true, wrapError(run, e.finish(ctx, ns, end.Head.Erased))
 	}
-	if err := refused(end.Head); err != nil {
-		return end, false, wrapped(run, err)
+	if err := checkErasable(end.Head); err != nil {
+		return end, false, wrapError(run, err)
 	}
-	asked.RunID, asked.Key = run, end.Head.Key
+	request.RunID, request.Key = run, end.Head.Key
 	key := layout.ErasedKey(ns, run)
-	ops = append(ops, layout.Op{Key: key, Value: codec.EncodeErased(&asked)})
+	ops = append(ops, layout.Op{Key: key, Value: codec.EncodeErased(&request)})
 	if err := e.Write(ctx, ns, ops, key); err != nil {
-		return end, false, wrapped(run, err)
+		return end, false, wrapError(run, err)
 	}
-	e.Keys.Doom(asked.Key)
+	e.Keys.Doom(request.Key)
 	head := *end.Head
-	head.Erased = &asked
+	head.Erased = &request
 	end.Head = &head
-	// The run is already marked as erased, so its key must be destroyed even if the caller has
-	// disconnected.
-	return end, false, wrapped(run, e.finish(context.WithoutCancel(ctx), ns, &asked))
+	// The run is marked as erased, so its key must be destroyed even if the caller stops waiting.
+	return end, false, wrapError(run, e.finish(context.WithoutCancel(ctx), ns, &request))
 }
 
-func wrapped(run string, err error) error {
+func wrapError(run string, err error) error {
 	if err != nil {
 		return fmt.Errorf("erase run %q: %w", run, err)
 	}
 	return nil
 }
 
-func refused(st *machine.State) error {
+func checkErasable(st *machine.State) error {
 	switch {
 	case !st.Status.Terminal() && !st.Imported:
 		return &machine.Error{
@@ -100,8 +100,9 @@ func refused(st *machine.State) error {
 	return nil
 }
 
-// ForDeletion erases a run that is about to be deleted, so that its values cannot be read from files
-// that are not rewritten yet. If the run may not be deleted or has no key, it does nothing.
+// ForDeletion erases a run that is about to be deleted, because its deleted values stay readable in the files
+// until these are rewritten. If the run does not exist, may not be deleted or has no key, ForDeletion does
+// nothing.
 func (e *Eraser) ForDeletion(ctx context.Context, ns uint32, run string, asked *machine.Deleted) error {
 	var st *machine.State
 	err := e.View(func(txn *layout.Txn) (err error) {
@@ -117,12 +118,12 @@ func (e *Eraser) ForDeletion(ctx context.Context, ns uint32, run string, asked *
 	return err
 }
 
-// Rows calls visit for the rows that record erased runs.
+// Rows calls visit for each row that records an erased run.
 func Rows(txn *layout.Txn, visit func(ns uint32, e *machine.Erased) error) error {
 	p := []byte{layout.KindErased}
 	it := txn.Scan(kv.Range{Prefix: p})
 	defer it.Close()
-	for it.Rewind(); layout.Has(it, p); it.Next() {
+	for it.Rewind(); layout.AtPrefix(it, p); it.Next() {
 		ns, run, err := layout.RunOf(it.Key())
 		if err != nil {
 			return err
@@ -143,9 +144,9 @@ func Rows(txn *layout.Txn, visit func(ns uint32, e *machine.Erased) error) error
 	return nil
 }
 
-// Unfinished completes interrupted erasures: it destroys the key of every run that is marked as
-// erased.
-func (e *Eraser) Unfinished(ctx context.Context) error {
+// FinishInterrupted completes erasures that were interrupted. It destroys the key of every run that is marked
+// as erased but still has its key.
+func (e *Eraser) FinishInterrupted(ctx context.Context) error {
 	type one struct {
 		ns     uint32
 		erased machine.Erased
@@ -161,13 +162,14 @@ func (e *Eraser) Unfinished(ctx context.Context) error {
 	})
 	for i := range all {
 		if err == nil {
-			err = wrapped(all[i].erased.RunID, e.finish(ctx, all[i].ns, &all[i].erased))
+			err = wrapError(all[i].erased.RunID, e.finish(ctx, all[i].ns, &all[i].erased))
 		}
 	}
 	return err
 }
 
-// finish removes the rows that can be found only with the values, and then destroys the key.
+// finish removes the run's references to blobs, which can be found only with the values, and then
+// destroys the key.
 func (e *Eraser) finish(ctx context.Context, ns uint32, erased *machine.Erased) error {
 	if e.Keys.DestroyedAt(erased.Key) != 0 {
 		return nil
@@ -186,16 +188,18 @@ func (e *Eraser) finish(ctx context.Context, ns uint32, erased *machine.Erased) 
 	return e.Keys.Destroy(erased.Key, erased.At)
 }
 
-// last provides the key of a run that is being erased.
-type last struct{ Keys }
+// lastKeys returns the key of a run that is being erased even after Doom, so that the rows of the run can
+// be decrypted.
+type lastKeys struct{ Keys }
 
-func (l last) Key(slot uint64) (*seal.Key, error) { return l.Keys.Last(slot) }
+func (l lastKeys) Key(slot uint64) (*seal.Key, error) { return l.Keys.LastKey(slot) }
 
-// refs returns the ops that remove the run's references to blobs.
+// refs returns the ops that remove the references from an erased run to blobs. It decrypts the entries
+// of the run to find the references.
 func (e *Eraser) refs(ctx context.Context, ns uint32, erased *machine.Erased) (ops []layout.Op, err error) {
 	seen := map[[32]byte]bool{}
 	err = layout.EachRow(ctx, e.View, layout.RunKey(nil, layout.KindEntry, ns, erased.RunID), func(_, value []byte) error {
-		plain, err := codec.OpenEntry(value, last{e.Keys})
+		plain, err := codec.OpenEntry(value, lastKeys{e.Keys})
 		if errors.Is(err, codec.ErrCorrupt) {
 			// A damaged row must not prevent the destruction of the key.
 			return nil

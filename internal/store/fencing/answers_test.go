@@ -10,8 +10,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
-// script is a database whose answers a test writes. From the call endless on, each Take gives the partition
-// and each Commit stores: an owner that goes on for ever ends there, and its test fails within a moment.
+// script is a database whose answers are written by a test. After `endless` calls, each Acquire takes the
+// partition and each Commit succeeds. So an owner that would retry for ever ends there, and its test fails at
+// once.
 type script struct {
 	take          func(call int) (fencing.State, error)
 	commit        func(call int) error
@@ -38,7 +39,8 @@ func (*script) Renew(uint64, uint64) error { return nil }
 func (*script) Release(uint64) error       { return nil }
 func (*script) Close()                     {}
 
-// hasIt takes the partition at once, and answers what comes after that.
+// hasIt returns an Acquire function that takes the partition in the first call and uses `after` for all later
+// calls.
 func hasIt(after func(call int) (fencing.State, error)) func(int) (fencing.State, error) {
 	return func(call int) (fencing.State, error) {
 		if call == 1 {
@@ -52,7 +54,7 @@ func scripted(s *script) (*fencing.Owner[string], error) {
 	return fencing.Acquire[string](s, fencing.Config{Lease: lease, GracePeriod: time.Second, CloseTimeout: time.Second, OnEvent: func(string, error) {}})
 }
 
-// owned1 is an owner that has stored group 1.
+// owned1 returns an owner that has stored group 1.
 func owned1(t *testing.T, s *script) *fencing.Owner[string] {
 	t.Helper()
 	owner, err := scripted(s)
@@ -67,7 +69,7 @@ func owned1(t *testing.T, s *script) *fencing.Owner[string] {
 
 var errRefused = &fencing.FinalError{Err: errors.New("no such table")}
 
-// secondFails stores one group and answers every other with an unknown outcome.
+// secondFails stores the first group. Each later commit has an unknown outcome.
 func secondFails(call int) error {
 	if call == 1 {
 		return nil
@@ -75,9 +77,10 @@ func secondFails(call int) error {
 	return errNet
 }
 
-// The tests that follow are not parallel: where one fails, `-failfast` begins no schedule.
+// The following tests are not parallel. If one of them fails, -failfast starts no schedule.
 
-// TestTheFirstTaking: what the database answers to whoever has nothing yet.
+// TestTheFirstTaking: the result of the first Acquire for each answer of the database. The caller owns no
+// partition yet.
 func TestTheFirstTaking(t *testing.T) { //nolint:paralleltest // see above
 	begin := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	others := func(owner string, until time.Duration) fencing.State {
@@ -89,16 +92,16 @@ func TestTheFirstTaking(t *testing.T) { //nolint:paralleltest // see above
 		takes int
 	}{
 		"another owner renews its lease": {
-			func(call int) (fencing.State, error) { return others("a", time.Duration(call)*lease), nil }, is[*fencing.HeldError], 2,
+			func(call int) (fencing.State, error) { return others("a", time.Duration(call)*lease), nil }, isError[*fencing.HeldError], 2,
 		},
 		"another owner follows the other": {
-			func(call int) (fencing.State, error) { return others(string(rune('a'+call)), 0), nil }, is[*fencing.HeldError], 2,
+			func(call int) (fencing.State, error) { return others(string(rune('a'+call)), 0), nil }, isError[*fencing.HeldError], 2,
 		},
 		"another owner's lease does not end": {
-			func(int) (fencing.State, error) { return others("a", 0), nil }, is[*fencing.HeldError], 0,
+			func(int) (fencing.State, error) { return others("a", 0), nil }, isError[*fencing.HeldError], 0,
 		},
-		"asking again changes nothing":   {func(int) (fencing.State, error) { return fencing.State{}, errRefused }, is[*fencing.FinalError], 1},
-		"the database is away for long":  {func(int) (fencing.State, error) { return fencing.State{}, errNet }, is[*fencing.AwayError], 0},
+		"asking again changes nothing":   {func(int) (fencing.State, error) { return fencing.State{}, errRefused }, isError[*fencing.FinalError], 1},
+		"the database is away for long":  {func(int) (fencing.State, error) { return fencing.State{}, errNet }, isError[*fencing.AwayError], 0},
 		"the database is away for short": {afterTwo(fencing.State{Ours: true}), func(err error) bool { return err == nil }, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -116,7 +119,7 @@ func TestTheFirstTaking(t *testing.T) { //nolint:paralleltest // see above
 	}
 }
 
-// afterTwo answers two calls with an error.
+// afterTwo returns an error for the first two calls.
 func afterTwo(then fencing.State) func(int) (fencing.State, error) {
 	return func(call int) (fencing.State, error) {
 		if call <= 2 {
@@ -126,8 +129,8 @@ func afterTwo(then fencing.State) func(int) (fencing.State, error) {
 	}
 }
 
-// TestTheTakingAfterAnUnknownOutcome: what the database has then decides what became of the group, and whether the
-// owner goes on.
+// TestTheTakingAfterAnUnknownOutcome: after a commit with an unknown outcome, the state of the database
+// decides the outcome of the group and whether the owner continues.
 func TestTheTakingAfterAnUnknownOutcome(t *testing.T) { //nolint:paralleltest // see above
 	for name, row := range map[string]struct {
 		after fencing.State
@@ -135,10 +138,10 @@ func TestTheTakingAfterAnUnknownOutcome(t *testing.T) { //nolint:paralleltest //
 		want  kv.Outcome
 		ended func(error) bool
 	}{
-		"what was acknowledged is gone": {fencing.State{Ours: true, Epoch: 2}, nil, kv.Unknown, is[*fencing.DataLossError]},
-		"another owner has it":          {fencing.State{Owner: "b", Epoch: 2, Commit: 1}, nil, kv.Unknown, is[*fencing.FencedError]},
-		"another owner has built on it": {fencing.State{Ours: true, Epoch: 3, Commit: 3}, nil, kv.Unknown, is[*fencing.FencedError]},
-		"asking again changes nothing":  {fencing.State{}, errRefused, kv.Unknown, is[*fencing.FinalError]},
+		"what was acknowledged is gone": {fencing.State{Ours: true, Epoch: 2}, nil, kv.Unknown, isError[*fencing.DataLossError]},
+		"another owner has it":          {fencing.State{Owner: "b", Epoch: 2, Commit: 1}, nil, kv.Unknown, isError[*fencing.FencedError]},
+		"another owner has built on it": {fencing.State{Ours: true, Epoch: 3, Commit: 3}, nil, kv.Unknown, isError[*fencing.FencedError]},
+		"asking again changes nothing":  {fencing.State{}, errRefused, kv.Unknown, isError[*fencing.FinalError]},
 		"the group is there":            {fencing.State{Ours: true, Epoch: 2, Commit: 2}, nil, kv.Stored, func(err error) bool { return err == nil }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -157,8 +160,8 @@ func TestTheTakingAfterAnUnknownOutcome(t *testing.T) { //nolint:paralleltest //
 	}
 }
 
-// TestAway: an owner says that the database is away once it was for as long as it is waited for, and gives up what
-// it cannot find out some time after it is to leave.
+// TestAway: an owner reports that the database is unavailable when the grace period is over. After
+// BeginClose, it waits only for a limited time for an outcome that it cannot find out.
 func TestAway(t *testing.T) { //nolint:paralleltest // see above
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{take: hasIt(func(int) (fencing.State, error) { return fencing.State{}, errNet }), commit: secondFails}
@@ -166,12 +169,12 @@ func TestAway(t *testing.T) { //nolint:paralleltest // see above
 		done := make(chan kv.Outcome, 1)
 		go func() { done <- commit(owner) }()
 		time.Sleep(time.Second / 2)
-		if err := owner.Away(); err != nil {
+		if err := owner.Unavailable(); err != nil {
 			t.Errorf("after half of its patience: %v", err)
 		}
 		time.Sleep(time.Second)
-		if !is[*fencing.AwayError](owner.Away()) {
-			t.Errorf("behind its patience: %v", owner.Away())
+		if !isError[*fencing.AwayError](owner.Unavailable()) {
+			t.Errorf("behind its patience: %v", owner.Unavailable())
 		}
 		left := time.Now()
 		owner.BeginClose()

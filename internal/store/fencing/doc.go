@@ -1,9 +1,10 @@
-// Package fencing implements commits under an epoch. It decides which process owns a partition of a
-// database, and finds out the outcome of a commit whose answer did not arrive.
+// Package fencing implements commits under an epoch, the number of an ownership. It decides which
+// process owns a partition of a database, and finds out the outcome of a commit whose answer did not
+// arrive.
 //
-// Owns: the takeover of a partition, its lease, the number of the newest group, and the steps by which
-// an unknown outcome becomes known. The interface [Server] represents the database. internal/store/pg
-// implements it in SQL.
+// Owns: the takeover of a partition, its lease, the number of the newest group of commits, and the
+// steps by which an unknown outcome becomes known. The interface [Server] represents the database.
+// internal/store/pg implements it in SQL.
 //
 // Guarantees: an [Owner] answers a group as stored only in two cases. Either the database confirmed the
 // commit and sent no notice with it, or a takeover after the commit found the group. If an answered

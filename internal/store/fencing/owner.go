@@ -14,47 +14,53 @@ import (
 // Config configures an owner. All fields except RenewedEpoch are required.
 type Config struct {
 	// Lease is how long the owner keeps the partition after its last commit or renewal. If there is no
-	// commit for a third of this time, the owner renews the lease.
+	// commit for a third of this time, the owner renews its lease.
 	Lease time.Duration
-	// GracePeriod is how long the database may be unavailable before [Owner.Away] returns an error, and
-	// before [Acquire] returns an error.
+	// GracePeriod is how long the database may be unavailable before [Owner.Unavailable] and [Acquire] return
+	// an error.
 	GracePeriod time.Duration
-	// CloseTimeout is how long a closing owner tries to find out the outcome of a commit.
+	// CloseTimeout is how long a closing owner tries to find out the outcome of a running commit.
 	CloseTimeout time.Duration
-	// RenewedEpoch means that other code renews the lease, if it is not nil. The owner stores in it the
-	// epoch for the renewal. It stores zero while it is not certain of its epoch.
+	// RenewedEpoch is set if other code renews the lease. The owner stores in it the epoch under which
+	// to renew, or zero if the lease must not be renewed. If RenewedEpoch is nil, the owner itself
+	// renews the lease.
 	RenewedEpoch *atomic.Uint64
-	// OnEvent is called when the owner's state changes. what is a description of the event for a log.
+	// OnEvent is called when the owner's state changes. what describes the event for a log. err is the
+	// cause or nil.
 	OnEvent func(what string, err error)
 }
 
-// The pauses between two attempts.
+// These are the pauses between two attempts to reach the database, and between two attempts to get the
+// lease.
 const (
 	firstPause = 20 * time.Millisecond
 	lastPause  = time.Second
 	leasePause = 200 * time.Millisecond
 )
 
-// Owner owns a partition. One goroutine passes commits to it, one after the other.
+// Owner owns a partition of the database: only its commits are accepted. One goroutine passes commits
+// to it, one after the other.
 type Owner[G any] struct {
 	server Server[G]
 	cfg    Config
 
 	commits chan commit[G]
 	ended   chan struct{}
-	// closing is closed when the owner must close. closeDeadline is the time at which a waiting commit
-	// is then abandoned.
+	// closing is closed when the owner must close. closeDeadline is the time at which it then stops
+	// retrying a commit.
 	closing       chan struct{}
 	closeOnce     sync.Once
 	closeDeadline time.Time
 
-	// epoch is used only by the owner's goroutine.
+	// epoch is the number of this ownership. Only the owner's goroutine uses it. last is the number of
+	// the newest stored commit group.
 	epoch uint64
 	last  atomic.Uint64
-	// moved is closed when last increases. It is nil if no caller waits for that.
-	moving sync.Mutex
-	moved  chan struct{}
-	away   atomic.Pointer[AwayError]
+	// moving protects moved. moved is closed when a newer commit group is stored. It is nil if no
+	// goroutine waits for that.
+	moving      sync.Mutex
+	moved       chan struct{}
+	unavailable atomic.Pointer[AwayError]
 
 	failed chan struct{}
 	cause  error
@@ -66,15 +72,16 @@ type commit[G any] struct {
 	done   func(kv.Result)
 }
 
-// Acquire takes over a partition. It waits until the lease of the current owner has ended. If other
-// code renews the leases (Config.RenewedEpoch), Acquire does not wait and returns a *[HeldError].
-// Errors: *[HeldError], *[FinalError], *[AwayError].
+// Acquire takes over a partition. It waits until the lease of the current owner has ended. If other code renews
+// the leases (Config.RenewedEpoch), Acquire does not wait and returns a *[HeldError]. It also returns this
+// error if the owner renews the lease, or another one takes it, while Acquire waits. Errors: *[HeldError],
+// *[FinalError], *[AwayError].
 func Acquire[G any](server Server[G], cfg Config) (*Owner[G], error) {
 	o := &Owner[G]{
 		server: server, cfg: cfg,
 		commits: make(chan commit[G], 1), ended: make(chan struct{}), closing: make(chan struct{}), failed: make(chan struct{}),
 	}
-	st, err := o.first()
+	st, err := o.acquireFirst()
 	if err != nil {
 		return nil, err
 	}
@@ -84,8 +91,8 @@ func Acquire[G any](server Server[G], cfg Config) (*Owner[G], error) {
 	return o, nil
 }
 
-// first acquires the partition for the first time.
-func (o *Owner[G]) first() (State, error) {
+// acquireFirst acquires the partition for the first time, and waits for the lease of another owner.
+func (o *Owner[G]) acquireFirst() (State, error) {
 	begin, pause := time.Now(), firstPause
 	var held State
 	var until time.Time
@@ -119,11 +126,12 @@ func isFinal(err error) bool {
 	return ok
 }
 
-// Last returns the number of the newest stored group. It may be called only while no commit is running.
-func (o *Owner[G]) Last() uint64 { return o.last.Load() }
+// LastKey returns the number of the newest stored group of commits. It may be called only while no commit
+// is running.
+func (o *Owner[G]) LastKey() uint64 { return o.last.Load() }
 
-// Commit stores the next group and calls done once. While the database is unavailable, Commit
-// retries. After any outcome other than stored, the owner stores no more groups.
+// Commit stores the next group of commits and calls done once. While the database is unavailable,
+// Commit retries. If the outcome is not that the group is stored, the owner stores no further groups.
 func (o *Owner[G]) Commit(number uint64, group G, done func(kv.Result)) {
 	select {
 	case o.commits <- commit[G]{number, group, done}:
@@ -132,7 +140,7 @@ func (o *Owner[G]) Commit(number uint64, group G, done func(kv.Result)) {
 	}
 }
 
-// failure returns the reason why the owner has ended.
+// failure returns the error with which the owner refuses commits after it has failed or was closed.
 func (o *Owner[G]) failure() error {
 	select {
 	case <-o.failed:
@@ -144,21 +152,21 @@ func (o *Owner[G]) failure() error {
 
 var errClosed = errors.New("the partition was given back")
 
-// Away returns an error if the database has been unavailable for longer than GracePeriod, otherwise
-// nil.
-func (o *Owner[G]) Away() error {
-	if away := o.away.Load(); away != nil && time.Since(away.Since) >= o.cfg.GracePeriod {
+// Unavailable returns an error if the database has been unavailable for at least GracePeriod. Otherwise it
+// returns nil.
+func (o *Owner[G]) Unavailable() error {
+	if away := o.unavailable.Load(); away != nil && time.Since(away.Since) >= o.cfg.GracePeriod {
 		return away
 	}
 	return nil
 }
 
-// Failed returns a channel that is closed when the owner stores no more groups; [Owner.Err]
-// returns the reason.
+// Failed returns a channel that is closed when the owner has failed and can store no more commit groups. Close
+// does not close it. [Owner.Err] returns the reason.
 func (o *Owner[G]) Failed() <-chan struct{} { return o.failed }
 
-// Err returns the reason why the owner failed: *[FencedError], *[DataLossError] or *[FinalError].
-// It returns nil if the owner has not failed.
+// Err returns the reason why the owner failed: *[FencedError], *[DataLossError] or *[FinalError]. If the owner
+// was closing, it may be an error that wraps *[AwayError]. It returns nil if the owner has not failed.
 func (o *Owner[G]) Err() error {
 	select {
 	case <-o.failed:
@@ -168,8 +176,8 @@ func (o *Owner[G]) Err() error {
 	}
 }
 
-// BeginClose starts the CloseTimeout. When it has passed, the owner no longer tries to find out the
-// outcome of a commit.
+// BeginClose tells the owner that it will be closed. After CloseTimeout the owner stops retrying a
+// commit, and stops finding out the outcome of a commit.
 func (o *Owner[G]) BeginClose() {
 	o.closeOnce.Do(func() {
 		o.closeDeadline = time.Now().Add(o.cfg.CloseTimeout)
@@ -186,14 +194,14 @@ func (o *Owner[G]) Close() error {
 	return nil
 }
 
-// setEpoch sets the owner's epoch and publishes it to the code that renews the lease.
+// setEpoch sets the owner's epoch and passes it to the code that renews the lease.
 func (o *Owner[G]) setEpoch(epoch uint64) {
 	o.epoch = epoch
 	o.publishEpoch(epoch)
 }
 
-// publishEpoch publishes the epoch to the other code that renews the lease. Zero means that this code
-// must not renew it.
+// publishEpoch passes the epoch to the other code that renews the lease, if there is any. Zero means
+// that this code must not renew it.
 func (o *Owner[G]) publishEpoch(epoch uint64) {
 	if o.cfg.RenewedEpoch != nil {
 		o.cfg.RenewedEpoch.Store(epoch)
@@ -227,16 +235,16 @@ func (o *Owner[G]) run() {
 	o.refuse()
 }
 
-// refuse answers all commits with the failure until the owner is closed.
+// refuse answers all commits with the owner's failure until the owner is closed.
 func (o *Owner[G]) refuse() {
 	for c := range o.commits {
 		c.done(kv.Result{Outcome: kv.NotStored, Err: o.cause})
 	}
 }
 
-// release ends the lease. If that fails, the lease expires by itself.
+// release ends the lease. If that fails, or if the database is unavailable, the lease expires by itself.
 func (o *Owner[G]) release() {
-	if o.away.Load() != nil {
+	if o.unavailable.Load() != nil {
 		return
 	}
 	if err := o.server.Release(o.epoch); err != nil {
@@ -244,7 +252,8 @@ func (o *Owner[G]) release() {
 	}
 }
 
-// store sends a group repeatedly until its outcome is known.
+// store sends a group of commits repeatedly until it is stored or the owner fails. The outcome is unknown if
+// the owner failed before it could find out.
 func (o *Owner[G]) store(c commit[G]) kv.Result {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		err := o.server.Commit(o.epoch, c.number, c.group)
@@ -264,7 +273,7 @@ func (o *Owner[G]) store(c commit[G]) kv.Result {
 		}
 		o.cfg.OnEvent("commit not stored, retrying", nil)
 		if !o.wait(pause) {
-			return kv.Result{Outcome: kv.NotStored, Err: o.fail(fmt.Errorf("left while the group was not stored: %w", o.away.Load()))}
+			return kv.Result{Outcome: kv.NotStored, Err: o.fail(fmt.Errorf("left while the group was not stored: %w", o.unavailable.Load()))}
 		}
 	}
 }
@@ -277,13 +286,13 @@ func (o *Owner[G]) stored(number uint64) kv.Result {
 		o.moved = nil
 	}
 	o.moving.Unlock()
-	o.away.Store(nil)
+	o.unavailable.Store(nil)
 	return kv.Result{Outcome: kv.Stored}
 }
 
-// WaitStored waits until it is certain that a group is stored. A reader may see a group earlier,
-// because the database may show a group that a standby does not have, if the wait for the standby was
-// interrupted. A failover would undo such a group.
+// WaitStored waits until it is certain that a commit group is stored. If the commit's wait for a
+// standby was interrupted, a reader may see the group although the standby does not have it. A failover
+// would undo such a group.
 func (o *Owner[G]) WaitStored(ctx context.Context, number uint64) error {
 	for {
 		o.moving.Lock()
@@ -313,13 +322,14 @@ func (o *Owner[G]) renew() {
 		_, err = o.reacquire(fmt.Errorf("renewal of the lease: %w", err), o.last.Load())
 	}
 	if err == nil {
-		o.away.Store(nil)
+		o.unavailable.Store(nil)
 	}
 }
 
-// reacquire takes the partition under the next epoch. This fences every statement that may still be
-// running. It returns the state that it found. The newest group must be either upTo or the newest
-// acknowledged group. An error of reacquire is permanent.
+// reacquire takes the partition under the next epoch after the outcome of a commit became unknown, or after a
+// renewal failed. The new epoch fences every statement that may still be running. reacquire returns the state
+// that it found. The newest commit group in it must be upTo or the newest acknowledged group. After an error of
+// reacquire the owner has failed.
 func (o *Owner[G]) reacquire(cause error, upTo uint64) (State, error) {
 	o.cfg.OnEvent("partition reacquired", cause)
 	o.markUnavailable(cause)
@@ -340,23 +350,23 @@ func (o *Owner[G]) reacquire(cause error, upTo uint64) (State, error) {
 			return st, nil
 		}
 		if !o.wait(pause) {
-			return st, o.fail(fmt.Errorf("left while its outcome was not known: %w", o.away.Load()))
+			return st, o.fail(fmt.Errorf("left while its outcome was not known: %w", o.unavailable.Load()))
 		}
 	}
 }
 
-// markUnavailable records the last error of the database, and the time since which the owner cannot
-// store groups.
+// markUnavailable records the last error of the database, and since when the owner cannot store commit
+// groups.
 func (o *Owner[G]) markUnavailable(err error) {
 	since := time.Now()
-	if away := o.away.Load(); away != nil {
+	if away := o.unavailable.Load(); away != nil {
 		since = away.Since
 	}
-	o.away.Store(&AwayError{since, err})
+	o.unavailable.Store(&AwayError{since, err})
 }
 
-// wait waits for the duration pause. It returns false if the owner is closing and the deadline has
-// passed.
+// wait waits for the duration pause and then reports whether the caller may continue. It returns false
+// if the owner is closing and closeDeadline has passed.
 func (o *Owner[G]) wait(pause time.Duration) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()

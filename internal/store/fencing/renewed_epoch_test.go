@@ -12,14 +12,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
-// TestKeptBySomebodyElse: an owner says nothing while nothing happens; whoever renews its lease
-// knows the epoch. Others do not wait, and have it once the lease has ended.
+// TestKeptBySomebodyElse: an idle owner sends no statements. A separate loop renews its lease under the epoch
+// that the owner publishes. Another node is refused at once, and takes the partition after the lease has
+// ended.
 func TestKeptBySomebodyElse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{dice: rand.New(rand.NewPCG(1, 1)), calm: true}
-		a := taken(t, w, "a")
-		stop := a.client.keep()
+		a := takePartition(t, w, "a")
+		stop := a.client.renewLease()
 		time.Sleep(10 * lease)
 		began := time.Now()
 		_, err := take(w, "b")
@@ -28,14 +29,14 @@ func TestKeptBySomebodyElse(t *testing.T) {
 		}
 		stop()
 		time.Sleep(lease)
-		b := taken(t, w, "b")
+		b := takePartition(t, w, "b")
 		if got := commit(a.Owner); got != kv.Unknown {
 			t.Errorf("%v", got)
 		}
 		if a.client.kept.Load() != 0 || b.client.kept.Load() == 0 {
 			t.Errorf("epochs %d and %d", a.client.kept.Load(), b.client.kept.Load())
 		}
-		for _, o := range []owned{a, b} {
+		for _, o := range []ownedPartition{a, b} {
 			if err := o.Close(); err != nil || o.client.kept.Load() != 0 {
 				t.Error(err)
 			}
@@ -43,24 +44,23 @@ func TestKeptBySomebodyElse(t *testing.T) {
 	})
 }
 
-// TestNothingIsKeptInDoubt: while an owner does not know what became of a commit, its lease ends
-// by itself.
+// TestNothingIsKeptInDoubt: while the outcome of a commit is unknown to the owner, no loop renews its lease.
 func TestNothingIsKeptInDoubt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{dice: rand.New(rand.NewPCG(1, 1)), calm: true}
-		a := taken(t, w, "a")
+		a := takePartition(t, w, "a")
 		if got := commit(a.Owner); got != kv.Stored || a.client.kept.Load() != 1 {
 			t.Fatal(got, a.client.kept.Load())
 		}
-		a.client.away.Store(true)
+		a.client.cutOff.Store(true)
 		done := make(chan kv.Outcome, 1)
 		go func() { done <- commit(a.Owner) }()
 		time.Sleep(time.Second)
 		if a.client.kept.Load() != 0 {
 			t.Error("it is kept")
 		}
-		a.client.away.Store(false)
+		a.client.cutOff.Store(false)
 		if got := <-done; got != kv.Stored || a.client.kept.Load() != 2 {
 			t.Error(got, a.client.kept.Load())
 		}
@@ -70,18 +70,18 @@ func TestNothingIsKeptInDoubt(t *testing.T) {
 	})
 }
 
-type owned struct {
+type ownedPartition struct {
 	*fencing.Owner[string]
 	client *client
 }
 
-func take(w *world, name string) (owned, error) {
+func take(w *world, name string) (ownedPartition, error) {
 	c := &client{world: w, name: name, kept: new(atomic.Uint64)}
 	owner, err := fencing.Acquire(c, fencing.Config{Lease: lease, GracePeriod: time.Second, CloseTimeout: time.Second, RenewedEpoch: c.kept, OnEvent: func(string, error) {}})
-	return owned{owner, c}, err
+	return ownedPartition{owner, c}, err
 }
 
-func taken(t *testing.T, w *world, name string) owned {
+func takePartition(t *testing.T, w *world, name string) ownedPartition {
 	t.Helper()
 	o, err := take(w, name)
 	if err != nil {
@@ -92,6 +92,6 @@ func taken(t *testing.T, w *world, name string) owned {
 
 func commit(o *fencing.Owner[string]) kv.Outcome {
 	results := make(chan kv.Outcome, 1)
-	o.Commit(o.Last()+1, "group", func(r kv.Result) { results <- r.Outcome })
+	o.Commit(o.LastKey()+1, "group", func(r kv.Result) { results <- r.Outcome })
 	return <-results
 }

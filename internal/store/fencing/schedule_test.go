@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
-// schedules is how many are tried of each kind: PAWL_SCHEDULES.
+// schedules returns the number of schedules of each kind: PAWL_SCHEDULES.
 func schedules(t *testing.T) uint64 {
 	t.Helper()
 	n, err := strconv.ParseUint(os.Getenv("PAWL_SCHEDULES"), 10, 64)
@@ -26,15 +26,15 @@ func schedules(t *testing.T) uint64 {
 	return n
 }
 
-// TestSchedules: answers are lost, statements arrive late, successes come with a warning, the
-// database goes on with what its standby has, owners are stopped beyond their leases, and others
-// take over. What was acknowledged is there once, in its place; what was said not to be stored
-// is not; nobody's groups stand between another's.
+// TestSchedules: answers are lost, statements arrive late, successes come with a warning, the database fails
+// over to its standby, owners are stopped for longer than their leases, and other owners take the partition.
+// Each acknowledged group is stored once, in its place. A group that was reported as not stored is not
+// stored. No owner stores groups between those of another owner.
 func TestSchedules(t *testing.T) {
 	t.Parallel()
 	seen := tally{}
 	for seed := range schedules(t) {
-		synctest.Test(t, func(t *testing.T) { run(t, seed, false).into(seen) })
+		synctest.Test(t, func(t *testing.T) { run(t, seed, false).addTo(seen) })
 		if t.Failed() {
 			return
 		}
@@ -42,13 +42,13 @@ func TestSchedules(t *testing.T) {
 	seen.want(t, "stored", "unknown", "taken", "held", "failover", "again")
 }
 
-// TestLossyFailovers: the standby lags. Nobody builds upon what is gone: who has it acknowledged
-// hears that it is, and stores nothing more.
+// TestLossyFailovers: the standby lags, so that a failover loses acknowledged groups. The owner that had
+// received the acknowledgement gets an error and stores nothing more. No owner builds on a lost group.
 func TestLossyFailovers(t *testing.T) {
 	t.Parallel()
 	seen := tally{}
 	for seed := range schedules(t) {
-		synctest.Test(t, func(t *testing.T) { run(t, seed, true).into(seen) })
+		synctest.Test(t, func(t *testing.T) { run(t, seed, true).addTo(seen) })
 		if t.Failed() {
 			return
 		}
@@ -56,7 +56,7 @@ func TestLossyFailovers(t *testing.T) {
 	seen.want(t, "stored", "lost", "failover")
 }
 
-// tally counts what schedules met, so that none of it is never met.
+// tally counts the events of schedules by kind. The tests require that each kind occurs.
 type tally map[string]int
 
 func (a tally) want(t *testing.T, kinds ...string) {
@@ -69,24 +69,24 @@ func (a tally) want(t *testing.T, kinds ...string) {
 	t.Logf("%v", a)
 }
 
-// schedule is one of them: two nodes that want the partition.
+// schedule is one test run: two nodes compete for the partition.
 type schedule struct {
 	t     *testing.T
 	world *world
 	seed  uint64
-	// mu guards what follows.
+	// mu guards the following fields.
 	mu    sync.Mutex
 	seen  tally
 	names int
-	// acked are the groups that were answered as stored by number, refused those that were
-	// answered as not stored.
+	// acked are the groups, by number, that were reported as stored. refused are the groups that were
+	// reported as not stored.
 	acked   map[uint64]string
 	refused map[string]bool
 	until   time.Time
 	ended   chan struct{}
 }
 
-func (s *schedule) into(all tally) {
+func (s *schedule) addTo(all tally) {
 	for kind, n := range s.seen {
 		all[kind] += n
 	}
@@ -103,29 +103,29 @@ func run(t *testing.T, seed uint64, lossy bool) *schedule {
 		go s.node()
 	}
 	for time.Now().Before(s.until) {
-		time.Sleep(w.within(15 * time.Second))
-		if w.roll(2) == 0 && w.failover() {
+		time.Sleep(w.randomDuration(15 * time.Second))
+		if w.randomBelow(2) == 0 && w.failover() {
 			s.note("failover")
 		}
 	}
-	w.calms()
+	w.stopFaults()
 	for range 2 {
 		<-s.ended
 	}
-	// What is still on its way arrives.
+	// Statements that are still on their way arrive.
 	time.Sleep(time.Minute)
 	s.check()
 	return s
 }
 
-// note counts.
+// note counts an event.
 func (s *schedule) note(kind string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seen[kind]++
 }
 
-// name is a new one.
+// name returns a new name of an owner.
 func (s *schedule) name() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,7 +133,7 @@ func (s *schedule) name() string {
 	return fmt.Sprint("owner ", s.names)
 }
 
-// node owns the partition again and again, under a new name each time, until the end.
+// node takes the partition again and again until the end, each time under a new name.
 func (s *schedule) node() {
 	defer func() { s.ended <- struct{}{} }()
 	for time.Now().Before(s.until) {
@@ -150,30 +150,30 @@ func (s *schedule) node() {
 			},
 		})
 		if err != nil {
-			s.met(err)
-			time.Sleep(s.world.within(2 * time.Second))
+			s.noteError(err)
+			time.Sleep(s.world.randomDuration(2 * time.Second))
 			continue
 		}
 		s.own(c, owner)
 	}
 }
 
-// own commits until it is fenced, or goes, or is killed.
+// own commits until the owner is fenced or leaves.
 func (s *schedule) own(c *client, owner *fencing.Owner[string]) {
 	w := s.world
-	defer c.keep()()
-	for n := 1 + w.roll(40); n > 0 && time.Now().Before(s.until) && owner.Err() == nil; n-- {
-		if w.roll(15) == 0 {
-			c.stopped.Store(time.Now().Add(w.within(2 * lease)).UnixNano())
+	defer c.renewLease()()
+	for n := 1 + w.randomBelow(40); n > 0 && time.Now().Before(s.until) && owner.Err() == nil; n-- {
+		if w.randomBelow(15) == 0 {
+			c.stopped.Store(time.Now().Add(w.randomDuration(2 * lease)).UnixNano())
 		}
 		s.commit(c, owner)
-		time.Sleep(w.within(100 * time.Millisecond))
-		if w.roll(20) == 0 {
+		time.Sleep(w.randomDuration(100 * time.Millisecond))
+		if w.randomBelow(20) == 0 {
 			time.Sleep(2 * lease)
 		}
 	}
 	if err := owner.Err(); err != nil {
-		s.met(err)
+		s.noteError(err)
 	}
 	if err := owner.Close(); err != nil {
 		s.t.Error(err)
@@ -184,7 +184,7 @@ func (s *schedule) own(c *client, owner *fencing.Owner[string]) {
 }
 
 func (s *schedule) commit(c *client, owner *fencing.Owner[string]) {
-	number := owner.Last() + 1
+	number := owner.LastKey() + 1
 	group := fmt.Sprintf("%s group %d", c.name, number)
 	results := make(chan kv.Result, 2)
 	owner.Commit(number, group, func(r kv.Result) { results <- r })
@@ -193,7 +193,7 @@ func (s *schedule) commit(c *client, owner *fencing.Owner[string]) {
 	case r = <-results:
 	case <-time.After(3 * time.Minute):
 		s.t.Errorf("seed %d: %s has no answer after 3 minutes", s.seed, group)
-		owner.BeginClose() // else it may go on for ever
+		owner.BeginClose() // Otherwise the owner may retry for ever.
 		r = <-results
 	}
 	s.mu.Lock()
@@ -202,8 +202,8 @@ func (s *schedule) commit(c *client, owner *fencing.Owner[string]) {
 	case kv.Stored:
 		s.seen["stored"]++
 		s.acked[number] = group
-		if owner.Last() != number {
-			s.t.Errorf("seed %d: %s is stored, and the last is %d", s.seed, group, owner.Last())
+		if owner.LastKey() != number {
+			s.t.Errorf("seed %d: %s is stored, and the last is %d", s.seed, group, owner.LastKey())
 		}
 	case kv.NotStored:
 		s.refused[group] = true
@@ -212,29 +212,29 @@ func (s *schedule) commit(c *client, owner *fencing.Owner[string]) {
 	}
 }
 
-func (s *schedule) met(err error) {
+func (s *schedule) noteError(err error) {
 	switch {
-	case is[*fencing.HeldError](err):
+	case isError[*fencing.HeldError](err):
 		s.note("held")
-	case is[*fencing.FencedError](err):
+	case isError[*fencing.FencedError](err):
 		s.note("taken")
-	case is[*fencing.DataLossError](err):
+	case isError[*fencing.DataLossError](err):
 		s.note("lost")
 		if !s.world.lossy {
 			s.t.Errorf("seed %d: %v", s.seed, err)
 		}
-	case is[*fencing.AwayError](err):
+	case isError[*fencing.AwayError](err):
 	default:
 		s.t.Errorf("seed %d: %v", s.seed, err)
 	}
 }
 
-func is[E error](err error) bool {
+func isError[E error](err error) bool {
 	_, ok := errors.AsType[E](err)
 	return ok
 }
 
-// check looks at what there is in the end.
+// check checks the stored groups at the end.
 func (s *schedule) check() {
 	groups := s.world.groups()
 	s.mu.Lock()
@@ -248,7 +248,7 @@ func (s *schedule) check() {
 			s.t.Errorf("seed %d: %s was said not to be stored", s.seed, r.group)
 		}
 	}
-	if names := owners(groups); !distinct(names) {
+	if names := owners(groups); !areDistinct(names) {
 		s.t.Errorf("seed %d: groups stand between those of another owner: %q", s.seed, names)
 	}
 	if s.world.lossy {

@@ -12,38 +12,41 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/fencing"
 )
 
-// world is a database with a standby, in memory: a log of changes to one partition's row, each
-// with a group or without, of which the standby has the first ones.
+// world is a database with a standby, in memory. It is a log of the changes to the row of one partition. Each
+// change may store a group. The standby has the first changes of the log.
 type world struct {
-	// mu guards all that follows, for whoever acts in it.
+	// mu guards all following fields.
 	mu   sync.Mutex
 	dice *rand.Rand
 	log  []record
-	// there is how much of the log the standby has; what is acknowledged, it has, unless lossy.
-	there int
-	lossy bool
-	// calm: from now on nothing goes wrong.
+	// replicated is the number of changes that the standby has. Unless lossy is set, the standby has every
+	// acknowledged change.
+	replicated int
+	lossy      bool
+	// calm means that no more faults happen.
 	calm bool
 }
 
-// record is the row as a statement left it.
+// record is the row after a statement.
 type record struct {
 	state fencing.State
-	// group that it stored, "" = none.
+	// group is the group that the statement stored. "" means none.
 	group string
 }
 
 const lease = 3 * time.Second
 
-// roll is a number below n.
-func (w *world) roll(n int) int {
+// randomBelow returns a random number below n.
+func (w *world) randomBelow(n int) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.dice.IntN(n)
 }
 
-// within is a time below d.
-func (w *world) within(d time.Duration) time.Duration { return time.Duration(w.roll(int(d))) }
+// randomDuration returns a random duration below d.
+func (w *world) randomDuration(d time.Duration) time.Duration {
+	return time.Duration(w.randomBelow(int(d)))
+}
 
 func (w *world) row() fencing.State {
 	if len(w.log) == 0 {
@@ -52,17 +55,17 @@ func (w *world) row() fencing.State {
 	return w.log[len(w.log)-1].state
 }
 
-// failover goes on with what the standby has; false: it has everything.
+// failover makes the standby the primary. It returns false if the standby had every change.
 func (w *world) failover() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	all := w.there == len(w.log)
-	w.log = w.log[:w.there]
+	all := w.replicated == len(w.log)
+	w.log = w.log[:w.replicated]
 	return !all
 }
 
-// calms has nothing go wrong from now on.
-func (w *world) calms() {
+// stopFaults ends all faults.
+func (w *world) stopFaults() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calm = true
@@ -74,7 +77,7 @@ func (w *world) isCalm() bool {
 	return w.calm
 }
 
-// groups are those that are stored, by the one that stored each.
+// groups returns the stored groups, with their owners.
 func (w *world) groups() (out []record) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -86,20 +89,21 @@ func (w *world) groups() (out []record) {
 	return out
 }
 
-// client is the database as one owner has it.
+// client is the database as one owner sees it.
 type client struct {
 	world *world
 	name  string
-	// stopped: its process does nothing until then, Unix nanoseconds.
+	// stopped is the time until which the process of the owner does nothing, in Unix nanoseconds.
 	stopped atomic.Int64
-	// kept, unless nil, has the epoch under which somebody else renews the lease.
+	// kept has the epoch under which renewLease renews the lease. nil means that the owner renews the lease
+	// itself.
 	kept *atomic.Uint64
-	// away: nothing arrives.
-	away atomic.Bool
+	// cutOff means that no statement arrives.
+	cutOff atomic.Bool
 }
 
-// keep renews the lease, if that is not the owner's doing, until stop is called.
-func (c *client) keep() (stop func()) {
+// renewLease renews the lease until stop is called. It does nothing if the owner renews the lease itself.
+func (c *client) renewLease() (stop func()) {
 	ended := make(chan struct{})
 	if c.kept == nil {
 		return func() {}
@@ -117,7 +121,7 @@ func (c *client) keep() (stop func()) {
 	return func() { close(ended) }
 }
 
-// renew is a statement apart, which knows no group.
+// renew sends a statement that renews the lease and stores no group.
 func (c *client) renew() {
 	epoch := c.kept.Load()
 	_ = c.send(func() bool {
@@ -136,50 +140,49 @@ var (
 	errNotice = errors.New("a warning: it might not have been replicated")
 )
 
-// nap takes a moment, or as long as the process is stopped.
+// nap waits for a short time, or for as long as the process is stopped.
 func (c *client) nap() {
-	time.Sleep(c.world.within(20 * time.Millisecond))
+	time.Sleep(c.world.randomDuration(20 * time.Millisecond))
 	if left := time.Until(time.Unix(0, c.stopped.Load())); left > 0 {
 		time.Sleep(left)
 	}
 }
 
-// do has a statement happen; the standby has it, and as the log is in order all that came
-// before, if it follows.
+// do executes a statement. If follows is set, the standby gets this change and all changes before it.
 func (w *world) do(act func() (changed bool), follows bool) (changed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	changed = act()
 	if follows {
-		w.there = len(w.log)
+		w.replicated = len(w.log)
 	}
 	return changed
 }
 
-// send has a statement happen, or not, or later, and its answer come, or not. act says whether
-// it changed anything.
+// send executes a statement, or loses or delays it, and its answer may be lost. act reports whether it
+// changed anything.
 func (c *client) send(act func() (changed bool)) error {
 	w := c.world
 	c.nap()
 	defer c.nap()
-	fate := w.roll(100)
+	fate := w.randomBelow(100)
 	if w.isCalm() {
 		fate = 99
 	}
 	switch {
-	case fate < 4, c.away.Load():
+	case fate < 4, c.cutOff.Load():
 		return errNet
 	case fate < 8:
 		w.do(act, true)
 		return errNet
 	case fate < 12:
-		// It is in a buffer on the way, and arrives when others have come meanwhile.
-		late := w.within(8 * time.Second)
+		// The statement is in a buffer on its way. Other statements may arrive before it.
+		late := w.randomDuration(8 * time.Second)
 		go func() {
 			time.Sleep(late)
 			w.do(act, false)
 		}()
-		time.Sleep(min(late, w.within(time.Second)))
+		time.Sleep(min(late, w.randomDuration(time.Second)))
 		return errNet
 	case fate < 16:
 		// The wait for the standby is cancelled.
@@ -190,11 +193,11 @@ func (c *client) send(act func() (changed bool)) error {
 	case fate < 18:
 		return fmt.Errorf("no space: %w", errNet)
 	}
-	w.do(act, !w.lossy || w.roll(4) == 0)
+	w.do(act, !w.lossy || w.randomBelow(4) == 0)
 	return nil
 }
 
-// Take is as in SQL.
+// Acquire does what the SQL statement does.
 func (c *client) Acquire(again bool) (fencing.State, error) {
 	w, answer := c.world, make(chan fencing.State, 1)
 	err := c.send(func() bool {
@@ -233,15 +236,15 @@ func (c *client) fence(epoch, number, before uint64, group string) error {
 	return err
 }
 
-// Commit is as in SQL.
+// Commit does what the SQL statement does.
 func (c *client) Commit(epoch, number uint64, group string) error {
 	return c.fence(epoch, number, number-1, group)
 }
 
-// Renew is as in SQL.
+// Renew does what the SQL statement does.
 func (c *client) Renew(epoch, number uint64) error { return c.fence(epoch, number, number, "") }
 
-// Release is as in SQL.
+// Release does what the SQL statement does.
 func (c *client) Release(epoch uint64) error {
 	w := c.world
 	return c.send(func() bool {
@@ -257,7 +260,7 @@ func (c *client) Release(epoch uint64) error {
 
 func (c *client) Close() {}
 
-// owners are the names in the order in which they stored, each once for a run of groups.
+// owners returns the owners in the order of their groups, once for each sequence of groups.
 func owners(groups []record) (names []string) {
 	for _, r := range groups {
 		if len(names) == 0 || names[len(names)-1] != r.state.Owner {
@@ -267,7 +270,7 @@ func owners(groups []record) (names []string) {
 	return names
 }
 
-func distinct(names []string) bool {
+func areDistinct(names []string) bool {
 	sorted := slices.Sorted(slices.Values(names))
 	return len(slices.Compact(sorted)) == len(names)
 }

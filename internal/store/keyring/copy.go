@@ -10,13 +10,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/datadir"
 )
 
-// ErrForeign means that the existing file contains the keys of another store.
+// ErrForeign means that the target of a copy of keys contains the keys of another store.
 var ErrForeign = errors.New("it has the keys of another store")
 
-// Copy copies a file of keys into a directory and syncs it. It returns false if the file does not
-// exist. The file must not change during the call. Copy overwrites an existing copy in place, slot by
-// slot. Therefore keys that were destroyed are also destroyed in the copy, and after a crash each slot
-// is either old or new.
+// Copy copies a file of run keys into a directory and syncs it. It returns false if the file does not exist.
+// The file must not change during the call. Copy overwrites an existing copy in place. So keys that were
+// destroyed are also destroyed in the copy. No slot (the place of one key) crosses a disk sector, so after a
+// crash each slot is either old or new.
 func Copy(file, dir string) (copied bool, err error) {
 	data, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
@@ -28,12 +28,12 @@ func Copy(file, dir string) (copied bool, err error) {
 	return copyInto(data, dir)
 }
 
-// CopyTo does the same as [Copy] with the keys of an open ring. During the call, no key is created or
-// destroyed.
+// CopyTo copies the keys of an open ring into a directory, like [Copy]. During the call, no key is
+// created or destroyed.
 func (r *Ring) CopyTo(dir string) (copied bool, err error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	if !r.there {
+	if !r.fileExists {
 		return false, nil
 	}
 	data := make([]byte, slotPlace(r.slots+1))
@@ -52,7 +52,7 @@ func copyInto(data []byte, dir string) (copied bool, err error) {
 	path := filepath.Join(dir, Name)
 	to, err := os.OpenFile(path, os.O_RDWR, 0o600)
 	if errors.Is(err, os.ErrNotExist) {
-		return true, place(path, data)
+		return true, createFile(path, data)
 	}
 	if err != nil {
 		return false, err
@@ -65,8 +65,9 @@ func copyInto(data []byte, dir string) (copied bool, err error) {
 	return true, errors.Join(err, to.Sync())
 }
 
-// place creates a file. The file gets its name only when it is complete and synced.
-func place(path string, data []byte) error {
+// createFile creates a file with the given bytes. The file gets its name only when it is complete and
+// synced.
+func createFile(path string, data []byte) error {
 	file, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
@@ -78,9 +79,9 @@ func place(path string, data []byte) error {
 	return errors.Join(os.Rename(path+".new", path), datadir.SyncDir(filepath.Dir(path)))
 }
 
-// Rewrap adds a second wrap of the key of a directory's file, with another master key. Both master keys
-// open the file until [Unwrap] removes one of the wraps. If the directory has no such file, Rewrap
-// returns nil.
+// Rewrap adds a second master key to a directory's file of run keys. The file's own key is then stored
+// twice, encrypted with each master key. Both master keys open the file until [Unwrap] removes one of
+// the two copies. If the directory has no such file, Rewrap returns nil.
 func Rewrap(dir string, from, to []byte) error {
 	return change(dir, func(h *header) (place int, wrap []byte, err error) {
 		key, at, err := h.unwrap(from)
@@ -88,20 +89,24 @@ func Rewrap(dir string, from, to []byte) error {
 			return 0, nil, err
 		}
 		wrap, err = sealedUnder(masterOf(to), key)
+		// 1 - at is the other one of the two places.
 		return 1 - at, wrap, err
 	})
 }
 
-// Unwrap removes every wrap of the file's key except the wrap with the master key kept. If kept does
-// not open the file, Unwrap changes nothing and returns an error.
+// Unwrap removes one of two copies of the key that encrypts the file of run keys: the copy that the
+// master key kept does not open. If kept opens neither copy, Unwrap changes nothing and returns an
+// error.
 func Unwrap(dir string, kept []byte) error {
 	return change(dir, func(h *header) (int, []byte, error) {
 		_, at, err := h.unwrap(kept)
+		// 1 - at is the other one of the two places.
 		return 1 - at, nil, err
 	})
 }
 
-// change writes one of the two wraps of the file's key and syncs the file.
+// change writes one of the two encrypted copies of the key with which the file of run keys is
+// encrypted, and syncs the file.
 func change(dir string, to func(h *header) (place int, wrap []byte, err error)) (err error) {
 	file, err := os.OpenFile(filepath.Join(dir, Name), os.O_RDWR, 0o600)
 	if errors.Is(err, os.ErrNotExist) {

@@ -25,7 +25,7 @@ import (
 //	from slotsAt on, one slot for each run: state(1) | at(8) | secret(60) | CRC-32C(4) | 0...
 //
 // In a directory without encryption a secret is the key, followed by 28 zero bytes. In an encrypted
-// directory it is the key sealed under the file's key. In a destroyed slot it is all zeros.
+// directory it is the key encrypted with the file's own key. In a destroyed slot it is all zeros.
 const Name = datadir.RunKeysName
 
 const (
@@ -38,13 +38,13 @@ const (
 	wrapSize = 64
 	slotsAt  = 512
 
-	// slotBytes divides the size of a sector, so that no slot crosses a sector boundary.
+	// slotBytes divides the size of a disk sector, so that no slot crosses a sector boundary.
 	slotBytes  = 128
 	secretAt   = 9
 	secretSize = seal.KeySize + sealing
 	slotCRCAt  = secretAt + secretSize
 
-	// sealing is the number of bytes that sealing adds to a text: a nonce and a tag.
+	// sealing is the number of bytes that encryption adds to a text: a nonce and a tag.
 	sealing = 12 + 16
 
 	modePlain  = 1
@@ -56,12 +56,12 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// header is the first page of the file.
+// header is the first page of the file of run keys.
 type header struct {
 	id     [16]byte
 	sealed bool
-	// wraps are two places for the file's key. Each place is empty, or contains the key wrapped with a
-	// master key.
+	// wraps are two places for the key that encrypts the slots of this file. Each place is empty, or
+	// contains this key encrypted with a master key.
 	wraps [2][]byte
 }
 
@@ -86,7 +86,8 @@ func (h *header) encode() []byte {
 	return b
 }
 
-// encodeWrap returns the bytes of one place for the file's key. If wrap is nil, the place is empty.
+// encodeWrap returns the bytes of one place in the header for the file's own key, which wrap contains
+// in encrypted form. If wrap is nil, the place is empty.
 func encodeWrap(wrap []byte) []byte {
 	b := make([]byte, wrapSize)
 	if len(wrap) > 0 {
@@ -108,14 +109,14 @@ func readHeader(file io.ReaderAt) (header, error) {
 
 func decodeHeader(b []byte) (h header, err error) {
 	if len(b) < slotsAt || string(b[:len(magic)]) != magic {
-		return h, layout.Damaged(Name, "it does not begin as a file of keys")
+		return h, layout.NewDamage(Name, "it does not begin as a file of keys")
 	}
 	if v := binary.BigEndian.Uint32(b[8:]); v != version {
-		return h, layout.Damaged(Name, "it has version %d, this program reads %d", v, version)
+		return h, layout.NewDamage(Name, "it has version %d, this program reads %d", v, version)
 	}
 	copy(h.id[:], b[idAt:])
 	if mode := b[modeAt]; mode != modePlain && mode != modeSealed {
-		return h, layout.Damaged(Name, "it has the mode %d", mode)
+		return h, layout.NewDamage(Name, "it has the mode %d", mode)
 	}
 	h.sealed = b[modeAt] == modeSealed
 	for i := range h.wraps {
@@ -128,21 +129,22 @@ func decodeHeader(b []byte) (h header, err error) {
 	return h, nil
 }
 
-// unwrap returns the file's key and the place of its wrap with the master key. If the master key opens
-// no wrap, the error is a *[datadir.KeyError].
+// unwrap finds the place in the header whose key the master key opens. It returns this key, which
+// encrypts the slots of the file, and the place. If the master key opens neither place, the error is a
+// *[datadir.KeyError].
 func (h *header) unwrap(master []byte) (key []byte, place int, err error) {
 	for i, wrap := range h.wraps {
 		if wrap == nil {
 			continue
 		}
-		if key, err := unsealed(masterOf(master), wrap); err == nil {
+		if key, err := unseal(masterOf(master), wrap); err == nil {
 			return key, i, nil
 		}
 	}
 	return nil, 0, &datadir.KeyError{Reason: datadir.KeyWrong, Detail: Name + " is under another key, or its header is damaged"}
 }
 
-// masterOf derives a key from a directory's master key. The file's key is wrapped with the derived key.
+// masterOf derives a key from a directory's master key. The derived key encrypts the file's own key.
 func masterOf(master []byte) []byte {
 	mac := hmac.New(sha256.New, master)
 	mac.Write([]byte("pawl run keys"))
@@ -157,7 +159,7 @@ func sealedUnder(key, plain []byte) ([]byte, error) {
 	return aead.Seal(nil, nil, plain, nil), nil //nolint:gosec // the nonce is random, gcm says
 }
 
-func unsealed(key, sealed []byte) ([]byte, error) {
+func unseal(key, sealed []byte) ([]byte, error) {
 	aead, err := gcm(key)
 	if err != nil {
 		return nil, err
@@ -165,7 +167,7 @@ func unsealed(key, sealed []byte) ([]byte, error) {
 	return aead.Open(nil, nil, sealed, nil)
 }
 
-// gcm returns a cipher that writes a random nonce before the sealed bytes.
+// gcm returns a cipher that puts a random nonce before the encrypted bytes.
 func gcm(key []byte) (cipher.AEAD, error) {
 	block, err := aes.NewCipher(key)
 	if err != nil {
@@ -174,7 +176,7 @@ func gcm(key []byte) (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// encodeSlot returns the bytes of a slot as they are stored in the file.
+// encodeSlot returns the bytes of a slot for one run's key as they are stored in the file.
 func encodeSlot(state byte, at int64, secret []byte) []byte {
 	b := make([]byte, slotBytes)
 	b[0] = state
@@ -184,7 +186,7 @@ func encodeSlot(state byte, at int64, secret []byte) []byte {
 	return b
 }
 
-// readSlot is the inverse of encodeSlot. ok is false if the bytes are not a valid slot.
+// readSlot decodes the bytes of a slot. ok is false if the bytes are not a valid slot.
 func readSlot(b []byte) (state byte, at int64, secret []byte, ok bool) {
 	if binary.BigEndian.Uint32(b[slotCRCAt:]) != crc32.Checksum(b[:slotCRCAt], castagnoli) {
 		return 0, 0, nil, false

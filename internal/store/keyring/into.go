@@ -7,17 +7,17 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/seal"
 )
 
-// ErrThere means that the target medium of a copy of keys already contains keys.
+// ErrThere means that the target medium of a copy of run keys already contains keys.
 var ErrThere = errors.New("there are keys of runs already")
 
-// Into copies the ring to another medium, which must be empty and unused. The copy has the same id and
-// the same slots. They are sealed with the master key master. If master is empty, they are stored in
-// plain text. If the ring has no keys, Into writes no file. No key may be taken or destroyed during the
-// call. Errors: [ErrThere].
-func (r *Ring) Into(to Medium, master []byte) error {
+// CopyToMedium copies the ring, a collection of run keys, to another medium, which must be empty and unused.
+// The copy has the same id and the same slots. Its keys are encrypted with the master key master, or
+// not encrypted if master is empty. If the ring has no keys, CopyToMedium writes nothing. No key may be taken
+// or destroyed during the call. Errors: [ErrThere].
+func (r *Ring) CopyToMedium(to Medium, master []byte) error {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	if !r.there {
+	if !r.fileExists {
 		return nil
 	}
 	if _, there, err := to.Size(); there || err != nil {
@@ -50,8 +50,8 @@ func onlyIf(is bool, err error) error {
 	return nil
 }
 
-// rewrapSlots returns the bytes of slots with their secrets sealed with key. If key is nil, the secrets
-// are in plain text.
+// rewrapSlots returns the bytes of slots with their run keys encrypted with key. If key is nil, they are not
+// encrypted. Destroyed and damaged slots are copied unchanged.
 func (r *Ring) rewrapSlots(from, end uint64, key []byte) (b []byte, err error) {
 	for slot := from; slot < end && err == nil; slot++ {
 		raw := make([]byte, slotBytes)
@@ -67,13 +67,13 @@ func (r *Ring) rewrapSlots(from, end uint64, key []byte) (b []byte, err error) {
 	return b, err
 }
 
-// underAnother returns the bytes of the slot of a key, sealed with another key. If the secret cannot be
-// opened, it returns a damaged slot.
+// underAnother decrypts the secret of a slot and returns the bytes of a slot in which it is encrypted
+// with key. If the secret cannot be decrypted, it returns an invalid slot.
 func (r *Ring) underAnother(secret, key []byte) ([]byte, error) {
 	if r.fileKey == nil {
 		secret = secret[:seal.KeySize]
 	} else {
-		plain, err := unsealed(r.fileKey, secret)
+		plain, err := unseal(r.fileKey, secret)
 		if err != nil {
 			return make([]byte, slotBytes), nil //nolint:nilerr // it stays damaged
 		}

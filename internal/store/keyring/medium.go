@@ -9,20 +9,20 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/datadir"
 )
 
-// Medium stores the bytes of one file of keys, in a file of a directory or in another place of the
-// engine. Only one ring writes to it, one write at a time.
+// Medium stores the bytes of one file of run keys, in a file of a directory or in another place of the
+// storage engine. Only one ring writes to it, one write at a time.
 type Medium interface {
 	// ReaderAt reads the stored bytes in the same way as a file. Several reads may run at the same
 	// time, but not during a write.
 	io.ReaderAt
 	// Size returns the number of stored bytes. It returns false if the medium was not created yet.
 	Size() (bytes int64, there bool, err error)
-	// Create creates the medium with its header. After a crash, either the complete header is durably
-	// stored or the medium does not exist.
+	// Create creates the medium with the header of the key file. After a crash, either the complete
+	// header is durably stored or the medium does not exist.
 	Create(header []byte) error
 	// Write writes b at the offset at. It overwrites existing bytes or appends at the end. It returns
-	// when the bytes are durable. A crash never leaves a partly written slot. what is a name of the
-	// write for errors and tests. A write that failed may have taken effect.
+	// when the bytes are durable. A crash never leaves a partly written slot. A write that failed may
+	// have taken effect. Errors and tests name the write by the argument what.
 	Write(what string, b []byte, at int64) error
 	Close() error
 }
@@ -64,8 +64,8 @@ func (f *inFile) Size() (bytes int64, there bool, err error) {
 	return info.Size(), true, nil
 }
 
-// Create writes the header into a file with another name and then renames that file. Therefore the file
-// with the final name always has a complete header.
+// Create writes the header into a file with another name and then renames it, so that the file with the
+// final name always has a complete header.
 func (f *inFile) Create(header []byte) error {
 	path := filepath.Join(f.dir, Name)
 	file, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)

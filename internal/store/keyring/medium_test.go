@@ -78,7 +78,7 @@ func TestInto(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			from, to := &keyringtest.Memory{}, &keyringtest.Memory{}
 			ring := ringOn(t, from, under[0])
-			if err := ring.Into(to, under[1]); err != nil {
+			if err := ring.CopyToMedium(to, under[1]); err != nil {
 				t.Fatal(err)
 			}
 			if _, there, _ := to.Size(); there {
@@ -99,11 +99,11 @@ func TestInto(t *testing.T) {
 			if err := from.Write("", []byte{9, 9, 9}, 512+4*128); err != nil {
 				t.Fatal(err)
 			}
-			if err := ring.Into(to, under[1]); err != nil {
+			if err := ring.CopyToMedium(to, under[1]); err != nil {
 				t.Fatal(err)
 			}
-			keyringtest.Same(t, ringOn(t, to, under[1]), ring)
-			if err := ring.Into(to, under[1]); err == nil {
+			keyringtest.CheckSame(t, ringOn(t, to, under[1]), ring)
+			if err := ring.CopyToMedium(to, under[1]); err == nil {
 				t.Error("what was there is written over")
 			}
 		})

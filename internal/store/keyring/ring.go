@@ -12,40 +12,43 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/seal"
 )
 
-// grow is the number of keys that are created and synced at once.
+// grow is the number of run keys that are created and synced at once.
 const grow = 64
 
-// GrowBytes is the maximum disk space that the creation of grow keys takes, in bytes.
+// GrowBytes is the maximum disk space that is needed to create grow keys, in bytes.
 const GrowBytes = grow*slotBytes + slotsAt
 
-// keptKeys is the maximum number of keys that the ring caches in memory.
+// keptKeys is the maximum number of decrypted run keys that a [Ring] caches in memory.
 const keptKeys = 4096
 
-// Ring is the open file of keys of one store. Safe for concurrent use.
+// Ring is the open file with the run keys of one store. Safe for concurrent use.
 type Ring struct {
 	medium Medium
 	master []byte
 
 	mu sync.RWMutex
-	// there reports whether the file exists and is open.
-	there, closed bool
-	head          header
-	// fileKey seals the slots of an encrypted directory.
+	// fileExists reports whether the file of keys exists. closed reports whether the ring was closed.
+	fileExists, closed bool
+	head               header
+	// fileKey is the key with which the slots of an encrypted directory are encrypted. Otherwise it is
+	// nil.
 	fileKey []byte
-	// slots is the number of slots in the file. fresh is the number of unused slots at the end of the
-	// file.
+	// slots is the number of slots (places for one run key) in the file. fresh is the number of unused
+	// slots at the end of the file.
 	slots, fresh uint64
-	// spare are slots that were returned because no value was stored with their keys.
-	spare []uint64
-	kept  map[uint64]*seal.Key
-	// doomed are the slots whose keys the ring no longer returns to readers.
+	// spare are slots of keys that were taken for a run which then did not begin. The next runs use
+	// them.
+	spare  []uint64
+	cached map[uint64]*seal.Key
+	// doomed are the slots of the key file whose keys the ring no longer returns to readers, because
+	// their runs are erased.
 	doomed map[uint64]bool
 }
 
-// Open opens the file of keys of a directory if it exists. master is the master key of an encrypted
-// directory. step is called before each write and each sync. If step returns an error, the write fails;
-// tests of crashes use this. Errors: *[layout.Damage]; *[datadir.KeyError] if the file is encrypted
-// with another key, or not encrypted.
+// Open opens the file of run keys of a directory if it exists. master is the master key of an encrypted
+// directory. Tests pass step, which is called before each write, each sync and the rename of a new file, and
+// can make it fail. Errors: *[layout.Damage]; *[datadir.KeyError] if the file is encrypted with another key, or
+// not encrypted.
 func Open(dir string, master []byte, step func(what string) error) (*Ring, error) {
 	medium, err := openFile(dir, step)
 	if err != nil {
@@ -54,10 +57,10 @@ func Open(dir string, master []byte, step func(what string) error) (*Ring, error
 	return On(medium, master)
 }
 
-// On opens the ring that is stored in a medium. The ring then owns the medium and closes it. If there
-// is an error, On closes the medium before it returns. The errors are those of [Open].
+// On opens a ring, which is the collection of the run keys that a medium stores. The ring then owns the
+// medium and closes it. After an error, the medium is closed. The errors are those of [Open].
 func On(medium Medium, master []byte) (*Ring, error) {
-	r := &Ring{medium: medium, master: master, kept: map[uint64]*seal.Key{}, doomed: map[uint64]bool{}}
+	r := &Ring{medium: medium, master: master, cached: map[uint64]*seal.Key{}, doomed: map[uint64]bool{}}
 	if err := r.read(); err != nil {
 		return nil, errors.Join(err, medium.Close())
 	}
@@ -76,12 +79,15 @@ func (r *Ring) read() error {
 	if err := r.unlock(&h); err != nil {
 		return err
 	}
-	// A crash may leave incomplete new keys at the end. None of them was used.
-	r.there, r.head, r.slots = true, h, uint64(size-slotsAt+slotBytes-1)/slotBytes
+	// A crash may leave incomplete new keys at the end of the file. They count as slots, but no run
+	// uses them.
+	r.fileExists, r.head, r.slots = true, h, uint64(size-slotsAt+slotBytes-1)/slotBytes
 	return nil
 }
 
-// unlock finds the file's key. The slots of an encrypted directory are sealed with this key.
+// unlock decrypts the key with which the slots of the file are encrypted, if the directory is encrypted. It
+// returns an error if the ring has no master key or a wrong one, or if it has one and the file is not
+// encrypted.
 func (r *Ring) unlock(h *header) error {
 	switch {
 	case h.sealed && len(r.master) == 0:
@@ -96,18 +102,18 @@ func (r *Ring) unlock(h *header) error {
 	return err
 }
 
-// ID returns the id of the file of keys. It returns false if the file does not exist.
+// ID returns the id of the file of run keys. It returns false if the file does not exist.
 func (r *Ring) ID() (id [16]byte, ok bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.head.id, r.there
+	return r.head.id, r.fileExists
 }
 
-// Begin creates the file and syncs it. If the file exists, Begin does nothing.
+// Begin creates the file of run keys and syncs it. If the file exists, Begin does nothing.
 func (r *Ring) Begin() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.there {
+	if r.fileExists {
 		return nil
 	}
 	h, key, err := headerOf(r.master)
@@ -117,12 +123,12 @@ func (r *Ring) Begin() error {
 	if err := r.medium.Create(h.encode()); err != nil {
 		return fmt.Errorf("make %s: %w", Name, err)
 	}
-	r.there, r.head, r.fileKey = true, h, key
+	r.fileExists, r.head, r.fileKey = true, h, key
 	return nil
 }
 
-// headerOf returns the header of a new file, and the key that seals its slots. The key is nil if
-// master is empty.
+// headerOf returns the header of a new file of run keys, and the key that encrypts its slots. The key
+// is nil if master is empty.
 func headerOf(master []byte) (h header, key []byte, err error) {
 	if h, err = newHeader(len(master) > 0); err != nil || !h.sealed {
 		return h, nil, err
@@ -135,7 +141,8 @@ func headerOf(master []byte) (h header, key []byte, err error) {
 	return h, key, err
 }
 
-// Take returns an unused key, which is already synced. The file must exist.
+// Take returns the key for a new run. The key is unused and already synced. The file of run keys must
+// exist.
 func (r *Ring) Take() (*seal.Key, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -155,22 +162,22 @@ func (r *Ring) Take() (*seal.Key, error) {
 		return nil, err
 	}
 	r.fresh--
-	r.keep(key)
+	r.cacheKey(key)
 	return key, nil
 }
 
-// Return returns a key to the ring, so that another run can use it. No value may have been stored with
-// the key.
+// Return gives the key in a slot (a place in the key file) back to the ring, so that another run can
+// use it. No value may have been stored with the key.
 func (r *Ring) Return(slot uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.spare = append(r.spare, slot)
 }
 
-// make creates keys at the end of the file.
+// make creates new keys at the end of the file of run keys.
 func (r *Ring) make() error {
-	if !r.there {
-		return layout.Damaged(Name, "it was not begun")
+	if !r.fileExists {
+		return layout.NewDamage(Name, "it was not begun")
 	}
 	b := make([]byte, 0, grow*slotBytes)
 	for range grow {
@@ -191,7 +198,8 @@ func (r *Ring) make() error {
 	return nil
 }
 
-// newSlot encodes the slot of a run's secret. If key is not nil, the secret is sealed under it.
+// newSlot returns the bytes of a slot (a place in the key file) that contains a run's key. If key is
+// not nil, the run's key is encrypted with it.
 func newSlot(secret, key []byte) (_ []byte, err error) {
 	if key != nil {
 		if secret, err = sealedUnder(key, secret); err != nil {
@@ -201,11 +209,11 @@ func newSlot(secret, key []byte) (_ []byte, err error) {
 	return encodeSlot(slotKey, 0, secret), nil
 }
 
-// Key returns the key of a slot. If the key was destroyed, the error is [seal.ErrDestroyed]. If the
-// slot is missing or changed, it is a *[layout.Damage].
+// Key returns the run key in a slot of the key file. Errors: [seal.ErrDestroyed] if the key was
+// destroyed; *[layout.Damage] if the slot is missing or its bytes have changed.
 func (r *Ring) Key(slot uint64) (*seal.Key, error) {
 	r.mu.RLock()
-	key, doomed := r.kept[slot], r.doomed[slot]
+	key, doomed := r.cached[slot], r.doomed[slot]
 	r.mu.RUnlock()
 	if doomed {
 		return nil, seal.ErrDestroyed
@@ -220,31 +228,31 @@ func (r *Ring) Key(slot uint64) (*seal.Key, error) {
 	}
 	key, err := r.load(slot)
 	if err == nil {
-		r.keep(key)
+		r.cacheKey(key)
 	}
 	return key, err
 }
 
-// Last returns the key of a slot even after [Ring.Doom]. Only the code that removes the rows that are
-// sealed with this key uses it.
-func (r *Ring) Last(slot uint64) (*seal.Key, error) {
+// LastKey returns the run key in a slot of the key file even after [Ring.Doom]. Only the code that removes
+// the rows of an erased run uses it, to decrypt them.
+func (r *Ring) LastKey(slot uint64) (*seal.Key, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.load(slot)
 }
 
-// keep caches a key. If the cache is full, keep empties it first.
-func (r *Ring) keep(key *seal.Key) {
-	if len(r.kept) >= keptKeys {
-		clear(r.kept)
+// cacheKey caches a key in memory. If the cache is full, cacheKey empties it first.
+func (r *Ring) cacheKey(key *seal.Key) {
+	if len(r.cached) >= keptKeys {
+		clear(r.cached)
 	}
-	r.kept[key.Slot] = key
+	r.cached[key.Slot] = key
 }
 
-// load reads the key of a slot.
+// load reads and decrypts the run key in a slot of the key file.
 func (r *Ring) load(slot uint64) (*seal.Key, error) {
-	if !r.there || slot == 0 || slot > r.slots {
-		return nil, layout.Damaged(Name, "key %d of a run is missing: it has %d", slot, r.slots)
+	if !r.fileExists || slot == 0 || slot > r.slots {
+		return nil, layout.NewDamage(Name, "key %d of a run is missing: it has %d", slot, r.slots)
 	}
 	b := make([]byte, slotBytes)
 	if _, err := r.medium.ReadAt(b, slotPlace(slot)); err != nil && !errors.Is(err, io.EOF) {
@@ -252,7 +260,7 @@ func (r *Ring) load(slot uint64) (*seal.Key, error) {
 	}
 	state, _, secret, ok := readSlot(b)
 	if !ok {
-		return nil, layout.Damaged(Name, "key %d is not as it was written", slot)
+		return nil, layout.NewDamage(Name, "key %d is not as it was written", slot)
 	}
 	if state == slotDestroyed {
 		return nil, seal.ErrDestroyed
@@ -260,28 +268,29 @@ func (r *Ring) load(slot uint64) (*seal.Key, error) {
 	if r.fileKey == nil {
 		return seal.NewKey(slot, [seal.KeySize]byte(secret))
 	}
-	plain, err := unsealed(r.fileKey, secret)
+	plain, err := unseal(r.fileKey, secret)
 	if err != nil {
-		return nil, layout.Damaged(Name, "key %d does not open under the key of the file", slot)
+		return nil, layout.NewDamage(Name, "key %d does not open under the key of the file", slot)
 	}
 	return seal.NewKey(slot, [seal.KeySize]byte(plain))
 }
 
-// Doom makes [Ring.Key] refuse the key of a slot. The key itself still exists.
+// Doom makes [Ring.Key] refuse the run key in a slot of the key file. The key itself still exists.
 func (r *Ring) Doom(slot uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.doomed[slot] = true
-	delete(r.kept, slot)
+	delete(r.cached, slot)
 }
 
-// Destroy overwrites the key of a slot and syncs. at is the current time in Unix nanoseconds. If the
-// slot was destroyed before, or if the file does not have the slot, Destroy does nothing.
+// Destroy overwrites the run key in a slot of the key file and syncs the change. at is the current time
+// in Unix nanoseconds. If the key was destroyed before, or if the file does not have the slot, Destroy
+// does nothing.
 func (r *Ring) Destroy(slot uint64, at int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.doomed[slot] = true
-	delete(r.kept, slot)
+	delete(r.cached, slot)
 	if _, err := r.load(slot); errors.Is(err, seal.ErrDestroyed) || slot > r.slots {
 		return nil
 	}
@@ -293,12 +302,12 @@ func (r *Ring) Destroy(slot uint64, at int64) error {
 	return nil
 }
 
-// DestroyedAt returns the time at which the key of a slot was destroyed, in Unix nanoseconds. It
-// returns 0 if the key was not destroyed.
+// DestroyedAt returns the time at which the run key in a slot of the key file was destroyed, in Unix
+// nanoseconds. It returns 0 if the key was not destroyed, or if the slot cannot be read.
 func (r *Ring) DestroyedAt(slot uint64) int64 {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	if !r.there || slot == 0 || slot > r.slots {
+	if !r.fileExists || slot == 0 || slot > r.slots {
 		return 0
 	}
 	b := make([]byte, slotBytes)
@@ -311,20 +320,20 @@ func (r *Ring) DestroyedAt(slot uint64) int64 {
 	return 0
 }
 
-// Slots returns the number of keys that were created.
+// Slots returns the number of run keys that were created, used or not.
 func (r *Ring) Slots() uint64 {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.slots
 }
 
-// Close closes the medium.
+// Close closes the medium. A second call does nothing.
 func (r *Ring) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
 		return nil
 	}
-	r.there, r.closed = false, true
+	r.fileExists, r.closed = false, true
 	return r.medium.Close()
 }

@@ -1,5 +1,5 @@
 // Package kv defines the interface between the store and the engine that keeps its keys and values. It
-// defines what a read shows, how a group is stored, and what a failed commit means.
+// defines what a read shows, how a group of commits is stored, and what a failed commit means.
 //
 // Owns: the terms of the interface, and the rule about failed reads: after its first failed read, a
 // [View] returns no more data. Therefore an interrupted scan is never mistaken for a complete one.

@@ -2,58 +2,60 @@ package kv
 
 import "errors"
 
-// KV keeps pairs in the byte order of their keys. One writer stores them in groups with consecutive
-// numbers. A group is stored whole or not at all. Any number of goroutines open and read views. Only
-// one goroutine at a time uses each view.
+// KV keeps key-value pairs in the byte order of their keys. One writer stores them in groups with
+// consecutive numbers. A group is stored whole or not at all. Any number of goroutines open and read
+// views. Only one goroutine at a time uses each view.
 //
 // Engines themselves limit the time of their calls. No method has a context, because a commit that the
-// engine has received continues even if its caller has stopped waiting, and a view exists only for one
-// answer.
+// storage engine has received continues even if its caller has stopped waiting, and a view exists only
+// for one answer.
 //
 // A later version may have partitions, each with one writer that the next writer fences. Two things
 // would change: a [Batch] would contain the partition of each pair, and a [Result] would name the
 // stored and the fenced partitions. A KV would then belong to one node. Groups and their numbers would
 // not change.
 type KV interface {
-	// Last returns the number of the newest stored group. It returns 0 if no group is stored. It may be
+	// LastKey returns the number of the newest stored commit group, or 0 if there is none. It may be
 	// called only while no commit is running.
-	Last() uint64
-	// Bounds returns the limits of one group, which never change.
+	LastKey() uint64
+	// Bounds returns the limits of one group of commits, which never change.
 	Bounds() Bounds
-	// View returns a snapshot of a stored group or of a later group. The snapshot shows the whole group
-	// and returns its number. The group must not be older than a group that was released.
+	// View returns a snapshot of the stored commit group with the given number or of a later group. It
+	// shows whole groups and returns the number of the newest one. The group must not be older than a
+	// group that was released.
 	View(group uint64) Snapshot
-	// Hold keeps one stored group readable until the result is closed. This is the given group or a
-	// later one. All views of the result show the same group.
-	Hold(group uint64) (Held, error)
-	// Batch begins the next group. A batch that is not committed needs no cleanup.
+	// Hold keeps the given commit group or a later one readable until the result is closed. All views
+	// of the result show the same group.
+	Hold(group uint64) (HeldGroup, error)
+	// Batch begins the next commit group. A batch that is not committed needs no cleanup.
 	Batch() Batch
-	// Release drops values that were superseded by groups up to the given group. No view of an older
-	// group may be open or requested later, except the views of a [Held].
+	// Release drops values that were superseded by commit groups up to the given one. No view of an
+	// older group may be open or requested later, except the views of a [HeldGroup].
 	Release(group uint64)
-	// Close closes the engine. No view may be open, and no commit may be running.
+	// Close closes the storage engine. No view may be open, and no commit may be running.
 	Close() error
 }
 
-// Bounds are the limits of one group. The writer must respect them.
+// Bounds are the limits of one commit group. The writer must respect them.
 type Bounds struct {
-	// Keys is the maximum number of keys that a group sets and removes. Key is the maximum size of a
-	// key in bytes.
+	// Keys is the maximum number of keys that a commit group sets and deletes. Key is the maximum size
+	// of a key in bytes.
 	Keys, Key int
-	// Bytes is the maximum size of a group's keys and values, in bytes. Each pair counts [PairBytes] in
-	// addition to its bytes.
+	// Bytes is the maximum size of a commit group's keys and values, in bytes. Each pair counts
+	// [PairBytes] in addition to its bytes.
 	Bytes int64
-	// Apart is the size above which a value is stored separately, in bytes. Such a value counts only
+	// Apart is the size from which a value is stored separately, in bytes. A separate value counts only
 	// [PairBytes] in Bytes. If Apart is 0, no value is stored separately.
 	Apart int64
 }
 
-// PairBytes is the number of bytes that a pair counts in addition to its key and value.
+// PairBytes is the number of bytes that each pair of a commit group counts in addition to its key and
+// value.
 const PairBytes = 12
 
-// Snapshot shows one group of an engine. The store reads it through a [View].
+// Snapshot shows the pairs after one group of commits. The store reads it through a [View].
 type Snapshot interface {
-	// Group returns the newest group that the view shows.
+	// Group returns the number of the newest commit group that the snapshot shows.
 	Group() uint64
 	// Get returns the value of a key. It returns nil if the key does not exist. The caller may change
 	// the value. Errors: [ErrLost].
@@ -66,11 +68,11 @@ type Snapshot interface {
 	Close()
 }
 
-// Counter is a [Snapshot] of an engine that can count keys more cheaply than it can return them.
+// Counter is a [Snapshot] of a storage engine that can count keys more cheaply than it can return them.
 type Counter interface {
-	// Count counts at most most keys of one kind that begin with a prefix. It begins after the key
-	// behind. If behind is nil, it begins with the first key. last is the key at which it stopped. It
-	// is nil if Count reached the end.
+	// Count counts at most most keys of one kind that begin with prefix. It begins after the key
+	// behind, or with the first key if behind is nil. last is the key at which it stopped, or nil if it
+	// reached the end.
 	Count(prefix, behind []byte, most int) (n int, last []byte, err error)
 }
 
@@ -80,18 +82,19 @@ type Range struct {
 	Prefix []byte
 	// Reverse makes the cursor move backwards, from the key of Seek towards the first key.
 	Reverse bool
-	// KeysOnly means that the caller reads no values. The sizes of values are still available.
+	// KeysOnly means that the caller reads no values. It may still read their sizes.
 	KeysOnly bool
-	// Since excludes pairs that were set by this group or an earlier group.
+	// Since is the number of a commit group. The range excludes pairs that were set by this group or an
+	// earlier one.
 	Since uint64
 }
 
-// Cursor visits the keys of a range. If a move returns an error, a read has failed, and the cursor no
-// longer has a position.
+// Cursor visits the keys of a range in order. If Seek or Next returns an error, a read has failed, and
+// the cursor no longer has a position.
 type Cursor interface {
 	// Seek moves to the first key of the range at or after the given key, in the direction of the
-	// cursor. The key must begin with the range's prefix. nil means the first key. For a reverse
-	// cursor, nil is not allowed.
+	// cursor. The key must begin with the range's prefix. nil means the first key. A reverse cursor
+	// needs a key that is not nil.
 	Seek(key []byte) error
 	// Next moves to the next key. The cursor must be at a key.
 	Next() error
@@ -99,45 +102,46 @@ type Cursor interface {
 	Valid() bool
 	// Key returns the current key. It is valid until the next move.
 	Key() []byte
-	// Value returns the current value. It is valid until the next move or call. It is in memory of the
-	// engine or in buf, which may be nil. grown is buf, enlarged if necessary. Errors: [ErrLost].
+	// Value returns the current value, which is valid until the next call of the cursor. It is memory
+	// of the storage engine or of buf, which may be nil. grown is buf, enlarged if necessary. Errors:
+	// [ErrLost].
 	Value(buf []byte) (value, grown []byte, err error)
-	// ValueCopy returns a copy of the value. The caller may change the copy. If the error is nil, the
-	// copy is not nil. Errors: [ErrLost].
+	// ValueCopy returns a copy of the current value, which the caller may change. If the error is nil,
+	// the copy is not nil. Errors: [ErrLost].
 	ValueCopy() ([]byte, error)
 	// Size returns the approximate size of the value in bytes. StoredSize returns the disk space of the
 	// pair in bytes.
 	Size() int64
 	StoredSize() int64
-	// Group returns the number of the group that set the pair.
+	// Group returns the number of the commit group that set the pair.
 	Group() uint64
 	// Close closes the cursor.
 	Close()
 }
 
-// Held is one group that stays readable until Close is called.
-type Held interface {
+// HeldGroup is one group of commits that stays readable until Close is called.
+type HeldGroup interface {
 	Group() uint64
 	View() Snapshot
 	Close()
 }
 
-// Batch collects the pairs of one group. If a key is set or deleted several times, the last call
-// applies. After a call the batch owns the key and the value. Views do not show the contents of a
-// batch.
+// Batch collects the pairs of one commit group. If a key is set or deleted several times, the last call
+// applies. After a call the batch owns the key and the value. Views do not show the pairs of a batch
+// that is not committed.
 type Batch interface {
 	Set(key, value []byte)
 	Delete(key []byte)
-	// Commit stores the batch as the group with the given number. The number must be [KV.Last] + 1.
-	// Commit calls done once, from any goroutine, when the outcome is known. A stored group survives
-	// every crash, on as many machines as the engine guarantees.
+	// Commit stores the batch as the commit group with the given number, which must be [KV.LastKey] + 1. It calls
+	// done once, from any goroutine, when the outcome is known. A stored group survives every crash, on as many
+	// machines as the storage engine guarantees.
 	Commit(group uint64, done func(Result))
 }
 
 // Result is the result of a commit.
 type Result struct {
 	Outcome Outcome
-	// Err is the reason why the group is not stored. It is nil if the group is stored.
+	// Err is the reason why the commit group is not stored, or nil if it is stored.
 	Err error
 }
 
@@ -145,16 +149,17 @@ type Result struct {
 type Outcome uint8
 
 // These are the outcomes of a commit. After any outcome other than Stored, the store accepts no more
-// writes. When it is opened again, it continues from the groups that the engine then contains.
+// writes. When the store is opened again, it continues from the groups that the storage engine then
+// contains.
 const (
-	// Unknown means that the group may be stored, or may still be stored later.
+	// Unknown means that the commit group may be stored, or may still be stored later.
 	Unknown Outcome = iota
-	// Stored means that the whole group is durably stored.
+	// Stored means that the whole commit group is durably stored.
 	Stored
-	// NotStored means that no part of the group is stored, and that none will be stored later.
+	// NotStored means that no part of the commit group is stored, and that none will be stored later.
 	NotStored
 )
 
-// ErrLost means that a value is missing or has changed although its key exists. It concerns only this
-// value. The caller may read other values.
+// ErrLost means that a value is missing or has changed although its key exists. Other values can still
+// be read.
 var ErrLost = errors.New("the value is missing or fails its checksum")

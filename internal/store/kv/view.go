@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// View reads one moment of an engine. After its first failed read it returns no more data. Its
+// View reads one moment of a storage engine. After its first failed read it returns no more data, its
 // iterators become invalid, and the code that opened the view must return [View.Err]. Therefore no loop
 // can mistake an interrupted scan for a complete one.
 type View struct {
@@ -13,19 +13,19 @@ type View struct {
 	err  error
 }
 
-// ReadError means that a read of the engine failed, so that the contents are unknown.
+// ReadError means that a read of the storage engine failed, so that the contents are unknown.
 type ReadError struct{ Err error }
 
-// Error returns a text with the engine's error.
+// Error returns a text with the storage engine's error.
 func (e *ReadError) Error() string { return "read the store: " + e.Err.Error() }
 
-// Unwrap returns the engine's error.
+// Unwrap returns the storage engine's error.
 func (e *ReadError) Unwrap() error { return e.Err }
 
 // On returns a view of a snapshot. Closing the view closes the snapshot.
 func On(snap Snapshot) View { return View{snap: snap} }
 
-// Group returns the newest group that the view shows.
+// Group returns the newest commit group that the view shows.
 func (v *View) Group() uint64 { return v.snap.Group() }
 
 // Err returns the first failed read as a *[ReadError], or nil if no read failed.
@@ -58,13 +58,13 @@ func (v *View) Has(key []byte) (bool, error) {
 	return there, v.read(err)
 }
 
-// Counts reports whether the engine is a [Counter].
+// Counts reports whether the storage engine is a [Counter].
 func (v *View) Counts() bool {
 	_, ok := v.snap.(Counter)
 	return ok
 }
 
-// Count calls [Counter.Count]. The engine must be a [Counter].
+// Count calls [Counter.Count]. The storage engine must be a [Counter].
 func (v *View) Count(prefix, behind []byte, most int) (n int, last []byte, err error) {
 	if v.err != nil {
 		return 0, nil, v.err
@@ -73,7 +73,8 @@ func (v *View) Count(prefix, behind []byte, most int) (n int, last []byte, err e
 	return n, last, v.read(err)
 }
 
-// read records the first failed read of the view. A lost value is not a failed read.
+// read records the first failed read of the view. A value that is lost ([ErrLost]) does not count as a
+// failed read.
 func (v *View) read(err error) error {
 	if err != nil && v.err == nil && !errors.Is(err, ErrLost) {
 		v.err = err
@@ -90,13 +91,13 @@ func (v *View) Scan(r Range) *Iterator {
 type Iterator struct {
 	view   *View
 	cursor Cursor
-	// reverse reports whether the range is reverse. Rewind is then not allowed.
+	// reverse reports whether the range is reverse. [Iterator.Rewind] must then not be called.
 	reverse bool
 	// buf is reused from key to key.
 	buf []byte
 }
 
-// Rewind moves to the first key of a range that is not reverse.
+// Rewind moves to the first key of the range, which must not be a reverse range.
 func (it *Iterator) Rewind() {
 	if it.reverse {
 		it.moved(errReverse)
@@ -105,8 +106,8 @@ func (it *Iterator) Rewind() {
 	it.moved(it.cursor.Seek(nil))
 }
 
-// errReverse is the error of Rewind for a reverse range. Rewind is not allowed there, because engines
-// would find different keys.
+// errReverse is the error of Rewind for a reverse range, in which storage engines would find different
+// first keys.
 var errReverse = errors.New("a reverse range is gone through from a key that is sought")
 
 // Seek moves to the first key at or after the given key, see [Cursor].
@@ -150,7 +151,7 @@ func (it *Iterator) Size() int64 { return it.cursor.Size() }
 // StoredSize returns the approximate disk space of the pair in bytes.
 func (it *Iterator) StoredSize() int64 { return it.cursor.StoredSize() }
 
-// Group returns the number of the group that set the pair.
+// Group returns the number of the commit group that set the pair.
 func (it *Iterator) Group() uint64 { return it.cursor.Group() }
 
 // Close closes the iterator.

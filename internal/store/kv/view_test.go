@@ -9,19 +9,22 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/memkv"
 )
 
-// TestAFailedReadEndsItsView: everything that is asked of the view from then on answers the
-// error or stands nowhere; another view of the same moment reads.
+// TestAFailedReadEndsItsView: after a failed read, every read of the view returns the error, and its
+// iterators are invalid. Another view of the same group can be read.
 func TestAFailedReadEndsItsView(t *testing.T) {
 	t.Parallel()
 	db := memkv.New()
 	last := kvtest.Commit(t, db, map[string][]byte{"a": []byte("1"), "b": []byte("2"), "c": []byte("3")})
 	for name, fail := range map[string]func(view *kv.View, faults *kvtest.Faults){
-		"get":   func(view *kv.View, faults *kvtest.Faults) { faults.After(1); _, _ = view.Get([]byte("a")) },
-		"has":   func(view *kv.View, faults *kvtest.Faults) { faults.After(1); _, _ = view.Has([]byte("a")) },
-		"seek":  func(view *kv.View, faults *kvtest.Faults) { faults.After(1); scan(view) },
-		"next":  func(view *kv.View, faults *kvtest.Faults) { faults.After(2); scan(view) },
-		"value": func(view *kv.View, faults *kvtest.Faults) { faults.After(2); first(view, (*kv.Iterator).Value) },
-		"copy":  func(view *kv.View, faults *kvtest.Faults) { faults.After(2); first(view, (*kv.Iterator).ValueCopy) },
+		"get":   func(view *kv.View, faults *kvtest.Faults) { faults.FailAfter(1); _, _ = view.Get([]byte("a")) },
+		"has":   func(view *kv.View, faults *kvtest.Faults) { faults.FailAfter(1); _, _ = view.Has([]byte("a")) },
+		"seek":  func(view *kv.View, faults *kvtest.Faults) { faults.FailAfter(1); scan(view) },
+		"next":  func(view *kv.View, faults *kvtest.Faults) { faults.FailAfter(2); scan(view) },
+		"value": func(view *kv.View, faults *kvtest.Faults) { faults.FailAfter(2); readFirst(view, (*kv.Iterator).Value) },
+		"copy": func(view *kv.View, faults *kvtest.Faults) {
+			faults.FailAfter(2)
+			readFirst(view, (*kv.Iterator).ValueCopy)
+		},
 	} {
 		var faults kvtest.Faults
 		view := kv.On(faults.On(db.View(last)))
@@ -31,7 +34,7 @@ func TestAFailedReadEndsItsView(t *testing.T) {
 			t.Fatalf("%s: nothing failed yet: %v", name, view.Err())
 		}
 		fail(&view, &faults)
-		faults.After(0)
+		faults.FailAfter(0)
 		if unread, ok := errors.AsType[*kv.ReadError](view.Err()); !ok || !errors.Is(unread, kvtest.ErrRead) {
 			t.Errorf("%s: the view's error is %v", name, view.Err())
 		}
@@ -56,19 +59,19 @@ func scan(view *kv.View) (n int) {
 	return n
 }
 
-func first(view *kv.View, value func(*kv.Iterator) ([]byte, error)) {
+func readFirst(view *kv.View, value func(*kv.Iterator) ([]byte, error)) {
 	it := view.Scan(kv.Range{})
 	defer it.Close()
 	it.Rewind()
 	_, _ = value(it)
 }
 
-// lossy has no value under any key.
+// lossy returns no value for any key.
 type lossy struct{ kv.Snapshot }
 
 func (lossy) Get([]byte) ([]byte, error) { return nil, kv.ErrLost }
 
-// TestALostValueIsNoFailedRead: whoever reads on may.
+// TestALostValueIsNoFailedRead: after a lost value, the caller can read the rest of the view.
 func TestALostValueIsNoFailedRead(t *testing.T) {
 	t.Parallel()
 	db := memkv.New()
@@ -78,7 +81,8 @@ func TestALostValueIsNoFailedRead(t *testing.T) {
 	}
 }
 
-// TestReverseRangesAreSought: engines differ in what they would find at the end of a range.
+// TestReverseRangesAreSought: Rewind of a reverse range is an error, because engines find different keys at
+// the end of a range. The caller must use Seek.
 func TestReverseRangesAreSought(t *testing.T) {
 	t.Parallel()
 	db := memkv.New()

@@ -13,9 +13,9 @@ import (
 // ErrDamaged means that stored data differs from what was written, see [Damage].
 var ErrDamaged = errors.New("the store is damaged")
 
-// Damage describes a part of a store that is missing or has changed since it was written. If it is
-// returned when a store is opened, the store is unchanged. It wraps [ErrDamaged], and a *machine.Error
-// DATA_LOSS for clients.
+// Damage describes a part of a store that is missing or has changed since it was written. If opening a store
+// returns it, the data of the store is unchanged. It wraps [ErrDamaged], and a *machine.Error DATA_LOSS for
+// clients.
 type Damage struct {
 	// File is the name of the damaged file in the data directory. It is "" if only the damaged value is
 	// known.
@@ -32,7 +32,7 @@ func (d *Damage) Error() string {
 	return fmt.Sprintf("%s: %s: %s", ErrDamaged, d.File, d.Detail)
 }
 
-// Unwrap returns ErrDamaged, and the error for clients. The latter contains no file names.
+// Unwrap returns ErrDamaged, and the error DATA_LOSS for clients, which contains no file names.
 func (d *Damage) Unwrap() []error {
 	return []error{ErrDamaged, &machine.Error{
 		Code: machine.CodeDataLoss, Reason: "DATA_LOSS",
@@ -40,27 +40,27 @@ func (d *Damage) Unwrap() []error {
 	}}
 }
 
-// Damaged returns a *[Damage] of a file. If file is "", it is the damage of a value.
-func Damaged(file, format string, args ...any) error {
+// NewDamage returns a *[Damage] of a file, or of a stored value if file is "".
+func NewDamage(file, format string, args ...any) error {
 	return &Damage{File: file, Detail: fmt.Sprintf(format, args...)}
 }
 
-// Typed adds a *[Damage] to an error of the codec. Such an error means that stored bytes cannot be
-// decoded. Typed returns other errors unchanged.
+// Typed adds a *[Damage] to an error of the codec, which means that stored bytes cannot be decoded.
+// Other errors are returned unchanged.
 func Typed(err error) error {
 	if errors.Is(err, codec.ErrCorrupt) && !errors.Is(err, ErrDamaged) {
-		return fmt.Errorf("%w: %w", err, Damaged("", "%v", err))
+		return fmt.Errorf("%w: %w", err, NewDamage("", "%v", err))
 	}
 	return err
 }
 
-// ValueOf calls read with the value of an iterator's row. The value is valid only during the call.
-// Every value of an iterator must be read through ValueOf or [CopyOf], because these functions convert
-// a missing value to a *[Damage].
+// ValueOf calls read with the value of an iterator's row, which is valid only during the call. Every
+// value of an iterator must be read with ValueOf or [CopyOf], because they convert the error for a
+// missing value to a *[Damage].
 func ValueOf(row *kv.Iterator, read func(value []byte) error) error {
 	value, err := row.Value()
 	if err != nil {
-		return lost(row.Key(), err)
+		return missingValue(row.Key(), err)
 	}
 	return read(value)
 }
@@ -69,20 +69,20 @@ func ValueOf(row *kv.Iterator, read func(value []byte) error) error {
 func CopyOf(row *kv.Iterator) ([]byte, error) {
 	value, err := row.ValueCopy()
 	if err != nil {
-		return nil, lost(row.Key(), err)
+		return nil, missingValue(row.Key(), err)
 	}
 	return value, nil
 }
 
-// lost converts the error for a missing value to a *[Damage] that names the kind of the row.
-func lost(key []byte, err error) error {
+// missingValue converts the error for a missing value to a *[Damage] that names the kind of its row.
+func missingValue(key []byte, err error) error {
 	if errors.Is(err, kv.ErrLost) {
-		return Damaged("", "the value of a row %s is missing or fails its checksum", RowName(key))
+		return NewDamage("", "the value of a row %s is missing or fails its checksum", RowName(key))
 	}
 	return err
 }
 
-// RowName returns a readable name of a key's kind, for errors.
+// RowName returns a readable name of the kind of a key, for errors.
 func RowName(key []byte) string {
 	if len(key) > 0 && Kinds[key[0]].Row != "" {
 		return fmt.Sprintf("%q", Kinds[key[0]].Row)
@@ -94,12 +94,12 @@ func RowName(key []byte) string {
 func Get(txn *Txn, key []byte) ([]byte, error) {
 	value, err := txn.Get(key)
 	if err != nil {
-		return nil, lost(key, err)
+		return nil, missingValue(key, err)
 	}
 	return value, nil
 }
 
-// Has reports whether the current key of an iterator begins with p.
-func Has(it *kv.Iterator, p []byte) bool {
+// AtPrefix reports whether the iterator is at a key that begins with p.
+func AtPrefix(it *kv.Iterator, p []byte) bool {
 	return it.Valid() && bytes.HasPrefix(it.Key(), p)
 }

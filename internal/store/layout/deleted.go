@@ -7,12 +7,14 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/codec"
 )
 
-// DeletedKey returns the key of the row that remains of a deleted run.
+// DeletedKey returns the key of the row that the store keeps of a deleted run, so that its id stays
+// reserved.
 func DeletedKey(ns uint32, run string) []byte {
 	return RunKey(make([]byte, 0, 40), KindDeleted, ns, run)
 }
 
-// DeletedOf reads the row that remains of a deleted run. It returns nil if the run was not deleted.
+// DeletedOf reads the row that the store keeps of a deleted run. It returns nil if the run was not
+// deleted.
 func DeletedOf(txn *Txn, ns uint32, run string) (*machine.Deleted, error) {
 	value, err := Get(txn, DeletedKey(ns, run))
 	if err != nil || value == nil {
@@ -23,9 +25,9 @@ func DeletedOf(txn *Txn, ns uint32, run string) (*machine.Deleted, error) {
 	return &d, err
 }
 
-// Gone returns the error miss for a run that does not exist. If the run was deleted, the returned error
-// also wraps the refusal RUN_DELETED. miss may be nil.
-func Gone(txn *Txn, ns uint32, run string, miss error) error {
+// MissingRunError returns the error for a run that does not exist. If the run was deleted, this is RUN_DELETED,
+// which also wraps miss if miss is not nil. Otherwise it is miss, which may be nil.
+func MissingRunError(txn *Txn, ns uint32, run string, miss error) error {
 	d, err := DeletedOf(txn, ns, run)
 	switch {
 	case err != nil || d == nil && miss != nil:
@@ -45,20 +47,20 @@ func errorOr(err, other error) error {
 	return other
 }
 
-// RemovalKey returns the key of the mark that exists while rows of a deleted run are still being
+// RemovalKey returns the key of a row that exists while other rows of a deleted run are still being
 // removed.
 func RemovalKey(ns uint32, run string) []byte { return DropKey(DeletedKey(ns, run)) }
 
 // RunEnd describes the end of a run's journal.
 type RunEnd struct {
-	// Head is the stored head.
+	// Head is the stored current state of the run, which may be older than the last record.
 	Head *machine.State
-	// Last is the last record. Hash is the hash of the chain up to this record.
+	// Last is the number of the last record. Hash is the hash of the chain up to this record.
 	Last uint64
 	Hash [32]byte
 }
 
-// State returns the stored head with the seq and the hash of the last record.
+// State returns the stored state of the run with the seq and the hash of its last record.
 func (e *RunEnd) State() *machine.State {
 	if e.Head == nil {
 		return nil
@@ -82,5 +84,5 @@ func EndOf(txn *Txn, ns uint32, run string) (end RunEnd, err error) {
 	return end, err
 }
 
-// There reports whether the run exists, which means that it has a head.
-func There(txn *Txn, ns uint32, run string) (bool, error) { return txn.Has(HeadKey(ns, run)) }
+// RunExists reports whether the run exists: a run exists as long as its head (stored current state) does.
+func RunExists(txn *Txn, ns uint32, run string) (bool, error) { return txn.Has(HeadKey(ns, run)) }

@@ -1,69 +1,80 @@
 package layout
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
+	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/seal"
 )
 
-// Op is one key to set or delete.
+// Op sets the value of one key, or deletes the key.
 type Op struct {
 	Key, Value []byte
 	Delete     bool
-	// merge computes the value from the stored value. The stored value is nil if the key does not
-	// exist. If merge is nil, the op stores Value.
+	// merge computes the value from the stored value, which is nil if the key does not exist. If merge
+	// is nil, the op stores Value.
 	merge func(stored []byte) ([]byte, error)
 }
 
-// Made contains all rows that follow from one entry: the row of the entry itself, and all other rows.
-type Made struct {
+// EntryRows contains all rows that follow from one journal entry: the row of the entry itself, and all other
+// rows.
+type EntryRows struct {
 	Ns  uint32
 	Ops []Op
-	// keys is the memory that contains the keys of the ops.
+	// keys is one buffer for the keys of all ops, so that each key needs no allocation of its own.
 	keys []byte
 	// Entry is the index in Ops of the entry's own row.
 	Entry int
-	// Run is the key of the run's head row. The seq in that row must be Prev, and the write changes it
-	// to Last.
+	// Run is the key of the run's head (stored current state). Before the write the run's last record
+	// must be Prev. Afterwards it is Last.
 	Run        []byte
 	RunID      string
 	Prev, Last uint64
-	// Fresh are the keys of idempotency ids that must be unused.
+	// Fresh are the keys of the request ids that the entry uses. None of them may exist before the
+	// write.
 	Fresh [][]byte
-	// Untaken are the keys of business keys that no run may hold yet.
+	// Untaken are the keys of business-key rows that may not exist before the write, because then
+	// another step holds the business key.
 	Untaken        [][]byte
 	PrevHash, Hash [32]byte
-	// Unlisted are artifact versions of the run that no row contains yet, even after the entry.
+	// Unlisted are artifact versions of the run that still have no artifact row after this entry. A
+	// later entry adds the rows.
 	Unlisted []machine.ArtifactVersion
 }
 
-// ListedRows returns the rows for artifact versions that no row contains yet.
+// ListedRows returns the ops that store artifact rows for the given versions, which no row contains
+// yet.
 func ListedRows(ns uint32, run string, versions []machine.ArtifactVersion) []Op {
-	w := &Made{Ns: ns, RunID: run, Unlisted: versions}
+	w := &EntryRows{Ns: ns, RunID: run, Unlisted: versions}
 	w.listAll()
 	return w.Ops
 }
 
-// HeadEvery limits the number of records after a stored head: there are always fewer. When a run is
-// opened, the inputs of these records are replayed.
+// HeadEvery limits how old a run's stored head (its current state) may be. Fewer than HeadEvery records
+// follow the head, and a read of the run replays their inputs.
 const HeadEvery = 16
 
-// headDue reports whether a head is stored with the batch. A head is stored at the beginning of a run,
-// whenever the seq passes a multiple of HeadEvery, when the run ends or waits, and whenever a row
-// changes by which a run is found without its head. Therefore a stored head always agrees with the
-// run's timers, outgoing work, ready turn and index rows. The entries after it add only records, counts
-// and artifacts. The result depends only on the batch, so a check can compute which heads must exist.
+// headDue reports whether the run's head (current state) is stored with the batch. This is the case at the
+// beginning of a run, whenever the seq passes a multiple of HeadEvery, when the run ends or waits, when the run
+// is charged, when it writes an artifact for the first time, and whenever a row changes by which a run is found
+// without its head.
+//
+// So a stored head always agrees with the run's timers, outgoing work, ready turn and index rows. The
+// entries after it add only records, counts and artifacts. The result depends only on the batch, so a
+// check can compute which heads must exist.
 func headDue(b *machine.Batch) bool {
 	moved := len(b.TimersCleared) + len(b.TimersSet) + len(b.OutboxRemoved) + len(b.OutboxAdded) + len(b.Index)
 	return b.Prev/HeadEvery != b.State.Seq/HeadEvery || b.Prev == 0 || moved+len(b.Charged) > 0 || b.ReadyChanged ||
 		b.State.Status != machine.Running || b.State.Turn == nil || firstWrites(b)
 }
 
-// firstWrites reports whether the batch writes an artifact for the first time. In this case a head is
-// stored. So a stored head contains every artifact of the run and the mode of each later write.
+// firstWrites reports whether the batch writes an artifact of the run for the first time. Then the
+// run's head (current state) is stored with the batch, so that a stored head names every artifact and
+// its mode.
 func firstWrites(b *machine.Batch) bool {
 	for i := range b.State.Artifacts {
 		if head := &b.State.Artifacts[i]; head.Seq > b.Prev {
@@ -81,19 +92,19 @@ func firstWrites(b *machine.Batch) bool {
 	return false
 }
 
-// CheckpointEvery is the number of records between two checkpoints if the head has at most smallHead
-// bytes. For larger heads it is checkpointEveryLarge. To read a past state of a run, at most that many
-// records are replayed.
+// CheckpointEvery is the number of records between two checkpoints of a run if its state has at most
+// smallHead bytes. For larger states it is checkpointEveryLarge. A read of a past state replays at most
+// this many records.
 const (
 	smallHead            = 16 << 10
 	CheckpointEvery      = 256
 	checkpointEveryLarge = 1024
 )
 
-// Encode returns the rows of a batch. If key is not nil, the rows that contain values are sealed with
-// it. The rows include the head only if it is due, see headDue. batch.State.PrevHash must be the hash
-// of the run's last entry.
-func Encode(batch *machine.Batch, key *seal.Key) (*Made, error) {
+// Encode returns the rows of a batch. If key is not nil, the rows that contain values are encrypted
+// with it. The rows include the head (current state) of the run only if headDue returns true.
+// batch.State.PrevHash must be the hash of the run's last entry.
+func Encode(batch *machine.Batch, key *seal.Key) (*EntryRows, error) {
 	if err := checkBatch(batch); err != nil {
 		return nil, err
 	}
@@ -105,7 +116,7 @@ func Encode(batch *machine.Batch, key *seal.Key) (*Made, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Made{
+	w := &EntryRows{
 		Ns: st.Namespace, RunID: st.RunID, Prev: batch.Prev, Last: st.Seq, PrevHash: st.PrevHash, Hash: hash,
 		Ops: make([]Op, 0, 8), keys: make([]byte, 0, 320),
 	}
@@ -122,12 +133,12 @@ func Encode(batch *machine.Batch, key *seal.Key) (*Made, error) {
 	w.rows(batch)
 	w.queues(batch)
 	w.charges(batch)
-	w.refers(st.RunID, plain)
+	w.addBlobRows(st.RunID, plain)
 	return w, nil
 }
 
-// encodeEntry returns the value of a batch's entry and the hash of the chain after it. plain is the
-// value before it was sealed.
+// encodeEntry returns the value of a batch's journal entry and the hash of the run's chain after it.
+// plain is the value before the encryption.
 func encodeEntry(batch *machine.Batch, key *seal.Key) (entry, plain []byte, hash [32]byte, err error) {
 	prev, first := batch.State.PrevHash, batch.Prev+1
 	if key != nil {
@@ -137,7 +148,8 @@ func encodeEntry(batch *machine.Batch, key *seal.Key) (entry, plain []byte, hash
 	return entry, entry, hash, err
 }
 
-// EncodeHead returns the value of a run's head. If key is not nil, the value is sealed with it.
+// EncodeHead returns the value of a run's head (current state). If key is not nil, the value is
+// encrypted with it.
 func EncodeHead(st *machine.State, hash [32]byte, key *seal.Key) []byte {
 	value := codec.EncodeHead(st, hash)
 	if key == nil {
@@ -146,17 +158,19 @@ func EncodeHead(st *machine.State, hash [32]byte, key *seal.Key) []byte {
 	return codec.SealHead(key, value, st, hash)
 }
 
-// head adds the row of the run's head, and at intervals a checkpoint with the same value.
-func (w *Made) head(batch *machine.Batch, head []byte) {
+// head adds the row of the run's head (current state), and at intervals a checkpoint with the same
+// value.
+func (w *EntryRows) head(batch *machine.Batch, head []byte) {
 	w.Ops = append(w.Ops, Op{Key: w.Run, Value: head})
-	if crossed(batch.Prev, w.Last, len(head)) {
+	if isCheckpointDue(batch.Prev, w.Last, len(head)) {
 		w.set(Number(RunKey(w.keys, KindSnapshot, w.Ns, w.RunID), w.Last), head)
 	}
 }
 
-// list adds rows for the artifact versions that no row contains yet, one row for each artifact. It does
-// so only if a head is stored with this batch. Otherwise the versions are added with the next head.
-func (w *Made) list(batch *machine.Batch, due bool) {
+// list adds artifact rows for all artifact versions that no row contains yet, one row for each
+// artifact. It does so only if the run's state is stored with this batch (due). Otherwise a later batch
+// adds the rows.
+func (w *EntryRows) list(batch *machine.Batch, due bool) {
 	if batch.Prev > 0 {
 		w.Unlisted = batch.State.Unlisted
 	}
@@ -168,7 +182,7 @@ func (w *Made) list(batch *machine.Batch, due bool) {
 	}
 }
 
-func (w *Made) listAll() {
+func (w *EntryRows) listAll() {
 	for len(w.Unlisted) > 0 {
 		name := w.Unlisted[0].Name
 		var of, others []machine.ArtifactVersion
@@ -185,21 +199,23 @@ func (w *Made) listAll() {
 	}
 }
 
-// set adds an op. keys is w.keys with the op's key appended. set returns the new value of w.keys.
-func (w *Made) set(keys, value []byte) []byte {
+// set adds an op that stores value. keys is the buffer w.keys with the op's key appended. set returns
+// the key.
+func (w *EntryRows) set(keys, value []byte) []byte {
 	key := keys[len(w.keys):len(keys):len(keys)]
 	w.keys = keys
 	w.Ops = append(w.Ops, Op{Key: key, Value: value})
 	return key
 }
 
-func (w *Made) remove(keys []byte) {
+func (w *EntryRows) remove(keys []byte) {
 	w.set(keys, nil)
 	w.Ops[len(w.Ops)-1].Delete = true
 }
 
-// crossed reports whether the batch passes a multiple of the checkpoint interval.
-func crossed(prev, last uint64, headBytes int) bool {
+// isCheckpointDue reports whether a new checkpoint is due, because the batch passes a multiple of the
+// checkpoint interval. prev and last are the seqs before and after the batch.
+func isCheckpointDue(prev, last uint64, headBytes int) bool {
 	every := uint64(CheckpointEvery)
 	if headBytes > smallHead {
 		every = checkpointEveryLarge
@@ -207,7 +223,7 @@ func crossed(prev, last uint64, headBytes int) bool {
 	return prev/every != last/every
 }
 
-func (w *Made) consumed(batch *machine.Batch, key *seal.Key) {
+func (w *EntryRows) consumed(batch *machine.Batch, key *seal.Key) {
 	for i := range batch.Consumed {
 		d := &batch.Consumed[i]
 		var value []byte
@@ -220,8 +236,8 @@ func (w *Made) consumed(batch *machine.Batch, key *seal.Key) {
 	}
 }
 
-// effects adds the rows of business keys.
-func (w *Made) effects(batch *machine.Batch) {
+// effects adds the rows of the business keys that the batch takes, changes or frees.
+func (w *EntryRows) effects(batch *machine.Batch) {
 	for i := range batch.Effects {
 		e := &batch.Effects[i]
 		key := EffectKey(w.keys, w.Ns, e.Key)
@@ -236,8 +252,8 @@ func (w *Made) effects(batch *machine.Batch) {
 	}
 }
 
-// rows adds the index rows of the run.
-func (w *Made) rows(batch *machine.Batch) {
+// rows adds the rows of messages, the ready index and the list indexes.
+func (w *EntryRows) rows(batch *machine.Batch) {
 	run := batch.State.RunID
 	for i := range batch.Messages {
 		m := &batch.Messages[i]
@@ -264,7 +280,7 @@ func (w *Made) rows(batch *machine.Batch) {
 
 // queues adds the ops for timers and outbox rows. Removals come first, so that a row that is both
 // removed and added exists afterwards.
-func (w *Made) queues(batch *machine.Batch) {
+func (w *EntryRows) queues(batch *machine.Batch) {
 	for i := range batch.TimersCleared {
 		w.remove(TimerKey(w.keys, w.Ns, &batch.TimersCleared[i]))
 	}
@@ -281,8 +297,8 @@ func (w *Made) queues(batch *machine.Batch) {
 	}
 }
 
-// checkBatch returns an error for an inconsistent batch before any row is written. Such an error
-// is a fault of the caller in this process and is not meant for clients.
+// checkBatch returns an error for an inconsistent batch, before any row is written. This error is a
+// fault in this program, and clients never cause it.
 func checkBatch(b *machine.Batch) error {
 	if b.State == nil || len(b.Records) == 0 {
 		return fmt.Errorf("batch without state or records")
@@ -294,4 +310,160 @@ func checkBatch(b *machine.Batch) error {
 		return fmt.Errorf("batch without run id")
 	}
 	return nil
+}
+
+// ListedVersions returns those versions of an artifact with after < seq <= atSeq that artifact rows contain. If
+// newestOnly is set, it ignores after and may leave out all but the newest ones. A row's key contains the seq
+// of the row's last version.
+func ListedVersions(txn *Txn, ns uint32, run, artifact string, after, atSeq uint64, newestOnly bool) (out []machine.ArtifactVersion, err error) {
+	p := ArtifactPrefix(nil, ns, run, artifact)
+	if newestOnly {
+		if after, err = rowBefore(txn, p, atSeq); err != nil {
+			return nil, err
+		}
+	}
+	it := txn.Scan(kv.Range{Prefix: p})
+	defer it.Close()
+	for it.Seek(Number(bytes.Clone(p), after+1)); AtPrefix(it, p); it.Next() {
+		var versions []machine.ArtifactVersion
+		err := ValueOf(it, func(v []byte) error {
+			versions, err = codec.DecodeVersions(artifact, v)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range versions {
+			if v.Seq > atSeq {
+				return out, nil
+			}
+			if v.Seq > after {
+				out = append(out, v)
+			}
+		}
+	}
+	return out, nil
+}
+
+// rowBefore finds the last artifact row whose last version has a seq of at most seq. It returns the seq
+// just before this version, or 0 if there is no such row. The newest version up to seq is in this row
+// or in the next one.
+func rowBefore(txn *Txn, p []byte, seq uint64) (uint64, error) {
+	it := txn.Scan(kv.Range{Prefix: p, Reverse: true, KeysOnly: true})
+	defer it.Close()
+	it.Seek(Number(bytes.Clone(p), seq))
+	if !AtPrefix(it, p) {
+		return 0, nil
+	}
+	last, err := LastNumber(it.Key(), p)
+	return last - 1, err
+}
+
+// ReadAccount decodes an account's row.
+func ReadAccount(key, value []byte) (machine.AccountRow, error) {
+	ns, name, err := RunOf(key)
+	if err != nil {
+		return machine.AccountRow{}, err
+	}
+	row, err := codec.DecodeAccount(value)
+	row.Namespace, row.Account = ns, name
+	return row, err
+}
+
+// Accounts returns the rows of all accounts.
+func Accounts(txn *Txn) ([]machine.AccountRow, error) {
+	var rows []machine.AccountRow
+	it := txn.Scan(kv.Range{Prefix: []byte{KindAccount}})
+	defer it.Close()
+	for it.Rewind(); AtPrefix(it, []byte{KindAccount}); it.Next() {
+		value, err := CopyOf(it)
+		if err != nil {
+			return nil, err
+		}
+		row, err := ReadAccount(it.KeyCopy(), value)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+// charges adds ops that change the rows of accounts by the batch's charges. Many runs share the row of
+// an account, so the committer, which is the only writer, computes the row's new value.
+func (w *EntryRows) charges(batch *machine.Batch) {
+	for _, c := range batch.Charged {
+		key := w.set(AccountKey(w.keys, w.Ns, c.After.Account), nil)
+		w.Ops[len(w.Ops)-1] = mergeAccount(key, func(row *machine.AccountRow) { row.Add(c) })
+	}
+}
+
+// ReleaseAccounts returns the ops that settle the charges of a run that is being deleted. Afterwards no account
+// keeps a reservation for the run. An imported run has no charges in this store.
+func ReleaseAccounts(st *machine.State) []Op {
+	if st.Imported {
+		return nil
+	}
+	ops := make([]Op, 0, len(st.Charges))
+	for _, c := range st.Charges {
+		ops = append(ops, mergeAccount(AccountKey(nil, st.Namespace, c.Account), func(row *machine.AccountRow) { row.SettleDeleted(c) }))
+	}
+	return ops
+}
+
+func mergeAccount(key []byte, change func(*machine.AccountRow)) Op {
+	return Op{Key: key, merge: func(stored []byte) ([]byte, error) {
+		var row machine.AccountRow
+		if stored != nil {
+			var err error
+			if row, err = codec.DecodeAccount(stored); err != nil {
+				return nil, err
+			}
+		}
+		change(&row)
+		return codec.EncodeAccount(&row), nil
+	}}
+}
+
+// IsMerge reports whether the op computes its value from the stored value, see [Op.Merge].
+func (o *Op) IsMerge() bool { return o.merge != nil }
+
+// Merge computes the value of a row that many batches change. lookup returns the value that the row has
+// after all earlier batches.
+func (o *Op) Merge(lookup func(key []byte) ([]byte, error)) error {
+	if o.merge == nil {
+		return nil
+	}
+	stored, err := lookup(o.Key)
+	if err == nil {
+		o.Value, err = o.merge(stored)
+	}
+	return err
+}
+
+// ValueBytes returns the size of the value in bytes. If the value is not computed yet, it returns the
+// maximum size.
+func (o *Op) ValueBytes() int64 {
+	if o.merge != nil {
+		return codec.AccountBytes
+	}
+	return int64(len(o.Value))
+}
+
+// DropUntold returns the ops that delete the run's outbox rows of the kind OutboxCancel. They are
+// cancellations that no agent has confirmed yet.
+func DropUntold(txn *Txn, ns uint32, run string) (ops []Op, err error) {
+	p := QueuePrefix(QueueID{Ns: ns, Kind: byte(machine.OutboxCancel)})
+	it := txn.Scan(kv.Range{Prefix: p, KeysOnly: true})
+	defer it.Close()
+	for it.Rewind(); AtPrefix(it, p); it.Next() {
+		row, err := ReadOutbox(it.Key())
+		if err != nil {
+			return nil, err
+		}
+		if row.RunID == run {
+			ops = append(ops, Op{Key: it.KeyCopy(), Delete: true})
+		}
+	}
+	return ops, nil
 }

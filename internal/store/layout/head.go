@@ -3,6 +3,7 @@ package layout
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -10,20 +11,20 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
-// StoredHead returns the stored head of a run. The head may be older than the last entry, see headDue.
-// If the run does not exist, the error is machine.ErrNoRun.
+// StoredHead returns the stored head of a run, which is its state after one of its last records. It may
+// be older than the last entry, see headDue. If the run does not exist, the error is machine.ErrNoRun.
 func StoredHead(txn *Txn, ns uint32, run string) (*machine.State, error) {
 	value, err := Get(txn, HeadKey(ns, run))
 	if err != nil {
 		return nil, err
 	}
 	if value == nil {
-		return nil, Gone(txn, ns, run, machine.ErrNoRun)
+		return nil, MissingRunError(txn, ns, run, machine.ErrNoRun)
 	}
 	return txn.Head(value)
 }
 
-// TailOf returns the entries after a stored head.
+// TailOf returns the journal entries of a run after head, its stored state.
 func TailOf(txn *Txn, ns uint32, head *machine.State) ([]machine.Entry, error) {
 	var tail []machine.Entry
 	err := EachAfter(txn, HeadKey(ns, head.RunID), head.Seq, func(value []byte) (int, error) {
@@ -34,8 +35,9 @@ func TailOf(txn *Txn, ns uint32, head *machine.State) ([]machine.Entry, error) {
 	return tail, err
 }
 
-// EachAfter calls visit for the entries of a run after the record seq. visit must return the number of
-// records in the entry, so that EachAfter can find the next entry.
+// EachAfter calls visit for the journal entries of a run after the record seq. head is the key of the
+// run's stored state. visit must return the number of records in the entry, so that EachAfter finds the
+// next entry.
 func EachAfter(txn *Txn, head []byte, seq uint64, visit func(value []byte) (records int, err error)) error {
 	key := make([]byte, 0, len(head)+8)
 	for {
@@ -51,15 +53,16 @@ func EachAfter(txn *Txn, head []byte, seq uint64, visit func(value []byte) (reco
 	}
 }
 
-// AnyFrom reports whether there is a key that consists of the prefix p and a number of at least n.
+// AnyFrom reports whether there is a key that consists of the prefix p and a number that is at least n.
 func AnyFrom(txn *Txn, p []byte, n uint64) bool {
 	it := txn.Scan(kv.Range{Prefix: p, KeysOnly: true})
 	defer it.Close()
 	it.Seek(Number(bytes.Clone(p), n))
-	return Has(it, p)
+	return AtPrefix(it, p)
 }
 
-// LastSeq returns the seq of a run's last record. It returns 0 if the run does not exist.
+// LastSeq returns the seq of a run's last record. head is the key of the run's stored state. If the run
+// does not exist, LastSeq returns 0.
 func LastSeq(txn *Txn, head []byte) (uint64, error) {
 	seq, err := HeadSeq(txn, head)
 	if err != nil || seq == 0 {
@@ -73,14 +76,15 @@ func LastSeq(txn *Txn, head []byte) (uint64, error) {
 	return seq, err
 }
 
-// Unlisted returns the artifact versions in the entries after a stored head, because no row contains
-// them yet. The head contains every artifact and its mode, see firstWrites.
-func Unlisted(head *machine.State, tail []machine.Entry) []machine.ArtifactVersion {
+// UnlistedVersions returns the artifact versions that the entries after a stored head (state of a run) write.
+// No artifact row contains these versions yet. The head has every artifact and its mode, see
+// firstWrites.
+func UnlistedVersions(head *machine.State, tail []machine.Entry) []machine.ArtifactVersion {
 	var versions []machine.ArtifactVersion
 	for i := range tail {
 		for j := range tail[i].Records {
 			r := &tail[i].Records[j]
-			for _, w := range machine.Written(r.Body) {
+			for _, w := range machine.ArtifactWrites(r.Body) {
 				versions = append(versions, machine.ArtifactVersion{
 					Name: w.Name, Seq: r.Seq, Mode: modeOf(head, w.Name), Bytes: int64(len(w.Value)),
 				})
@@ -99,7 +103,8 @@ func modeOf(head *machine.State, artifact string) machine.Mode {
 	return 0
 }
 
-// HeadSeq returns the seq of a run's stored head. It returns 0 if the run does not exist.
+// HeadSeq returns the seq of a run's stored head (current state). head is the key of this row. If the
+// run does not exist, HeadSeq returns 0.
 func HeadSeq(txn *Txn, head []byte) (uint64, error) {
 	value, err := Get(txn, head)
 	if err != nil || value == nil {
@@ -108,20 +113,20 @@ func HeadSeq(txn *Txn, head []byte) (uint64, error) {
 	return codec.HeadSeq(value)
 }
 
-// EachPlace calls visit for every cursor of a namespace, beginning at the cursor from, in order and
-// including gaps. It stops when visit returns false. If a cursor between two rows is missing, it
-// returns damage.
+// EachPlace calls visit for every cursor of a namespace, in order, beginning at the cursor from. For a deleted
+// entry, place is a gap. EachPlace stops when visit returns false. If a cursor before a cursor row is missing,
+// it returns damage.
 func EachPlace(txn *Txn, ns uint32, from uint64, visit func(cursor uint64, place codec.EntryRef) (bool, error)) error {
 	p := Prefix(make([]byte, 0, 5), KindCursor, ns)
 	it := txn.Scan(kv.Range{Prefix: p})
 	defer it.Close()
-	for it.Seek(CursorKey(nil, ns, from)); Has(it, p); it.Next() {
+	for it.Seek(CursorKey(nil, ns, from)); AtPrefix(it, p); it.Next() {
 		cursor, places, err := readEntryRefs(it)
 		if err != nil {
 			return err
 		}
 		if cursor > from {
-			return Damaged("", "a row of the order of everything is missing: cursor %d, the next is %d", from, cursor)
+			return NewDamage("", "a row of the order of everything is missing: cursor %d, the next is %d", from, cursor)
 		}
 		for i := from - cursor; i < uint64(len(places)); i++ {
 			if more, err := visit(from, places[i]); err != nil || !more {
@@ -133,7 +138,7 @@ func EachPlace(txn *Txn, ns uint32, from uint64, visit func(cursor uint64, place
 	return nil
 }
 
-// readEntryRefs decodes a row of cursors. first is the cursor of its first entry.
+// readEntryRefs decodes a cursor row. first is the cursor of its first entry.
 func readEntryRefs(item *kv.Iterator) (first uint64, places []codec.EntryRef, err error) {
 	last, err := LastNumber(item.Key(), item.Key()[:min(5, len(item.Key()))])
 	if err != nil {
@@ -144,17 +149,17 @@ func readEntryRefs(item *kv.Iterator) (first uint64, places []codec.EntryRef, er
 		return err
 	})
 	if err == nil && uint64(len(places)) > last {
-		err = Damaged("", "the row of cursor %d has %d entries", last, len(places))
+		err = NewDamage("", "the row of cursor %d has %d entries", last, len(places))
 	}
 	return last + 1 - uint64(len(places)), places, err
 }
 
-// EntryAt reads the entry that a cursor refers to. It also returns the size of the entry's value in
-// bytes.
+// EntryAt reads the journal entry that a cursor refers to. It also returns the size of the entry's
+// value in bytes.
 func EntryAt(txn *Txn, ns uint32, at codec.EntryRef) (machine.Entry, int, error) {
 	value, err := Get(txn, EntryKey(ns, at.Run, at.First))
 	if err == nil && value == nil {
-		err = Damaged("", "run %q, entry %d is missing", at.Run, at.First)
+		err = NewDamage("", "run %q, entry %d is missing", at.Run, at.First)
 	}
 	if err != nil {
 		return machine.Entry{}, 0, err
@@ -166,12 +171,12 @@ func EntryAt(txn *Txn, ns uint32, at codec.EntryRef) (machine.Entry, int, error)
 	return e, len(value), nil
 }
 
-// EachRow calls visit for the rows under a prefix. It passes copies of the key and the value.
+// EachRow calls visit for the rows whose keys begin with p. It passes copies of the key and the value.
 func EachRow(ctx context.Context, view func(func(txn *Txn) error) error, p []byte, visit func(key, value []byte) error) error {
 	return view(func(txn *Txn) error {
 		it := txn.Scan(kv.Range{Prefix: p})
 		defer it.Close()
-		for it.Rewind(); Has(it, p); it.Next() {
+		for it.Rewind(); AtPrefix(it, p); it.Next() {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -187,10 +192,100 @@ func EachRow(ctx context.Context, view func(func(txn *Txn) error) error, p []byt
 	})
 }
 
-// LastEntry identifies a journal entry by its cursor. A cursor of 0 means no entry. Hash is the
-// hash of the chain after the entry.
+// LastEntry identifies a journal entry by its cursor. A cursor of 0 means no entry. Hash is the hash of
+// the run's chain after the entry.
 type LastEntry struct {
 	Ns     uint32
 	Cursor uint64
 	Hash   [32]byte
+}
+
+// Txn reads rows at one moment and decrypts the rows of erasable runs.
+type Txn struct {
+	kv.View
+	// Keys provides the keys of erasable runs. If it is nil, a read of an encrypted row returns an
+	// error.
+	Keys Keyring
+}
+
+// Keyring provides the keys of erasable runs, and the time at which a key was destroyed, in Unix
+// nanoseconds.
+type Keyring interface {
+	codec.Keys
+	DestroyedAt(slot uint64) int64
+}
+
+// Entry decodes the value of a journal entry. run is the id of its run. If the run was erased, the
+// entry contains only its readable part.
+func (t *Txn) Entry(run string, value []byte) (machine.Entry, error) {
+	return codec.ReadEntry(run, value, t.Keys)
+}
+
+// Head decodes a head (stored state) or a checkpoint. If the run was erased, the state contains only its
+// readable part and what is known about the erasure.
+func (t *Txn) Head(value []byte) (*machine.State, error) {
+	st, err := codec.ReadHead(value, t.Keys)
+	if err != nil || st.Erased == nil {
+		return st, err
+	}
+	e, err := ErasedOf(t, st.Namespace, st.RunID)
+	if err != nil {
+		return nil, err
+	}
+	if e == nil {
+		// The row of the erasure is missing because the rows come from another store, in which the key
+		// was destroyed.
+		st.Erased.At = t.Keys.DestroyedAt(st.Key)
+		return st, nil
+	}
+	st.Erased = e
+	return st, nil
+}
+
+// Dedupe decodes an idempotency row (a used request id). erased means that the hash of the request's
+// body is lost because the run was erased.
+func (t *Txn) Dedupe(key machine.Dedupe, value []byte) (d machine.Dedupe, erased bool, err error) {
+	return codec.ReadDedupe(key, value, t.Keys)
+}
+
+// ErasedKey returns the key of the row which records that a run's values were erased.
+func ErasedKey(ns uint32, run string) []byte {
+	return RunKey(make([]byte, 0, 40), KindErased, ns, run)
+}
+
+// ErasedOf returns the row that records the erasure of a run's values. It returns nil if there is no
+// such row.
+func ErasedOf(txn *Txn, ns uint32, run string) (*machine.Erased, error) {
+	value, err := Get(txn, ErasedKey(ns, run))
+	if err != nil || value == nil {
+		return nil, err
+	}
+	e, err := codec.DecodeErased(value)
+	e.RunID = run
+	return &e, err
+}
+
+// Withheld returns an error if the values of a run were erased. It returns nil if they were not or if
+// the run does not exist.
+func Withheld(txn *Txn, ns uint32, run string) error {
+	st, err := StoredHead(txn, ns, run)
+	switch {
+	case errors.Is(err, machine.ErrNoRun):
+		return nil
+	case err != nil:
+		return err
+	case st.Erased != nil:
+		return st.Erased.Err()
+	}
+	return nil
+}
+
+// SealedRow reports whether the value of a row is encrypted with the key of its run.
+func SealedRow(op Op) bool {
+	switch op.Key[0] {
+	case KindHead, KindEntry, KindSnapshot, KindRunID, KindCallerID:
+		_, ok := codec.KeySlot(op.Value)
+		return ok
+	}
+	return false
 }

@@ -24,7 +24,7 @@ func (b *batch) Set(key, value []byte) {
 
 func (b *batch) Delete(key []byte) { b.pairs[string(key)] = nil }
 
-// Commit stores the batch and calls done from another goroutine.
+// Commit stores the batch and calls done, both in another goroutine.
 func (b *batch) Commit(group uint64, done func(kv.Result)) {
 	go func() {
 		if err := b.store(group); err != nil {
@@ -36,7 +36,7 @@ func (b *batch) Commit(group uint64, done func(kv.Result)) {
 }
 
 func (b *batch) store(group uint64) error {
-	if err := b.fits(); err != nil {
+	if err := b.checkBounds(); err != nil {
 		return err
 	}
 	d := b.db
@@ -52,12 +52,12 @@ func (b *batch) store(group uint64) error {
 		}
 		d.tree.Set(key, pair{value: append([]byte{}, value...), group: group})
 	}
-	d.shown, d.last = d.tree.Copy(), group
+	d.published, d.last = d.tree.Copy(), group
 	return nil
 }
 
-// fits returns an error if the batch exceeds the bounds.
-func (b *batch) fits() error {
+// checkBounds returns an error if the batch exceeds the bounds.
+func (b *batch) checkBounds() error {
 	bytes := int64(0)
 	for key, value := range b.pairs {
 		if len(key) == 0 || len(key) > bounds.Key {

@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Engine makes a DB usable as the engine of a store. The keys of runs are in a directory, which Engine
-// locks.
+// Engine makes a DB usable as the storage engine of a store. The keys of erasable runs are in a
+// directory, which Engine locks.
 type Engine struct {
 	*DB
 	lock *datadir.DirLock
@@ -20,8 +20,8 @@ type Engine struct {
 
 var _ engine.Engine = (*Engine)(nil)
 
-// Open opens a new or closed database and locks the directory dir. keyStep is a hook of the file of
-// keys.
+// Open opens a new or closed database and locks the directory dir for its file of run keys. keyStep is
+// a test hook that is called before each write of this file.
 func Open(db *DB, dir string, keyStep func(string) error) (*Engine, error) {
 	if err := datadir.MakeDir(dir); err != nil {
 		return nil, err
@@ -41,13 +41,14 @@ func Open(db *DB, dir string, keyStep func(string) error) (*Engine, error) {
 // Close closes the database and releases the lock. Another Open can use the pairs afterwards.
 func (e *Engine) Close() error { return errors.Join(e.DB.Close(), e.keys.Close(), e.lock.Release()) }
 
-// Keys returns the keys of runs, which are in a file.
+// Keys returns the keys of erasable runs, which are in a file.
 func (e *Engine) Keys() *keyring.Ring { return e.keys }
 
 // Format returns the newest format.
 func (e *Engine) Format() uint32 { return layout.Format }
 
-// Confirm does nothing, because an engine in memory has no HEAD file to compare with.
+// Confirm does nothing, because a storage engine in memory does not record the acknowledged commits
+// separately.
 func (e *Engine) Confirm(*layout.Txn, [16]byte, bool) error { return nil }
 
 // Serve does no work.

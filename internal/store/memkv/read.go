@@ -36,15 +36,15 @@ func (s *snapshot) Scan(r kv.Range) kv.Cursor {
 }
 
 type cursor struct {
-	tree   *tree
-	r      kv.Range
-	prefix string
-	it     btree.MapIter[string, pair]
+	tree     *tree
+	r        kv.Range
+	prefix   string
+	iterator btree.MapIter[string, pair]
 	// at reports whether the cursor is at a key.
 	at  bool
 	key []byte
-	// shown is the value that is valid until the next move.
-	shown []byte
+	// lastValue is the last returned value. It is valid until the next move.
+	lastValue []byte
 }
 
 func (c *cursor) Seek(key []byte) error {
@@ -53,13 +53,13 @@ func (c *cursor) Seek(key []byte) error {
 	if key != nil {
 		to = string(key)
 	}
-	c.it = c.tree.Iter()
-	c.at = c.it.Seek(to)
+	c.iterator = c.tree.Iter()
+	c.at = c.iterator.Seek(to)
 	switch {
 	case c.r.Reverse && !c.at:
-		c.at = c.it.Last()
-	case c.r.Reverse && c.it.Key() > to:
-		c.at = c.it.Prev()
+		c.at = c.iterator.Last()
+	case c.r.Reverse && c.iterator.Key() > to:
+		c.at = c.iterator.Prev()
 	}
 	c.settle()
 	return nil
@@ -72,33 +72,34 @@ func (c *cursor) Next() error {
 	return nil
 }
 
-// spoil overwrites a value, so that a test finds code that keeps the value for too long.
+// spoil overwrites the last returned value, so that a test finds code that keeps it for too long.
 func (c *cursor) spoil() {
-	for i := range c.shown {
-		c.shown[i] = 0xEE
+	for i := range c.lastValue {
+		c.lastValue[i] = 0xEE
 	}
-	c.shown = nil
+	c.lastValue = nil
 }
 
 func (c *cursor) step() {
 	if c.r.Reverse {
-		c.at = c.it.Prev()
+		c.at = c.iterator.Prev()
 	} else {
-		c.at = c.it.Next()
+		c.at = c.iterator.Next()
 	}
 }
 
-// settle skips pairs that are too old for the range, and stores the current key.
+// settle moves the cursor behind pairs that are too old for the range (Since), and stores the current
+// key.
 func (c *cursor) settle() {
-	for c.Valid() && c.it.Value().group <= c.r.Since {
+	for c.Valid() && c.iterator.Value().group <= c.r.Since {
 		c.step()
 	}
 	if c.Valid() {
-		c.key = append(c.key[:0], c.it.Key()...)
+		c.key = append(c.key[:0], c.iterator.Key()...)
 	}
 }
 
-func (c *cursor) Valid() bool { return c.at && strings.HasPrefix(c.it.Key(), c.prefix) }
+func (c *cursor) Valid() bool { return c.at && strings.HasPrefix(c.iterator.Key(), c.prefix) }
 
 func (c *cursor) Key() []byte { return c.key }
 
@@ -106,8 +107,8 @@ func (c *cursor) Value(buf []byte) (value, grown []byte, err error) {
 	if c.r.KeysOnly {
 		return nil, buf, errKeysOnly
 	}
-	buf = append(buf[:0], c.it.Value().value...)
-	c.shown = buf
+	buf = append(buf[:0], c.iterator.Value().value...)
+	c.lastValue = buf
 	return buf, buf, nil
 }
 
@@ -115,15 +116,15 @@ func (c *cursor) ValueCopy() ([]byte, error) {
 	if c.r.KeysOnly {
 		return nil, errKeysOnly
 	}
-	return append([]byte{}, c.it.Value().value...), nil
+	return append([]byte{}, c.iterator.Value().value...), nil
 }
 
 var errKeysOnly = errors.New("a value of a range of keys alone")
 
-func (c *cursor) Size() int64 { return int64(len(c.it.Value().value)) }
+func (c *cursor) Size() int64 { return int64(len(c.iterator.Value().value)) }
 
 func (c *cursor) StoredSize() int64 { return int64(len(c.key)) + c.Size() }
 
-func (c *cursor) Group() uint64 { return c.it.Value().group }
+func (c *cursor) Group() uint64 { return c.iterator.Value().group }
 
 func (c *cursor) Close() { c.spoil() }

@@ -11,22 +11,23 @@ import (
 // Batch begins a group.
 func (d *DB) Batch() kv.Batch { return &batch{db: d, at: make(map[string]int)} }
 
-// batch collects the pairs of a group. at maps each key to the index in pairs that its last call used.
+// batch collects the pairs of a commit group. at maps each key to its index in pairs, so that a later
+// Set or Delete of a key replaces an earlier one.
 type batch struct {
 	db    *DB
 	pairs []pair
 	at    map[string]int
 }
 
-// pair is a key with its new value. If gone is true, the key is removed.
+// pair is a key with its new value. If removed is true, the key is removed.
 type pair struct {
 	key, value []byte
-	gone       bool
+	removed    bool
 }
 
 func (b *batch) Set(key, value []byte) { b.put(pair{key: key, value: value}) }
 
-func (b *batch) Delete(key []byte) { b.put(pair{key: key, gone: true}) }
+func (b *batch) Delete(key []byte) { b.put(pair{key: key, removed: true}) }
 
 func (b *batch) put(p pair) {
 	if i, there := b.at[string(p.key)]; there {
@@ -37,7 +38,7 @@ func (b *batch) put(p pair) {
 	b.pairs = append(b.pairs, p)
 }
 
-// Commit passes the group to the owner of the partition. The owner retries while the database is
+// Commit passes the commit group to the owner of the partition, which retries while the database is
 // unavailable.
 func (b *batch) Commit(number uint64, done func(kv.Result)) {
 	g := &group{}
@@ -47,28 +48,29 @@ func (b *batch) Commit(number uint64, done func(kv.Result)) {
 	b.db.owner.Commit(number, g, done)
 }
 
-// group contains everything that one commit statement stores. For each table these are the keys and
-// values that are set, and the keys that are removed.
+// group contains everything that one commit statement stores: for each of the two tables (hot and
+// cold), the keys and values that are set, and the keys that are removed.
 type group struct{ hot, cold side }
 
-type side struct{ keys, values, gone array }
+type side struct{ keys, values, removedKeys array }
 
 func (g *group) add(hot bool, p pair) {
 	s := &g.cold
 	if hot {
 		s = &g.hot
 	}
-	if p.gone {
-		s.gone.add(p.key)
+	if p.removed {
+		s.removedKeys.add(p.key)
 		return
 	}
 	s.keys.add(p.key)
 	s.values.add(p.value)
 }
 
-// has returns which kinds of changes the group contains. Each kind is one bit.
-func (g *group) has() (sorted int) {
-	for sort, a := range [sorts]*array{hotSet: &g.hot.keys, coldSet: &g.cold.keys, hotGone: &g.hot.gone, coldGone: &g.cold.gone} {
+// changeKinds returns a bit mask of the kinds of changes in the commit group. The bits select the parts of the
+// commit statement.
+func (g *group) changeKinds() (sorted int) {
+	for sort, a := range [sorts]*array{hotSet: &g.hot.keys, coldSet: &g.cold.keys, hotGone: &g.hot.removedKeys, coldGone: &g.cold.removedKeys} {
 		if a.n > 0 {
 			sorted |= 1 << sort
 		}
@@ -76,16 +78,16 @@ func (g *group) has() (sorted int) {
 	return sorted
 }
 
-// arrays returns the parameters of the commit statement in order.
+// arrays returns the keys and values of the commit group, in the order of the parameters of the commit
+// statement.
 func (g *group) arrays() [][]byte {
 	return [][]byte{
-		g.hot.keys.encoded(), g.hot.values.encoded(), g.cold.keys.encoded(), g.cold.values.encoded(),
-		g.hot.gone.encoded(), g.cold.gone.encoded(),
+		g.hot.keys.encode(), g.hot.values.encode(), g.cold.keys.encode(), g.cold.values.encode(),
+		g.hot.removedKeys.encode(), g.cold.removedKeys.encode(),
 	}
 }
 
-// array is a bytea[] in PostgreSQL's binary format. It consists of a header and of the elements, each
-// after its length.
+// array is a bytea[] in PostgreSQL's binary format: a header, and then each element after its length.
 type array struct {
 	bytes []byte
 	n     int
@@ -101,7 +103,7 @@ func (a *array) add(b []byte) {
 	a.bytes = append(binary.BigEndian.AppendUint32(a.bytes, uint32(len(b))), b...)
 }
 
-func (a *array) encoded() []byte {
+func (a *array) encode() []byte {
 	if a.n == 0 {
 		return noArray
 	}
@@ -113,8 +115,8 @@ func (a *array) encoded() []byte {
 
 var noArray = arrayHeader(0)
 
-// arrayHeader returns the header of an array. It consists of the number of dimensions, a flag which
-// means that no element is null, and the type of the elements.
+// arrayHeader returns the header of an array: the number of dimensions, a flag which means that no
+// element is null, and the type of the elements.
 func arrayHeader(dimensions uint32) []byte {
 	b := binary.BigEndian.AppendUint32(nil, dimensions)
 	b = binary.BigEndian.AppendUint32(b, 0)

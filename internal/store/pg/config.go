@@ -24,18 +24,19 @@ type Config struct {
 	Schema string
 	// Part is the number of the partition, from 0 to [Partitions] - 1.
 	Part int32
-	// Owner is the name of the owner. It must be unique to this process. Address is the address at
-	// which the owner can be reached.
+	// Owner is the id of this process as the owner of the partition. No other process may have it.
+	// Address is the address at which the owner can be reached.
 	Owner, Address string
-	// Formats are the formats in which this program can keep the partition. Default: all.
+	// Formats are the storage formats in which this program can keep the partition. Default: all.
 	Formats Formats
-	// Hot selects kinds of keys whose pairs are often rewritten. Default: no kinds.
+	// Hot selects the kinds of keys whose pairs are often rewritten and go to a table of their own.
+	// Default: none.
 	Hot func(kind byte) bool
-	// Pool is an existing connection pool. Close does not close it. If it is nil, Open connects to the
-	// database itself.
+	// Pool is an existing connection pool, which Close does not close. If it is nil, Open connects to
+	// the database itself.
 	Pool *Pool
-	// RenewedEpoch means that other code renews the lease, if it is not nil. The lease is renewed under
-	// the epoch that is stored in it. Zero means that the lease must not be renewed.
+	// RenewedEpoch is set if other code renews the lease. It contains the epoch under which to renew,
+	// or zero if the lease must not be renewed. If RenewedEpoch is nil, the owner renews the lease.
 	RenewedEpoch *atomic.Uint64
 	// Readers is the maximum number of connections for views. Default 16.
 	Readers int32
@@ -43,8 +44,8 @@ type Config struct {
 	Lease time.Duration
 	// Logger receives messages about connections and takeovers. Default: discarded.
 	Logger *slog.Logger
-	// Unread converts an error to an error for clients. The error is that of a read that the database
-	// did not answer. Default: the error is not converted.
+	// Unread converts the error of a read that got no answer from the database to an error for clients.
+	// Default: the error stays unchanged.
 	Unread func(error) error
 	// Timeouts limit the waits for the database.
 	Timeouts Timeouts
@@ -56,10 +57,10 @@ type Timeouts struct {
 	Statement time.Duration
 	// Read limits the time of one read, including the wait for a connection. Default 10 s.
 	Read time.Duration
-	// GracePeriod is how long the database may be unavailable before new work is refused. Default 1
-	// s.
+	// GracePeriod is how long the database may be unavailable before new work is refused. Default 1 s.
 	GracePeriod time.Duration
-	// CloseTimeout limits how long a close tries to find out the outcome of a commit. Default 5 s.
+	// CloseTimeout limits how long a close tries to find out the outcome of a running commit. Default 5
+	// s.
 	CloseTimeout time.Duration
 }
 
@@ -99,7 +100,7 @@ func (c Config) withDefaults() Config {
 }
 
 func (c Config) validate() error {
-	errs := []error{c.reachable()}
+	errs := []error{c.checkAddress()}
 	if c.Owner == "" {
 		errs = append(errs, errors.New("no owner is named"))
 	}
@@ -109,8 +110,8 @@ func (c Config) validate() error {
 	return errors.Join(errs...)
 }
 
-// reachable returns an error if the schema or the URL of the configuration is invalid.
-func (c Config) reachable() error {
+// checkAddress returns an error if the schema or the URL of the configuration is invalid.
+func (c Config) checkAddress() error {
 	var errs []error
 	if !schemaName.MatchString(c.Schema) {
 		errs = append(errs, fmt.Errorf("schema %q: want a-z, 0-9 and _, at most 63, no digit first", c.Schema))
@@ -121,18 +122,17 @@ func (c Config) reachable() error {
 	return errors.Join(errs...)
 }
 
-// tuned are settings of sessions that only this owner uses. With them, the server makes each plan only
-// once, and plans use the primary keys even if the tables were small when the plan was made. They also
-// turn off the server's timeouts of statements.
-var tuned = map[string]string{
+// sessionSettings are settings for the sessions of this process. With them, the server makes each plan only once.
+// The plans use the primary keys, even if the tables were small when the plan was made. The server's
+// own timeouts are off.
+var sessionSettings = map[string]string{
 	"enable_seqscan": "off", "enable_bitmapscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "jit": "off", "plan_cache_mode": "force_generic_plan",
 	"statement_timeout": "0", "lock_timeout": "0", "idle_in_transaction_session_timeout": "0",
 }
 
-// connection returns the configuration of connections. It also reports whether a connection pooler is
-// between this process and the server. The configuration follows the URL. Without a pooler, the
-// settings in tuned are added. A pooler would not accept them, and it uses another session for each
-// transaction.
+// connection returns the configuration of connections to the URL. pooled reports whether a connection pooler is
+// between this process and the server, or the URL sets default_query_exec_mode. Otherwise sessionSettings are
+// added. A pooler would refuse them, and each transaction may use another session of the server.
 func connection(cfg Config) (*pgx.ConnConfig, bool, error) {
 	conn, err := pgx.ParseConfig(cfg.URL.Secret())
 	if err != nil {
@@ -156,14 +156,13 @@ func connection(cfg Config) (*pgx.ConnConfig, bool, error) {
 	}
 	if !pooled {
 		conn.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
-		maps.Copy(conn.RuntimeParams, tuned)
+		maps.Copy(conn.RuntimeParams, sessionSettings)
 	}
 	return conn, pooled, nil
 }
 
-// pooler reports whether a connection pooler answers instead of the server. It recognizes a pooler
-// because the process number that the connection received then differs from the session's own process
-// number.
+// pooler reports whether a connection pooler is between this process and the database server. In this
+// case, the process number of the server's session is not the one that the connection received.
 func pooler(cfg *pgx.ConnConfig) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), connecting)
 	defer cancel()

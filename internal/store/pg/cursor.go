@@ -10,29 +10,28 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
-// These constants define how the pages of a cursor grow, and how large they may be. A value of more
-// than apart bytes is fetched only when the caller requests it.
+// These constants define how the pages of rows that a cursor reads grow, and how large they may be. A
+// value of more than apart bytes is fetched only when the caller requests it.
 const (
 	firstPage = 8
 	lastPage  = 512
 	growth    = 8
 	pageBytes = 1 << 20
 	apart     = 16 << 10
-	// rowBytes is the approximate number of bytes that a pair takes in addition to its key and value.
-	// These bytes are the headers of the row and of its index entry. The index entry also contains the
-	// key again.
+	// rowBytes is the approximate number of bytes that a pair takes on disk in addition to its key, its
+	// value, and the copy of its key in the index: the headers of the row and of its index entry.
 	rowBytes = 60
 )
 
-// Scan returns a cursor, which reads pages of rows.
+// Scan returns a cursor over a range of keys, which reads pages of rows.
 func (s *snapshot) Scan(r kv.Range) kv.Cursor {
 	r.Prefix = bytes.Clone(r.Prefix)
-	return &cursor{view: s, r: r, past: after(r.Prefix), size: firstPage}
+	return &cursor{view: s, r: r, limitKey: prefixEnd(r.Prefix), size: firstPage}
 }
 
-// after returns the first key after all keys that begin with the prefix. It returns nil if there is no
-// such key.
-func after(prefix []byte) []byte {
+// prefixEnd returns the first key that is greater than all keys with the prefix. If there is none, it
+// returns nil.
+func prefixEnd(prefix []byte) []byte {
 	for i := len(prefix) - 1; i >= 0; i-- {
 		if prefix[i] != 0xFF {
 			past := bytes.Clone(prefix[:i+1])
@@ -51,45 +50,45 @@ type row struct {
 }
 
 type cursor struct {
-	view *snapshot
-	r    kv.Range
-	past []byte
+	view     *snapshot
+	r        kv.Range
+	limitKey []byte
 
 	page []row
 	at   int
-	// size is the number of rows of the next page. last reports whether no page follows the current
-	// page.
+	// size is the number of rows of the next page. last reports whether the current page is the last
+	// one.
 	size int
 	last bool
 }
 
-// Seek moves to key within the current page if the page contains that position. Otherwise it reads a
+// Seek moves to key within the current page of rows if the page covers the key. Otherwise it reads a
 // page that begins there.
 func (c *cursor) Seek(key []byte) error {
 	if key == nil || !c.r.Reverse && bytes.Compare(key, c.r.Prefix) < 0 {
 		key = c.r.Prefix
 	}
-	if c.within(key) {
+	if c.seekInPage(key) {
 		return nil
 	}
 	c.size = firstPage
 	return c.fetch(key, true)
 }
 
-// within moves forward within the current page. It returns false if the key is before the current
-// position or after the end of the page.
-func (c *cursor) within(key []byte) bool {
-	if !c.Valid() || c.ahead(c.page[c.at].key, key) || c.ahead(key, c.page[len(c.page)-1].key) {
+// seekInPage moves forward to key within the current page of rows. It returns false if the key is before
+// the current position or after the end of the page.
+func (c *cursor) seekInPage(key []byte) bool {
+	if !c.Valid() || c.isAhead(c.page[c.at].key, key) || c.isAhead(key, c.page[len(c.page)-1].key) {
 		return false
 	}
-	for c.ahead(key, c.page[c.at].key) {
+	for c.isAhead(key, c.page[c.at].key) {
 		c.at++
 	}
 	return true
 }
 
-// ahead reports whether a comes after b in the direction of the cursor.
-func (c *cursor) ahead(a, b []byte) bool {
+// isAhead reports whether the key a comes after the key b in the direction of the cursor.
+func (c *cursor) isAhead(a, b []byte) bool {
 	n := bytes.Compare(a, b)
 	if c.r.Reverse {
 		return n < 0
@@ -106,7 +105,7 @@ func (c *cursor) Next() error {
 	return c.fetch(c.page[len(c.page)-1].key, false)
 }
 
-// fetch reads a page that begins at the key from. with reports whether the page includes that key.
+// fetch reads the page that begins at the key from. If with is false, the page begins after from.
 func (c *cursor) fetch(from []byte, with bool) error {
 	text, args := c.text(from, with)
 	page, total := make([]row, 0, c.size), int64(0)
@@ -135,7 +134,7 @@ func (c *cursor) fetch(from []byte, with bool) error {
 	return nil
 }
 
-// text returns the statement that reads a page, and its arguments.
+// text returns the SQL statement that reads a page, and its arguments.
 func (c *cursor) text(from []byte, with bool) (string, []any) {
 	args := []any{c.view.db.cfg.Part, c.size}
 	var where strings.Builder
@@ -156,11 +155,11 @@ func (c *cursor) text(from []byte, with bool) (string, []any) {
 	switch {
 	case c.r.Reverse && len(c.r.Prefix) > 0:
 		add("k >= $%d", c.r.Prefix)
-	case !c.r.Reverse && c.past != nil:
-		add("k < $%d", c.past)
+	case !c.r.Reverse && c.limitKey != nil:
+		add("k < $%d", c.limitKey)
 	}
-	if c.r.Reverse && c.past != nil {
-		add("k < $%d", c.past)
+	if c.r.Reverse && c.limitKey != nil {
+		add("k < $%d", c.limitKey)
 	}
 	if c.r.Since > 0 {
 		add("g > $%d", c.r.Since)
@@ -172,8 +171,8 @@ func (c *cursor) text(from []byte, with bool) (string, []any) {
 	return c.tables(columns, where.String(), order), args
 }
 
-// tables returns the query for one table. If the prefix does not determine the table, it returns the
-// query for both tables.
+// tables returns the query that reads the table of the range's prefix. If the range has no prefix, the
+// query reads both tables.
 func (c *cursor) tables(columns, where, order string) string {
 	schema := c.view.db.cfg.Schema
 	one := func(table string) string {
@@ -183,8 +182,8 @@ func (c *cursor) tables(columns, where, order string) string {
 	if len(c.r.Prefix) > 0 {
 		return one(tableNames[c.view.db.side(c.r.Prefix)]) + end
 	}
-	// Each table is sorted and limited separately, because the planner does not merge two sorted
-	// inputs.
+	// The query sorts and limits each of the two tables separately, because PostgreSQL's planner does
+	// not merge two sorted inputs.
 	return "(" + one("hot") + end + ") UNION ALL (" + one("cold") + end + ")" + end
 }
 
@@ -226,7 +225,7 @@ func (c *cursor) Size() int64 { return c.page[c.at].size }
 // StoredSize returns the approximate disk space of the row in bytes.
 func (c *cursor) StoredSize() int64 { return c.Size() + int64(2*len(c.Key())) + rowBytes }
 
-// Group returns the number of the group that set the pair.
+// Group returns the number of the commit group that set the pair.
 func (c *cursor) Group() uint64 { return c.page[c.at].group }
 
 // Close drops the page.

@@ -8,26 +8,26 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
-// DB is one partition of a database. This process owns the partition. Safe for concurrent use.
+// DB is one partition of a database, which this process owns. Safe for concurrent use.
 type DB struct {
 	at    *Pool
 	cfg   Config
 	text  statements
 	owner *fencing.Owner[*group]
-	// format is the format of the partition. It does not change while the partition is owned.
+	// format is the storage format of the partition. It does not change while the partition is owned.
 	format uint32
 }
 
 var _ kv.KV = (*DB)(nil)
 
-// bounds are the limits of a group. A key is part of an index, in which PostgreSQL accepts at most
-// 2704 bytes.
+// bounds are the limits of a commit group. A key is part of an index, in which PostgreSQL accepts at
+// most 2704 bytes.
 var bounds = kv.Bounds{Keys: 13_000, Key: 2600, Bytes: 8 << 20}
 
-// Open creates or migrates the schema if necessary, and acquires the partition. It waits until the
-// lease of another owner has ended. If other code manages the leases (Config.RenewedEpoch), Open does
-// not wait and returns a *[fencing.HeldError]. Errors: *[SchemaError], *[FormatError],
-// *[fencing.HeldError], *[fencing.AwayError], and the errors of the database.
+// Open acquires the partition. If the caller passes no pool, Open first connects, and creates or migrates the
+// schema if necessary. It waits until the lease of another owner has ended. If other code renews the leases
+// (Config.RenewedEpoch), Open does not wait and returns a *[fencing.HeldError]. Errors: *[SchemaError],
+// *[FormatError], *[fencing.HeldError], *[fencing.AwayError], and the errors of the database.
 func Open(cfg Config) (*DB, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -47,7 +47,7 @@ func Open(cfg Config) (*DB, error) {
 	return d, nil
 }
 
-// closePool closes the pool if this DB opened it.
+// closePool closes the connection pool, unless the caller of Open has passed the pool.
 func (d *DB) closePool() {
 	if d.cfg.Pool == nil {
 		d.at.Close()
@@ -65,12 +65,12 @@ func (d *DB) open() (err error) {
 	return err
 }
 
-// seed creates the row of the partition if it does not exist. Before that it checks that this program
-// still supports the schema.
+// seed creates the row of the partition in the table of partitions if it does not exist. It first
+// checks that this program supports the schema, which a newer program may have migrated.
 func (d *DB) seed() error {
 	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.Timeouts.Read)
 	defer cancel()
-	if err := d.at.current(ctx, d.text); err != nil {
+	if err := d.at.checkSchemaUsable(ctx, d.text); err != nil {
 		return err
 	}
 	_, err := d.at.pool.Exec(ctx, d.at.SeedText(), []int32{d.cfg.Part}, int32(d.cfg.Formats.Oldest))
@@ -81,13 +81,13 @@ func (d *DB) logEvent(what string, err error) {
 	d.cfg.Logger.Warn(what, "database", d.cfg.URL.String(), "error", err)
 }
 
-// Format returns the format of the partition. It does not change while the partition is owned.
+// Format returns the storage format of the partition. It does not change while the partition is owned.
 func (d *DB) Format() uint32 { return d.format }
 
-// Last returns the number of the newest stored group.
-func (d *DB) Last() uint64 { return d.owner.Last() }
+// LastKey returns the number of the newest stored commit group.
+func (d *DB) LastKey() uint64 { return d.owner.LastKey() }
 
-// Bounds returns the limits of a group. They are the same for every database.
+// Bounds returns the limits of a commit group. They are the same for every database.
 func (d *DB) Bounds() kv.Bounds { return bounds }
 
 // Release does nothing, because PostgreSQL itself tracks open transactions.
@@ -98,15 +98,15 @@ func (d *DB) Owner() Owner { return d.owner }
 
 // Owner reports the state of the partition.
 type Owner interface {
-	// Away returns the reason why the database is unavailable. It returns nil if the database is
+	// Unavailable returns the reason why the database is unavailable. It returns nil if the database is
 	// available.
-	Away() error
-	// Failed returns a channel that is closed when no more groups can be stored. Err returns the
+	Unavailable() error
+	// Failed returns a channel that is closed when no more commit groups can be stored. Err returns the
 	// reason.
 	Failed() <-chan struct{}
 	Err() error
-	// BeginClose starts the CloseTimeout. When it has passed, the owner no longer tries to find out the
-	// outcome of a commit.
+	// BeginClose tells the owner that it will be closed. After CloseTimeout the owner stops retrying a
+	// commit, and stops finding out the outcome of a commit.
 	BeginClose()
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Says connects as commits do, says a statement and cuts the connection where it takes longer.
-func Says(cfg *pgx.ConnConfig, wait time.Duration, speak func(*pgx.Conn) error) error {
+// ExecOn connects as commits do, says a statement and cuts the connection where it takes longer.
+func ExecOn(cfg *pgx.ConnConfig, wait time.Duration, speak func(*pgx.Conn) error) error {
 	l, err := openSession(cfg, false)
 	if err != nil {
 		return err
@@ -21,7 +21,7 @@ func Says(cfg *pgx.ConnConfig, wait time.Duration, speak func(*pgx.Conn) error) 
 // CommitTexts are the statements of a commit for a schema.
 func CommitTexts(schema string) []string {
 	texts := statementsOf(schema)
-	return append(texts.commit[:], texts.over[:]...)
+	return append(texts.commit[:], texts.commitOverwrite[:]...)
 }
 
 // Migrations are those of this program.

@@ -19,31 +19,31 @@ import (
 	"github.com/pawl-dev/pawl/test/testkit/relay"
 )
 
-// way is a database behind a relay.
-type way struct {
+// relayedDatabase is a database behind a relay.
+type relayedDatabase struct {
 	server *pgserver.Server
 	name   string
 	relay  *relay.Relay
 	cfg    pg.Config
 }
 
-func newWay(t *testing.T, server *pgserver.Server) *way {
+func newWay(t *testing.T, server *pgserver.Server) *relayedDatabase {
 	t.Helper()
 	raw := server.Database(t)
 	name, _, _ := strings.Cut(raw[strings.LastIndex(raw, "/")+1:], "?")
 	between := relay.Start(t, server.Addr())
-	cfg := at(t, strings.Replace(raw, server.Addr(), between.Addr(), 1), "first")
-	return &way{server: server, name: name, relay: between, cfg: cfg}
+	cfg := configOf(t, strings.Replace(raw, server.Addr(), between.Addr(), 1), "first")
+	return &relayedDatabase{server: server, name: name, relay: between, cfg: cfg}
 }
 
-func (w *way) query(t *testing.T, sql string) string {
+func (w *relayedDatabase) query(t *testing.T, sql string) string {
 	t.Helper()
 	return w.server.Query(t, w.name, sql)
 }
 
-// send commits a group and does not wait.
+// send starts the commit of a group and does not wait for its result.
 func send(db *pg.DB, pairs map[string]string) (group uint64, results chan kv.Result) {
-	group, results = db.Last()+1, make(chan kv.Result, 2)
+	group, results = db.LastKey()+1, make(chan kv.Result, 2)
 	batch := db.Batch()
 	for key, value := range pairs {
 		batch.Set([]byte(key), []byte(value))
@@ -61,12 +61,13 @@ func mustBeStored(t *testing.T, results chan kv.Result) {
 
 func mustShow(t *testing.T, db *pg.DB, want map[string]string) {
 	t.Helper()
-	if got := kvtest.Pairs(t, kv.On(db.View(db.Last()))); !maps.Equal(got, want) {
+	if got := kvtest.Pairs(t, kv.On(db.View(db.LastKey()))); !maps.Equal(got, want) {
 		t.Errorf("there is %q, want %q", got, want)
 	}
 }
 
-// TestLostAnswer: the group is stored, and the answer to it never came.
+// TestLostAnswer: a group is stored and the answer is lost. The owner finds the group and reports it as
+// stored.
 func TestLostAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWay(t, pgserver.Shared(t))
@@ -74,7 +75,7 @@ func TestLostAnswer(t *testing.T) {
 	kvtest.Commit(t, db, map[string][]byte{"a": []byte("1")})
 	trap := w.relay.LoseAnswer("lost-answer")
 	_, results := send(db, map[string]string{"b": "lost-answer"})
-	<-trap.Sprung()
+	<-trap.Triggered()
 	mustBeStored(t, results)
 	kvtest.Commit(t, db, map[string][]byte{"c": []byte("3")})
 	mustShow(t, db, map[string]string{"a": "1", "b": "lost-answer", "c": "3"})
@@ -83,8 +84,8 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
-// TestCommitThatArrivesLate: its connection was given up, the group was sent again and another
-// one came after it. What arrives then changes nothing.
+// TestCommitThatArrivesLate: the connection of a commit was abandoned, the group was sent again, and another
+// group followed. The first statement arrives after that and changes nothing.
 func TestCommitThatArrivesLate(t *testing.T) {
 	t.Parallel()
 	w := newWay(t, pgserver.Shared(t))
@@ -93,7 +94,7 @@ func TestCommitThatArrivesLate(t *testing.T) {
 	kvtest.Commit(t, db, map[string][]byte{"a": []byte("1")})
 	trap := w.relay.Delay("arrives-late")
 	_, results := send(db, map[string]string{"a": "arrives-late"})
-	<-trap.Sprung()
+	<-trap.Triggered()
 	mustBeStored(t, results)
 	kvtest.Commit(t, db, map[string][]byte{"a": []byte("3")})
 	trap.Deliver()
@@ -102,7 +103,8 @@ func TestCommitThatArrivesLate(t *testing.T) {
 	mustShow(t, db, map[string]string{"a": "3", "b": "4"})
 }
 
-// TestSessionsAreEnded by an operator, again and again while groups are stored and read.
+// TestSessionsAreEnded: an operator ends the sessions again and again. All groups are still stored, and the
+// owner takes the partition again each time.
 func TestSessionsAreEnded(t *testing.T) {
 	t.Parallel()
 	w := newWay(t, pgserver.Shared(t))
@@ -123,8 +125,8 @@ func TestSessionsAreEnded(t *testing.T) {
 	}
 }
 
-// TestServerIsKilled and started again while groups are stored: nobody is answered meanwhile,
-// and everybody afterwards.
+// TestServerIsKilled: the server is killed and started again while a group waits. The owner reports that the
+// database is unavailable in the meantime. All groups are stored afterwards.
 func TestServerIsKilled(t *testing.T) {
 	t.Parallel()
 	server := pgserver.Start(t)
@@ -137,21 +139,21 @@ func TestServerIsKilled(t *testing.T) {
 			_, results := send(db, map[string]string{key: "there"})
 			if m == 10 {
 				server.Kill(t)
-				await(t, func() bool { return db.Owner().Away() != nil })
+				waitUntil(t, func() bool { return db.Owner().Unavailable() != nil })
 				server.Restart(t)
 			}
 			mustBeStored(t, results)
 			want[key] = "there"
 		}
 	}
-	if db.Owner().Away() != nil {
+	if db.Owner().Unavailable() != nil {
 		t.Error("it is there again, and said to be away")
 	}
 	mustShow(t, db, want)
 }
 
-// await waits for what no channel tells.
-func await(t *testing.T, holds func() bool) {
+// waitUntil waits until holds returns true. The tests use it where no channel signals the event.
+func waitUntil(t *testing.T, holds func() bool) {
 	t.Helper()
 	for until := time.Now().Add(20 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(until) {
@@ -160,10 +162,11 @@ func await(t *testing.T, holds func() bool) {
 	}
 }
 
-// awaitUnanswered waits until a query says true, and fails at once if the group is answered before.
-func (w *way) awaitUnanswered(t *testing.T, results <-chan kv.Result, sql string) {
+// awaitUnanswered waits until a query returns true. The test fails at once if the group is answered before
+// that.
+func (w *relayedDatabase) awaitUnanswered(t *testing.T, results <-chan kv.Result, sql string) {
 	t.Helper()
-	await(t, func() bool {
+	waitUntil(t, func() bool {
 		select {
 		case r := <-results:
 			t.Fatalf("no standby has the group, and it was answered: %+v", r)
@@ -175,9 +178,9 @@ func (w *way) awaitUnanswered(t *testing.T, results <-chan kv.Result, sql string
 
 const inSync = "FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND application_name = 'pawl'"
 
-// TestSuccessWithAWarningIsNone: the wait for a standby is cancelled, and PostgreSQL answers
-// with success. Nobody hears of it before a standby has the group, whatever the role wants to
-// be told.
+// TestSuccessWithAWarningIsNone: the wait for a standby is cancelled, and PostgreSQL answers the commit with
+// success and a warning. The owner reports no success before a standby has the group, even if
+// client_min_messages of the role suppresses the warning.
 func TestSuccessWithAWarningIsNone(t *testing.T) {
 	t.Parallel()
 	server := pgserver.Start(t)
@@ -190,12 +193,13 @@ func TestSuccessWithAWarningIsNone(t *testing.T) {
 	server.Await(t, w.name, "SELECT count(*) = 1 "+inSync)
 	first := w.query(t, "SELECT pid "+inSync)
 	w.query(t, "SELECT pg_cancel_backend("+first+")")
-	// The commit was answered with success; the take-over that finds out what it is worth waits.
+	// The commit was answered with success. The owner takes the partition again to find out whether the group
+	// is durable, and this statement waits.
 	w.awaitUnanswered(t, results, "SELECT count(*) = 1 "+inSync+" AND pid <> "+first)
 	if got := w.query(t, "SELECT commit_no FROM pawl.part"); got != "2" {
 		t.Errorf("others see group %s, and should see 2, which no standby has", got)
 	}
-	await(t, func() bool { return db.Owner().Away() != nil })
+	waitUntil(t, func() bool { return db.Owner().Unavailable() != nil })
 	second := w.query(t, "SELECT pid "+inSync)
 	w.query(t, "SELECT pg_cancel_backend("+second+")")
 	w.awaitUnanswered(t, results, "SELECT count(*) = 1 "+inSync+" AND pid <> "+second)
@@ -209,8 +213,8 @@ func TestSuccessWithAWarningIsNone(t *testing.T) {
 	mustShow(t, db, map[string]string{"a": "2"})
 }
 
-// TestPausedClientHoldsTheRow: who stands between the statement and its end keeps the row
-// locked. The next owner waits for the lease, ends that session and goes on.
+// TestPausedClientHoldsTheRow: a client is paused in the middle of a transaction that has locked the row. The
+// next owner waits for the end of the lease, ends this session and continues.
 func TestPausedClientHoldsTheRow(t *testing.T) {
 	t.Parallel()
 	w := newWay(t, pgserver.Shared(t))
@@ -225,7 +229,7 @@ func TestPausedClientHoldsTheRow(t *testing.T) {
 	if _, err := paused.Exec(context.Background(), "BEGIN; UPDATE pawl.part SET commit_no = commit_no + 1; INSERT INTO pawl.hot VALUES (0, 'b', 'never', 2)"); err != nil {
 		t.Fatal(err)
 	}
-	second := open(t, at(t, w.server.URL(w.name), "second"))
+	second := open(t, configOf(t, w.server.URL(w.name), "second"))
 	kvtest.Commit(t, second, map[string][]byte{"c": []byte("2")})
 	mustShow(t, second, map[string]string{"a": "1", "c": "2"})
 	if _, err := paused.Exec(context.Background(), "COMMIT"); err == nil {
@@ -238,7 +242,8 @@ func TestPausedClientHoldsTheRow(t *testing.T) {
 	}
 }
 
-// TestStoppedBeyondTheLease: what the owner sends then stores nothing, and it hears who has it.
+// TestStoppedBeyondTheLease: an owner that is stopped for longer than its lease stores nothing afterwards.
+// Its error names the next owner.
 func TestStoppedBeyondTheLease(t *testing.T) {
 	t.Parallel()
 	w := newWay(t, pgserver.Shared(t))
@@ -247,7 +252,7 @@ func TestStoppedBeyondTheLease(t *testing.T) {
 	kvtest.Commit(t, first, map[string][]byte{"a": []byte("1")})
 	w.relay.Hold(relay.Requests)
 	_, results := send(first, map[string]string{"a": "stale"})
-	second := open(t, at(t, w.server.URL(w.name), "second"))
+	second := open(t, configOf(t, w.server.URL(w.name), "second"))
 	kvtest.Commit(t, second, map[string][]byte{"a": []byte("2")})
 	w.relay.Release(relay.Requests)
 	r := result(t, results)
@@ -262,8 +267,8 @@ func TestStoppedBeyondTheLease(t *testing.T) {
 	mustShow(t, second, map[string]string{"a": "2"})
 }
 
-// TestFullDisk of the database: the group waits, new work can be refused by name, and what
-// waits is stored when there is room.
+// TestFullDisk: the disk of the database is full. The owner reports this, so that new work can be refused
+// with the reason. The waiting group is stored when there is space again.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	w := newWay(t, pgserver.Shared(t))
@@ -272,21 +277,22 @@ func TestFullDisk(t *testing.T) {
 	w.query(t, `CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'could not extend file' USING ERRCODE = 'disk_full'; END $$`)
 	w.query(t, "CREATE TRIGGER full_disk BEFORE INSERT ON pawl.cold FOR EACH STATEMENT EXECUTE FUNCTION full_disk()")
 	_, results := send(db, map[string]string{"a": "2"})
-	await(t, func() bool { return pg.IsFull(db.Owner().Away()) })
+	waitUntil(t, func() bool { return pg.IsFull(db.Owner().Unavailable()) })
 	mustShow(t, db, map[string]string{"a": "1"})
 	w.query(t, "DROP TRIGGER full_disk ON pawl.cold")
 	mustBeStored(t, results)
 	mustShow(t, db, map[string]string{"a": "2"})
 }
 
-// TestFinalAnswers: a table is gone. The group is certainly not stored, and nothing is any more.
+// TestFinalAnswers: a table is missing. The group is certainly not stored, and the owner stores no later
+// group.
 func TestFinalAnswers(t *testing.T) {
 	t.Parallel()
 	w := newWay(t, pgserver.Shared(t))
 	db := open(t, w.cfg)
 	w.query(t, "ALTER TABLE pawl.cold RENAME TO other")
 	_, results := send(db, map[string]string{"a": "1"})
-	if r := result(t, results); r.Outcome != kv.NotStored || !is[*fencing.FinalError](r.Err) {
+	if r := result(t, results); r.Outcome != kv.NotStored || !isError[*fencing.FinalError](r.Err) {
 		t.Errorf("%+v", r)
 	}
 	_, results = send(db, map[string]string{"a": "1"})
@@ -295,13 +301,13 @@ func TestFinalAnswers(t *testing.T) {
 	}
 }
 
-func is[E error](err error) bool {
+func isError[E error](err error) bool {
 	_, ok := errors.AsType[E](err)
 	return ok
 }
 
-// TestPutBackToAnOlderState: what was acknowledged is gone, as after a failover to a standby
-// that lagged. It is told, and nothing is built upon it.
+// TestPutBackToAnOlderState: the database has lost an acknowledged group, as after a failover to a standby
+// that lagged. The owner reports the loss and builds nothing on the older state.
 func TestPutBackToAnOlderState(t *testing.T) {
 	t.Parallel()
 	w := newWay(t, pgserver.Shared(t))
@@ -320,7 +326,8 @@ func TestPutBackToAnOlderState(t *testing.T) {
 	}
 }
 
-// TestCloseWhileAway ends within its time, and says what is not known.
+// TestCloseWhileAway: while the database is unavailable, Close ends within its time limit. The outcome of the
+// waiting group is unknown.
 func TestCloseWhileAway(t *testing.T) {
 	t.Parallel()
 	w := newWay(t, pgserver.Shared(t))
@@ -331,9 +338,9 @@ func TestCloseWhileAway(t *testing.T) {
 	}
 	w.relay.Refuse()
 	_, results := send(db, map[string]string{"a": "1"})
-	await(t, func() bool { return db.Owner().Away() != nil })
+	waitUntil(t, func() bool { return db.Owner().Unavailable() != nil })
 	db.Owner().BeginClose()
-	if r := result(t, results); r.Outcome != kv.Unknown || !is[*fencing.AwayError](r.Err) {
+	if r := result(t, results); r.Outcome != kv.Unknown || !isError[*fencing.AwayError](r.Err) {
 		t.Errorf("%+v", r)
 	}
 	if err := db.Close(); err != nil {
@@ -341,17 +348,18 @@ func TestCloseWhileAway(t *testing.T) {
 	}
 }
 
-// TestContractThroughPgBouncer in transaction mode, as it is found.
+// TestContractThroughPgBouncer: the contract of kv.KV holds through PgBouncer in transaction mode.
 func TestContractThroughPgBouncer(t *testing.T) {
 	t.Parallel()
 	server := pgserver.Start(t)
 	bouncer := server.Bouncer(t)
 	kvtest.Run(t, func(t *testing.T) kv.KV {
-		return open(t, at(t, strings.Replace(server.Database(t), server.Addr(), bouncer, 1), "first"))
+		return open(t, configOf(t, strings.Replace(server.Database(t), server.Addr(), bouncer, 1), "first"))
 	})
 }
 
-// TestNobodyGoesThroughTheWholeTable of a database that has never counted its rows.
+// TestNobodyGoesThroughTheWholeTable: commits and reads never read the whole table, even in a database
+// without statistics about its rows.
 func TestNobodyGoesThroughTheWholeTable(t *testing.T) {
 	t.Parallel()
 	w := newWay(t, pgserver.Shared(t))
@@ -371,7 +379,7 @@ func TestNobodyGoesThroughTheWholeTable(t *testing.T) {
 			pairs[fmt.Sprintf("a 1 %05d", n*60+m)] = nil
 		}
 		kvtest.Commit(t, db, pairs)
-		view := kv.On(db.View(db.Last()))
+		view := kv.On(db.View(db.LastKey()))
 		if value, err := view.Get(fmt.Appendf(nil, "a 2 %05d", n)); string(value) != "value" || err != nil {
 			t.Fatalf("%q, %v", value, err)
 		}

@@ -32,7 +32,7 @@ func result(t *testing.T, results <-chan kv.Result) kv.Result {
 
 // equalEpochs is an owner whose partition another one got with the epoch that it has itself, as after a
 // failover to a standby that had not received the take-over: the rows differ in nothing but the owner.
-func equalEpochs(t *testing.T, lease time.Duration) (w *way, first *pg.DB) {
+func equalEpochs(t *testing.T, lease time.Duration) (w *relayedDatabase, first *pg.DB) {
 	t.Helper()
 	w = newWay(t, pgserver.Shared(t))
 	w.cfg.Lease = lease
@@ -41,13 +41,13 @@ func equalEpochs(t *testing.T, lease time.Duration) (w *way, first *pg.DB) {
 	return w, first
 }
 
-func (w *way) handOver(t *testing.T) {
+func (w *relayedDatabase) handOver(t *testing.T) {
 	t.Helper()
 	w.query(t, "UPDATE pawl.part SET owner = 'second', address = 'second:1'")
 }
 
 // row is what the fence keeps.
-func (w *way) row(t *testing.T) string {
+func (w *relayedDatabase) row(t *testing.T) string {
 	t.Helper()
 	return w.query(t, "SELECT owner || ' ' || epoch || ' ' || commit_no FROM pawl.part")
 }
@@ -85,7 +85,7 @@ func TestEqualEpochsFenceACommit(t *testing.T) {
 					batch.Set([]byte(key), value)
 				}
 			}
-			batch.Commit(first.Last()+1, func(r kv.Result) { results <- r })
+			batch.Commit(first.LastKey()+1, func(r kv.Result) { results <- r })
 			if r := result(t, results); r.Outcome == kv.Stored {
 				t.Errorf("%+v: a partition of another owner was written", r)
 			} else {
@@ -139,12 +139,12 @@ func TestEqualEpochsFenceAView(t *testing.T) {
 	t.Parallel()
 	w, first := equalEpochs(t, time.Hour)
 	w.handOver(t)
-	view := kv.On(first.View(first.Last()))
+	view := kv.On(first.View(first.LastKey()))
 	defer view.Close()
 	if value, err := view.Get([]byte("a")); !pg.IsForeign(err) {
 		t.Errorf("%q, %v: want the error of a partition that another owner has", value, err)
 	}
-	if held, err := first.Hold(first.Last()); !pg.IsForeign(err) {
+	if held, err := first.Hold(first.LastKey()); !pg.IsForeign(err) {
 		t.Errorf("%v, %v: want the error of a partition that another owner has", held, err)
 	}
 }
@@ -200,7 +200,7 @@ func TestAnEarlierEpochIsFenced(t *testing.T) {
 		t.Parallel()
 		w, first := equalEpochs(t, time.Second)
 		w.query(t, newer)
-		await(t, func() bool { return w.row(t) == "first 6 1" })
+		waitUntil(t, func() bool { return w.row(t) == "first 6 1" })
 		if err := first.Owner().Err(); err != nil {
 			t.Error(err)
 		}
@@ -241,7 +241,7 @@ func TestAnEndedLeaseIsNotTakenAgain(t *testing.T) {
 }
 
 // session is a connection of its own to the database.
-func (w *way) session(t *testing.T) *pgx.Conn {
+func (w *relayedDatabase) session(t *testing.T) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), w.cfg.URL.Secret())
 	if err != nil {

@@ -2,8 +2,8 @@ package pg
 
 import "fmt"
 
-// Formats are the formats of a partition's contents that a program supports. Package pg knows only the
-// numbers of the formats. The zero value means all formats.
+// Formats are the storage formats of a partition that a program supports. Package pg knows only their
+// numbers. The zero value means all formats.
 type Formats struct {
 	// Oldest and Newest are the oldest and the newest format in which this program can keep a
 	// partition.
@@ -23,8 +23,8 @@ func (f Formats) withDefaults() Formats {
 	return f
 }
 
-// FormatError means that this program does not support the format of a partition. The partition stays
-// unchanged.
+// FormatError means that this program does not support the storage format of a partition. The partition
+// is unchanged.
 type FormatError struct {
 	Schema                string
 	Found, Oldest, Newest uint32

@@ -12,8 +12,9 @@ import (
 	"github.com/pawl-dev/pawl/test/testkit/pgserver"
 )
 
-// TestFormats: a partition begins in the oldest, is raised by whoever takes it to what all speak who
-// live, and is taken by nobody who does not keep it in the one in which it is.
+// TestFormats: a new partition has the oldest format. A node that takes the partition raises the format to
+// the newest one that all living nodes support. A node that does not support the present format cannot take
+// the partition.
 func TestFormats(t *testing.T) {
 	t.Parallel()
 	w := newWay(t, pgserver.Shared(t))
@@ -59,16 +60,17 @@ func TestFormats(t *testing.T) {
 	taken("another partition begins in that of the first", beside, 5)
 	db := open(t, as(5, 5, true))
 	w.cfg.Owner, w.cfg.RenewedEpoch = "second", new(atomic.Uint64)
-	if _, err := pg.Open(as(2, 4, true)); !is[*pg.FormatError](err) {
+	if _, err := pg.Open(as(2, 4, true)); !isError[*pg.FormatError](err) {
 		t.Errorf("while it is held: %v", err)
 	}
-	if _, err := pg.Open(w.cfg); !is[*fencing.HeldError](err) {
+	if _, err := pg.Open(w.cfg); !isError[*fencing.HeldError](err) {
 		t.Errorf("who keeps it in any: %v", err)
 	}
 	kvtest.Commit(t, db, map[string][]byte{"a": []byte("2")})
 }
 
-// TestTheFormatStays for as long as a partition is owned, also where it has to be taken again.
+// TestTheFormatStays: the format of a partition does not change while it is owned, even if the owner has to
+// take it again.
 func TestTheFormatStays(t *testing.T) {
 	t.Parallel()
 	w := newWay(t, pgserver.Shared(t))

@@ -12,14 +12,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/keyring"
 )
 
-// keysPage is the number of bytes of run keys that are stored in one row. No slot crosses the boundary
-// of a row.
+// keysPage is the number of bytes of run keys that are stored in one row (a page). No key crosses the
+// boundary of a row.
 const keysPage = 512
 
-// Keys returns the medium that stores the keys of runs in the database. It has a connection of its own,
-// so that a reader of a view that needs a key does not wait for other views. step is called before each
-// write. If it returns an error, the write fails; tests of crashes use this. Only the owner of the
-// partition may write.
+// Keys returns the medium that stores the keys of erasable runs in the database. It has a connection of its
+// own, so that a reader of a view that needs a key does not wait for other views. Tests pass step, which is
+// called before and after each write and can make it fail. Only the owner of the partition may write.
 func (d *DB) Keys(step func(what string) error) keyring.Medium {
 	if step == nil {
 		step = func(string) error { return nil }
@@ -32,11 +31,11 @@ type keys struct {
 	step func(what string) error
 
 	conn *SerialConn
-	// vacuuming counts the running vacuums.
+	// vacuuming is used to wait for the running vacuums of the table of keys.
 	vacuuming sync.WaitGroup
 }
 
-// Size returns the end of the last page.
+// Size returns the number of stored bytes, up to the end of the last page.
 func (k *keys) Size() (bytes int64, there bool, err error) {
 	err = k.conn.DoRetry(k.db.cfg.Timeouts.Statement, func(conn *pgx.Conn) error {
 		var page, size int64
@@ -87,11 +86,11 @@ func (k *keys) pages(first, last int64) (pages map[int64][]byte, err error) {
 	return pages, err
 }
 
-// Create writes the header. The header fills the first page.
+// Create writes the header of the keys, which fills the first page.
 func (k *keys) Create(header []byte) error { return k.Write("header", header, 0) }
 
-// Write writes b at offset at. It stores whole pages and fills the rest of them with their current
-// bytes.
+// Write writes b at the offset at. It stores whole pages, and keeps the bytes of a page that b does not
+// cover.
 func (k *keys) Write(what string, b []byte, at int64) error {
 	if err := k.step(what); err != nil {
 		return err
@@ -117,14 +116,14 @@ func (k *keys) Write(what string, b []byte, at int64) error {
 	return k.step(what + " sync")
 }
 
-// keysWrite collects the pages that one statement writes. These are new pages, and changed pages with
-// their old and new bytes.
+// keysWrite collects the pages that one statement writes: new pages, and changed pages with their old and new
+// bytes. creationTimes are the numbers of the new pages, and bytes their contents.
 type keysWrite struct {
-	made    []int64
-	bytes   [][]byte
-	changed []int64
-	old     [][]byte
-	changes [][]byte
+	creationTimes []int64
+	bytes         [][]byte
+	changed       []int64
+	old           [][]byte
+	changes       [][]byte
 }
 
 func (w *keysWrite) add(page int64, old []byte, from int64, piece []byte) {
@@ -132,7 +131,7 @@ func (w *keysWrite) add(page int64, old []byte, from int64, piece []byte) {
 	copy(whole, old)
 	copy(whole[from:], piece)
 	if old == nil {
-		w.made, w.bytes = append(w.made, page), append(w.bytes, whole)
+		w.creationTimes, w.bytes = append(w.creationTimes, page), append(w.bytes, whole)
 		return
 	}
 	w.changed, w.old, w.changes = append(w.changed, page), append(w.old, old), append(w.changes, whole)
@@ -143,17 +142,17 @@ func (k *keys) store(w *keysWrite) error {
 		var written int
 		cfg := &k.db.cfg
 		err := conn.QueryRow(context.Background(), k.db.text.keysWrite, pgx.QueryExecModeExec,
-			cfg.Part, cfg.Owner, w.made, w.bytes, w.changed, w.old, w.changes).Scan(&written, nil)
-		if err == nil && written != len(w.made)+len(w.changed) {
-			return fmt.Errorf("%d of %d pages of keys were written: the partition is another's, or an earlier write arrived meanwhile", written, len(w.made)+len(w.changed))
+			cfg.Part, cfg.Owner, w.creationTimes, w.bytes, w.changed, w.old, w.changes).Scan(&written, nil)
+		if err == nil && written != len(w.creationTimes)+len(w.changed) {
+			return fmt.Errorf("%d of %d pages of keys were written: the partition is another's, or an earlier write arrived meanwhile", written, len(w.creationTimes)+len(w.changed))
 		}
 		return err
 	})
 }
 
-// vacuum makes the server remove old row versions, which may contain destroyed keys. Versions that a
-// transaction still sees are not removed. vacuum runs in the background. If it fails, the server later
-// removes the versions by itself.
+// vacuum makes the server remove old row versions, which may contain destroyed keys. It does not remove
+// versions that a transaction still sees. It runs in the background. If it fails, the server's
+// autovacuum removes the versions later.
 func (k *keys) vacuum() {
 	k.vacuuming.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), k.db.cfg.Timeouts.Read)

@@ -15,18 +15,19 @@ const keysLoadText = `INSERT INTO {s}.run_keys (part, page, bytes) SELECT $1, u.
 
 const (
 	oursText = `SELECT epoch FROM {s}.part WHERE id = $1 AND owner = $2`
-	// emptyText selects the row of a partition that is free and empty.
+	// emptyText selects the row of a partition if the partition has no owner and no commit.
 	emptyText = `SELECT epoch FROM {s}.part WHERE id = $1 AND commit_no = 0 AND lease_until <= clock_timestamp()`
 )
 
-// loadedText completes the load of a partition. It also fences the earlier owner of the partition,
-// because it succeeds only if the partition was not taken over in the meantime.
+// loadedText completes the load of a partition: it sets the number of the last commit group. It changes
+// no row if the partition was taken over in the meantime. It increases the epoch, which fences commits
+// of an earlier owner.
 const loadedText = `UPDATE {s}.part SET commit_no = $3, epoch = epoch + 1, owner = '', address = '', lease_until = '-infinity'
 	WHERE id = $1 AND epoch = $2 AND commit_no = 0 AND lease_until <= now()`
 
 func inSchema(text, schema string) string { return strings.ReplaceAll(text, "{s}", schema) }
 
-// ErrNotEmpty means that the partition already contains a store, so that no store can be loaded into
+// ErrNotEmpty means that the partition already contains a store, so no other store can be loaded into
 // it.
 var ErrNotEmpty = errors.New("there is a store already")
 
@@ -41,13 +42,13 @@ func (e *KeyError) Error() string {
 	return fmt.Sprintf("a key has %d bytes, a database takes %d: %q...", len(e.Key), e.Limit, e.Key[:40])
 }
 
-// Load stores all pairs of another engine, each with its group, and the run keys that keys writes, in
-// one transaction. No other code may write to the other engine. If Load is interrupted, nothing is
-// stored. Afterwards the last group of the partition is the last group of the other engine. The
-// partition must be owned and empty. Load always releases the partition and closes d. Errors:
+// Load stores all pairs of another storage engine in an empty partition, in one transaction. Each pair
+// keeps the number of its commit group, and the last group of the partition is then that of the other
+// engine. The function keys writes the run keys. No other code may write to the other engine. If Load
+// is interrupted, nothing is stored. Load always releases the partition and closes d. Errors:
 // [ErrNotEmpty], *[KeyError].
 func (d *DB) Load(ctx context.Context, from kv.KV, keys func(into *LoadedKeys) error) (err error) {
-	l, err := d.Loading(ctx)
+	l, err := d.NewLoader(ctx)
 	if err != nil {
 		return err
 	}
@@ -58,40 +59,41 @@ func (d *DB) Load(ctx context.Context, from kv.KV, keys func(into *LoadedKeys) e
 	return l.Commit(nil)
 }
 
-// Loading fills the empty partitions of a store in one transaction.
-type Loading struct {
+// Loader fills the empty partitions of a store in one transaction.
+type Loader struct {
 	*longTxn
-	filled []filled
+	filled []filledPartition
 }
 
-// filled describes a partition whose pairs were written. It contains the epoch that the partition had
-// before.
-type filled struct {
+// filledPartition describes a partition whose keys and values were written, with the epoch that the partition
+// had before.
+type filledPartition struct {
 	part  int32
 	epoch int64
 	last  uint64
 }
 
-// Loading begins to fill partitions. The partition of d must be empty. It is owned until the last step.
-// d is always closed in the end. Errors: [ErrNotEmpty].
-func (d *DB) Loading(ctx context.Context) (*Loading, error) {
-	if d.Last() != 0 {
+// NewLoader begins to fill partitions in one transaction. The partition of d must be owned and empty. It
+// stays owned until [Loader.Commit], so that no node serves the store. The end of the Loader closes
+// d. Errors: [ErrNotEmpty].
+func (d *DB) NewLoader(ctx context.Context) (*Loader, error) {
+	if d.LastKey() != 0 {
 		return nil, errors.Join(ErrNotEmpty, d.Close())
 	}
 	l, err := d.beginLongTxn(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &Loading{longTxn: l}, nil
+	return &Loader{longTxn: l}, nil
 }
 
-// Fill writes the contents of a partition except the number of its last group. [Loading.Commit] writes
-// this number.
-func (l *Loading) Fill(part int32, from kv.KV, keys func(into *LoadedKeys) error) error {
-	at, d := filled{part: part, last: from.Last()}, l.db
+// Fill writes the contents of a partition, except the number of its last commit group, which
+// [Loader.Commit] writes.
+func (l *Loader) Fill(part int32, from kv.KV, keys func(into *LoadedKeys) error) error {
+	at, d := filledPartition{part: part, last: from.LastKey()}, l.db
 	if part != d.cfg.Part {
 		var err error
-		if at.epoch, err = l.empty(part); err != nil {
+		if at.epoch, err = l.emptyEpoch(part); err != nil {
 			return err
 		}
 	}
@@ -102,7 +104,8 @@ func (l *Loading) Fill(part int32, from kv.KV, keys func(into *LoadedKeys) error
 		source := &pairs{ended: l.ctx.Err, db: d, part: part, view: &view, side: side}
 		_, err := l.session.conn.CopyFrom(l.ctx, pgx.Identifier{d.cfg.Schema, table}, []string{"part", "k", "v", "g"}, source)
 		if source.end(); source.err != nil {
-			// The error of the source is more precise than that of the server.
+			// If reading the source failed, its error is returned. The server only reports that the
+			// copy was interrupted.
 			err = source.err
 		}
 		if err != nil {
@@ -112,9 +115,9 @@ func (l *Loading) Fill(part int32, from kv.KV, keys func(into *LoadedKeys) error
 	return keys(&LoadedKeys{schema: d.cfg.Schema, part: part, conn: l.session.conn})
 }
 
-// empty creates the row of a partition, and returns the partition's epoch. If the partition is not
-// empty, the error is [ErrNotEmpty].
-func (l *Loading) empty(part int32) (epoch int64, err error) {
+// emptyEpoch returns the epoch of a partition that has no data and no owner, and creates the row of the
+// partition if necessary. If the partition has data or an owner, the error is [ErrNotEmpty].
+func (l *Loader) emptyEpoch(part int32) (epoch int64, err error) {
 	d := l.db
 	if _, err := d.at.pool.Exec(l.ctx, d.at.SeedText(), []int32{part}, int32(d.cfg.Formats.Oldest)); err != nil {
 		return 0, err
@@ -126,20 +129,19 @@ func (l *Loading) empty(part int32) (epoch int64, err error) {
 	return epoch, err
 }
 
-// Commit releases the partition and then stores everything, if each partition is still free and
-// unchanged. places maps namespaces to partitions. If the answer of the database is lost, Commit reads
-// the rows to find out the outcome.
-func (l *Loading) Commit(places map[string]int32) error {
+// Commit completes the load. It releases the partition of d and commits the transaction, if each filled
+// partition is still free and unchanged. places maps namespaces to partitions.
+func (l *Loader) Commit(places map[string]int32) error {
 	err := l.end(func(epoch int64) error {
 		for _, f := range l.filled {
 			if f.part == l.db.cfg.Part {
 				f.epoch = epoch
 			}
-			if err := l.one(loadedText, f.part, f.epoch, int64(f.last)); err != nil {
+			if err := l.execOne(loadedText, f.part, f.epoch, int64(f.last)); err != nil {
 				return err
 			}
 		}
-		return l.place(places)
+		return l.storePlacements(places)
 	})
 	if err != nil {
 		return fmt.Errorf("the last step of the move: %w", err)
@@ -147,27 +149,28 @@ func (l *Loading) Commit(places map[string]int32) error {
 	return nil
 }
 
-// pairs iterates over the pairs of one table. It is the source of a COPY statement.
+// pairs iterates over the pairs of one table, as the source of a COPY statement.
 type pairs struct {
-	// ended returns an error if the context of the caller has ended.
-	ended func() error
-	db    *DB
-	part  int32
-	view  *kv.View
-	side  int
-	it    *kv.Iterator
-	kind  int
-	// value is the value of the present pair.
+	// ended returns the error of the context that was passed to Load, or nil while this context has not
+	// ended.
+	ended    func() error
+	db       *DB
+	part     int32
+	view     *kv.View
+	side     int
+	iterator *kv.Iterator
+	kind     int
+	// value is the value of the current pair.
 	value []byte
 	err   error
 }
 
-// Next moves to the next pair of the table. The pairs are in the order of their kinds.
+// Next moves to the next pair of the table. The pairs are in the order of the kinds of their keys.
 func (p *pairs) Next() bool {
-	if p.it != nil {
-		p.it.Next()
+	if p.iterator != nil {
+		p.iterator.Next()
 	}
-	for p.err == nil && (p.it == nil || !p.it.Valid()) {
+	for p.err == nil && (p.iterator == nil || !p.iterator.Valid()) {
 		if !p.nextKind() {
 			return false
 		}
@@ -176,24 +179,24 @@ func (p *pairs) Next() bool {
 		p.err = p.ended()
 	}
 	if p.err == nil {
-		p.value, p.err = p.it.ValueCopy()
+		p.value, p.err = p.iterator.ValueCopy()
 	}
-	if p.err == nil && len(p.it.Key()) > bounds.Key {
-		p.err = &KeyError{Key: p.it.KeyCopy(), Limit: bounds.Key}
+	if p.err == nil && len(p.iterator.Key()) > bounds.Key {
+		p.err = &KeyError{Key: p.iterator.KeyCopy(), Limit: bounds.Key}
 	}
 	return p.err == nil
 }
 
-// nextKind moves to the first pair of the next kind that belongs to the table.
+// nextKind moves to the first pair of the next kind of keys that is stored in the same table.
 func (p *pairs) nextKind() bool {
-	if p.it != nil {
-		p.it.Close()
-		p.it = nil
+	if p.iterator != nil {
+		p.iterator.Close()
+		p.iterator = nil
 	}
 	for ; p.kind < 256; p.kind++ {
 		if p.db.side([]byte{byte(p.kind)}) == p.side {
-			p.it = p.view.Scan(kv.Range{Prefix: []byte{byte(p.kind)}})
-			p.it.Rewind()
+			p.iterator = p.view.Scan(kv.Range{Prefix: []byte{byte(p.kind)}})
+			p.iterator.Rewind()
 			p.kind++
 			return true
 		}
@@ -201,24 +204,24 @@ func (p *pairs) nextKind() bool {
 	return false
 }
 
-// Values returns the columns of the present row.
+// Values returns the columns of the current pair's row.
 func (p *pairs) Values() ([]any, error) {
-	return []any{p.part, p.it.KeyCopy(), p.value, int64(p.it.Group())}, nil
+	return []any{p.part, p.iterator.KeyCopy(), p.value, int64(p.iterator.Group())}, nil
 }
 
 // Err returns the error that ended the iteration early.
 func (p *pairs) Err() error { return p.err }
 
 func (p *pairs) end() {
-	if p.it != nil {
-		p.it.Close()
+	if p.iterator != nil {
+		p.iterator.Close()
 	}
 	if p.err == nil {
 		p.err = p.view.Err()
 	}
 }
 
-// LoadedKeys is the medium for run keys during a load. It writes in the same transaction as the load.
+// LoadedKeys is the medium for run keys during a load. It writes in the transaction of the load.
 type LoadedKeys struct {
 	schema string
 	part   int32
@@ -235,7 +238,7 @@ func (k *LoadedKeys) Size() (int64, bool, error) { return k.size, k.size > 0, ni
 // Create writes the first page.
 func (k *LoadedKeys) Create(header []byte) error { return k.Write("header", header, 0) }
 
-// Write appends whole pages after the existing ones.
+// Write appends whole pages of run keys after the existing ones.
 func (k *LoadedKeys) Write(_ string, b []byte, at int64) error {
 	if at != k.size || at%keysPage != 0 {
 		return fmt.Errorf("keys at %d behind %d: %w", at, k.size, errors.ErrUnsupported)
@@ -246,7 +249,7 @@ func (k *LoadedKeys) Write(_ string, b []byte, at int64) error {
 	return err
 }
 
-// Close does nothing; the transaction goes on.
+// Close does nothing, because the transaction continues.
 func (k *LoadedKeys) Close() error { return nil }
 
 func paged(b []byte, at int64) (numbers []int64, pages [][]byte) {

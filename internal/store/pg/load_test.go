@@ -57,8 +57,8 @@ func source(t *testing.T) (kv.KV, *keyring.Ring) {
 	return db, ring
 }
 
-func into(ring *keyring.Ring) func(*pg.LoadedKeys) error {
-	return func(k *pg.LoadedKeys) error { return ring.Into(k, nil) }
+func loadInto(ring *keyring.Ring) func(*pg.LoadedKeys) error {
+	return func(k *pg.LoadedKeys) error { return ring.CopyToMedium(k, nil) }
 }
 
 // TestLoad stores everything in one step: broken off before there is nothing, and another load
@@ -71,16 +71,16 @@ func TestLoad(t *testing.T) {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	for name, load := range map[string]func(db *pg.DB) error{
-		"at its beginning": func(db *pg.DB) error { return db.Load(ended, from, into(ring)) },
+		"at its beginning": func(db *pg.DB) error { return db.Load(ended, from, loadInto(ring)) },
 		"behind the pairs": func(db *pg.DB) error {
 			return db.Load(context.Background(), from, func(*pg.LoadedKeys) error { return broken })
 		},
 		"behind the keys": func(db *pg.DB) error {
-			return db.Load(context.Background(), from, func(k *pg.LoadedKeys) error { return errors.Join(ring.Into(k, nil), broken) })
+			return db.Load(context.Background(), from, func(k *pg.LoadedKeys) error { return errors.Join(ring.CopyToMedium(k, nil), broken) })
 		},
 		"with its session": func(db *pg.DB) error {
 			return db.Load(context.Background(), from, func(k *pg.LoadedKeys) error {
-				err := ring.Into(k, nil)
+				err := ring.CopyToMedium(k, nil)
 				query(t, raw, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND state = 'idle in transaction'")
 				return err
 			})
@@ -88,11 +88,11 @@ func TestLoad(t *testing.T) {
 		"by another owner": func(db *pg.DB) error {
 			return db.Load(context.Background(), from, func(k *pg.LoadedKeys) error {
 				query(t, raw, "UPDATE pawl.part SET owner = 'another', epoch = epoch + 1")
-				return ring.Into(k, nil)
+				return ring.CopyToMedium(k, nil)
 			})
 		},
 	} {
-		db, err := pg.Open(at(t, raw, "mover"))
+		db, err := pg.Open(configOf(t, raw, "mover"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,29 +104,29 @@ func TestLoad(t *testing.T) {
 			t.Errorf("%s: it left %s", name, left)
 		}
 	}
-	db, err := pg.Open(at(t, raw, "mover"))
+	db, err := pg.Open(configOf(t, raw, "mover"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Load(context.Background(), from, into(ring)); err != nil {
+	if err := db.Load(context.Background(), from, loadInto(ring)); err != nil {
 		t.Fatal(err)
 	}
-	loaded := open(t, at(t, raw, "first"))
-	if loaded.Last() != from.Last() {
-		t.Errorf("it ends with group %d, want %d", loaded.Last(), from.Last())
+	loaded := open(t, configOf(t, raw, "first"))
+	if loaded.LastKey() != from.LastKey() {
+		t.Errorf("it ends with group %d, want %d", loaded.LastKey(), from.LastKey())
 	}
-	if got, want := grouped(t, loaded), grouped(t, from); !maps.Equal(got, want) {
+	if got, want := pairsWithGroups(t, loaded), pairsWithGroups(t, from); !maps.Equal(got, want) {
 		t.Errorf("%d pairs, want %d", len(got), len(want))
 	}
 	pages, err := hex.DecodeString(query(t, raw, "SELECT encode(string_agg(bytes, ''::bytea ORDER BY page), 'hex') FROM pawl.run_keys"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := keyring.On(keyringtest.Holding(pages), nil)
+	got, err := keyring.On(keyringtest.NewMemoryWith(pages), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	keyringtest.Same(t, got, ring)
+	keyringtest.CheckSame(t, got, ring)
 	kvtest.Commit(t, loaded, map[string][]byte{"a": nil})
 }
 
@@ -135,12 +135,12 @@ func TestLoadWhereThereIsAStore(t *testing.T) {
 	t.Parallel()
 	raw := pgserver.Database(t)
 	from, ring := source(t)
-	db, err := pg.Open(at(t, raw, "first"))
+	db, err := pg.Open(configOf(t, raw, "first"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	kvtest.Commit(t, db, map[string][]byte{"a": []byte("1")})
-	if err := db.Load(context.Background(), from, into(ring)); !errors.Is(err, pg.ErrNotEmpty) {
+	if err := db.Load(context.Background(), from, loadInto(ring)); !errors.Is(err, pg.ErrNotEmpty) {
 		t.Errorf("%v", err)
 	}
 }
@@ -150,7 +150,7 @@ func TestLoadOfLongKeys(t *testing.T) {
 	t.Parallel()
 	from := memkv.New()
 	kvtest.Commit(t, from, map[string][]byte{strings.Repeat("k", 2601): []byte("v")})
-	db, err := pg.Open(at(t, pgserver.Database(t), "first"))
+	db, err := pg.Open(configOf(t, pgserver.Database(t), "first"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,11 +160,11 @@ func TestLoadOfLongKeys(t *testing.T) {
 	}
 }
 
-// grouped are all pairs, each with its group.
-func grouped(t *testing.T, e kv.KV) map[string]string {
+// pairsWithGroups are all pairs, each with its group.
+func pairsWithGroups(t *testing.T, e kv.KV) map[string]string {
 	t.Helper()
 	pairs := map[string]string{}
-	view := kv.On(e.View(e.Last()))
+	view := kv.On(e.View(e.LastKey()))
 	defer view.Close()
 	it := view.Scan(kv.Range{})
 	defer it.Close()

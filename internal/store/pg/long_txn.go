@@ -11,26 +11,26 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// finishing limits the wait for the end of a long transaction. It is long because every standby must
-// first receive the whole transaction.
+// finishing limits the wait for the commit of a long transaction. It is long because a synchronous
+// standby must first receive the whole transaction.
 const finishing = 10 * time.Minute
 
-// longTxn is one transaction that changes several partitions. One of these is owned until the last
-// step, so that no node serves the store in the meantime. If the transaction is interrupted, nothing is
-// changed.
+// longTxn is one transaction that changes several partitions. The partition of db stays owned until the
+// last step of the transaction, so that no node serves the store in the meantime. If the transaction is
+// interrupted, nothing is changed.
 type longTxn struct {
 	db      *DB
 	session *session
 	ctx     context.Context //nolint:containedctx // that of the one call that it is for
-	// stop detaches the connection from ctx. It returns false if ctx has ended and the connection is
-	// already closed for this reason.
+	// stop detaches the connection from ctx. It returns false if ctx has ended, which has closed the
+	// connection.
 	stop func() bool
-	// released means that the partition was given back.
+	// released means that this process no longer owns the partition.
 	released bool
 }
 
-// beginLongTxn begins the transaction. If there is an error, beginLongTxn closes d. Otherwise the end
-// of the transaction closes d.
+// beginLongTxn begins a transaction that changes several partitions. Its end closes d. If beginLongTxn
+// returns an error, d is already closed.
 func (d *DB) beginLongTxn(ctx context.Context) (*longTxn, error) {
 	l := &longTxn{db: d, ctx: ctx, stop: func() bool { return true }}
 	var err error
@@ -50,9 +50,9 @@ func (l *longTxn) exec(ctx context.Context, text string, args ...any) error {
 	return err
 }
 
-// one executes a statement of the last step. The statement must change exactly one row. This proves
-// that the partition is unchanged. Otherwise the error is errForeign.
-func (l *longTxn) one(text string, args ...any) error {
+// execOne executes a statement of the last step of the transaction. The statement must change exactly one
+// row. If it changes none, another session has changed the partition, and the error is errForeign.
+func (l *longTxn) execOne(text string, args ...any) error {
 	done, err := l.session.conn.Exec(context.Background(), inSchema(text, l.db.cfg.Schema), append([]any{pgx.QueryExecModeExec}, args...)...)
 	if err == nil && done.RowsAffected() != 1 {
 		err = errForeign
@@ -60,13 +60,12 @@ func (l *longTxn) one(text string, args ...any) error {
 	return err
 }
 
-// warned turns on warnings, because an earlier user of the session may have turned them off. A commit
-// that returns a warning is not treated as a success.
-const warned = "SET LOCAL client_min_messages = 'warning'"
+// enableWarnings turns on warnings in the transaction. A commit with a warning does not count as a success, and
+// an earlier user of the session may have turned warnings off.
+const enableWarnings = "SET LOCAL client_min_messages = 'warning'"
 
-// end releases the partition, runs the statements of last, and commits. After the release, these
-// statements are the fence. If another process takes the partition over in the meantime, the partition
-// has another epoch and the statements fail.
+// end releases the partition, runs the statements of last, and commits. The statements of last check
+// the epoch. They fail if another process has taken over the partition after the release.
 func (l *longTxn) end(last func(epoch int64) error) error {
 	epoch, err := l.db.epoch(l.ctx)
 	if err != nil {
@@ -76,7 +75,7 @@ func (l *longTxn) end(last func(epoch int64) error) error {
 		return errors.Join(err, l.ctx.Err())
 	}
 	err = l.session.do(l.db.cfg.Timeouts.Statement, func() error {
-		if err := l.exec(context.Background(), warned); err != nil {
+		if err := l.exec(context.Background(), enableWarnings); err != nil {
 			return err
 		}
 		return last(epoch)
@@ -87,8 +86,8 @@ func (l *longTxn) end(last func(epoch int64) error) error {
 	return l.session.do(finishing, func() error { return l.exec(context.Background(), "COMMIT") })
 }
 
-// epoch returns the current epoch of the partition. If the partition belongs to another owner, the
-// error is errForeign.
+// epoch returns the current epoch of the partition. If another owner has the partition, the error is
+// errForeign.
 func (d *DB) epoch(ctx context.Context) (epoch int64, err error) {
 	err = d.at.pool.QueryRow(ctx, inSchema(oursText, d.cfg.Schema), d.cfg.Part, d.cfg.Owner).Scan(&epoch)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -97,14 +96,13 @@ func (d *DB) epoch(ctx context.Context) (epoch int64, err error) {
 	return epoch, err
 }
 
-// putText assigns partitions to namespaces that have no partition or are in partition 0.
+// putText stores the partition of each namespace. It moves a namespace only out of partition 0.
 const putText = `INSERT INTO {s}.namespace (name, part) SELECT * FROM unnest($1::text[], $2::integer[])
 	ON CONFLICT (name) DO UPDATE SET part = excluded.part WHERE namespace.part IN (0, excluded.part)`
 
-// place assigns partitions to namespaces. The assignment is part of the transaction. If two nodes do
-// this at the same time, the first one locks the table. The other one waits and then finds the result
-// of the first.
-func (l *longTxn) place(places map[string]int32) error {
+// storePlacements stores the partitions of namespaces as part of the transaction. A node may place namespaces
+// at the same time. It locks the table for that, so one of the two waits and finds the result of the other.
+func (l *longTxn) storePlacements(places map[string]int32) error {
 	if len(places) == 0 {
 		return nil
 	}
@@ -127,7 +125,7 @@ func (l *longTxn) Close() error {
 	return l.release()
 }
 
-// release gives the partition back, once.
+// release ends the ownership of the partition. Later calls do nothing.
 func (l *longTxn) release() error {
 	if l.released {
 		return nil

@@ -19,7 +19,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// SchemaError means that a newer program created the tables, and this program cannot use them.
+// SchemaError means that a newer program has migrated the tables, and this program cannot use them.
 type SchemaError struct {
 	Schema string
 	// Found is the newest migration of the schema. Oldest is the migration that a program must at least
@@ -33,17 +33,18 @@ func (e *SchemaError) Error() string {
 		e.Schema, e.Found, e.Oldest, e.Want)
 }
 
-// works returns nil if a program that knows migrations up to known can use the tables. Otherwise it
-// returns a *[SchemaError].
-func works(schema string, known, found, oldest int64) error {
+// checkUsable returns a *[SchemaError] if a program cannot use the tables. known is the newest migration that
+// the program knows, and found is the newest migration of the tables. oldest is the migration that a
+// program must at least know to use them.
+func checkUsable(schema string, known, found, oldest int64) error {
 	if found > known && oldest > known {
 		return &SchemaError{Schema: schema, Found: found, Oldest: oldest, Want: known}
 	}
 	return nil
 }
 
-// LivingError means that a migration would make the schema unusable for older programs while a sidecar
-// is running that may be such a program.
+// LivingError means that a migration was refused because a sidecar is running. After the migration,
+// this sidecar could perhaps not use the tables.
 type LivingError struct {
 	Schema string
 	// Version is the number of the migration. Address is the address of one of the running
@@ -57,18 +58,21 @@ func (e *LivingError) Error() string {
 	return fmt.Sprintf("migration %d of schema %q works with no older program, and the sidecar at %s lives: stop all of them first", e.Version, e.Schema, e.Address)
 }
 
-// These timeouts apply to the creation of a schema. migrating limits the time of the whole creation.
-// dying limits the wait for a running sidecar, because its lease may belong to a killed process.
+// migrating limits the time of the creation or migration of a schema. dying limits the wait for a
+// running sidecar to disappear. If its process was killed, it counts as running until its lease has
+// ended.
 const (
 	migrating = time.Minute
 	dying     = 5 * time.Second
 )
 
-// errElsewhere means that another node made the same migration first.
+// errElsewhere means that another node has made the same migration first, so that this node has nothing
+// to do.
 var errElsewhere = errors.New("another node has migrated meanwhile")
 
-// migrate migrates the schema to this program's version. Several programs may call it at the same time.
-// Every lock ends with its transaction. No lock is an advisory lock.
+// migrate migrates the schema to this program's version. If a newer program has migrated the schema, it only
+// checks that this program can use it. Several programs may call it at the same time. It takes no advisory
+// locks, and every lock ends with its transaction.
 func migrate(ctx context.Context, cfg *pgx.ConnConfig, files fs.FS, schema string) error {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, migrating)
@@ -80,7 +84,7 @@ func migrate(ctx context.Context, cfg *pgx.ConnConfig, files fs.FS, schema strin
 	for {
 		err := migrateOnce(ctx, db, files, schema)
 		_, living := errors.AsType[*LivingError](err)
-		if err == nil || ctx.Err() != nil || !raced(err) && (!living || time.Since(began) > dying) {
+		if err == nil || ctx.Err() != nil || !isRace(err) && (!living || time.Since(began) > dying) {
 			return err
 		}
 		wait := firstPause
@@ -93,7 +97,7 @@ func migrate(ctx context.Context, cfg *pgx.ConnConfig, files fs.FS, schema strin
 	}
 }
 
-// pause waits for the duration d. It returns false if ctx ends before.
+// pause waits for the duration d. It returns false if ctx ends before that.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -105,9 +109,9 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// lockShort limits how long a migration waits for the lock of a table. Later statements wait behind it,
-// so that the commit of an owner would have to wait for a long read. When the time has passed, the
-// migration retries later.
+// lockShort limits how long a migration waits for the lock of a table, because other statements, for
+// example commits, then wait behind it. When the time has passed, the migration stops waiting and
+// retries later.
 const (
 	firstPause = 50 * time.Millisecond
 	lockPause  = time.Second
@@ -115,8 +119,9 @@ const (
 	noLock     = "55P03"
 )
 
-// raced reports whether an error means that two nodes migrated at the same time.
-func raced(err error) bool {
+// isRace reports whether the migration failed because another node used or migrated the schema at the
+// same time. It is then retried.
+func isRace(err error) bool {
 	switch codeOf(err) {
 	case "23505", "42P06", "42P07", "40001", "40P01", noLock:
 		return true
@@ -157,13 +162,13 @@ func migrateOnce(ctx context.Context, db *sql.DB, files fs.FS, schema string) er
 	if err := db.QueryRowContext(ctx, inSchema(oldestText, schema)).Scan(&oldest); err != nil {
 		return err
 	}
-	return works(schema, want, found, oldest)
+	return checkUsable(schema, want, found, oldest)
 }
 
 func versionsOf(schema string) string { return schema + ".schema_version" }
 
-// stepsOf returns the migrations in the order of their numbers. Each file name begins with the number
-// of the migration.
+// stepsOf returns the migrations in the order of their numbers. The name of each file begins with the
+// number of its migration.
 func stepsOf(files fs.FS, schema string) ([]*goose.Migration, error) {
 	names, err := fs.Glob(files, "migrations/*.sql")
 	if err != nil {
@@ -192,15 +197,17 @@ func stepsOf(files fs.FS, schema string) ([]*goose.Migration, error) {
 type migration struct {
 	schema, text string
 	// version is the number of the migration. oldest is the migration that a program must at least know
-	// in order to use the tables after this one. It equals version, unless the migration only adds
+	// in order to use the tables after this one. It is lower than version if the migration only adds
 	// something.
 	version, oldest int64
 }
 
-// remembered is the first migration after which the database records which programs can use it.
-const remembered = 3
+// programsMigration is the number of the migration that created the table in which the database records which
+// programs can use its schema.
+const programsMigration = 3
 
-// run executes the migration. Before it changes anything, it locks the table of versions and checks it.
+// run executes the migration. It first locks the table of versions and checks that the migration is
+// still missing.
 func (m migration) run(ctx context.Context, tx *sql.Tx) error {
 	if _, err := tx.ExecContext(ctx, "SET LOCAL lock_timeout = '"+lockShort+"'"); err != nil {
 		return err
@@ -216,10 +223,10 @@ func (m migration) run(ctx context.Context, tx *sql.Tx) error {
 	if done {
 		return errElsewhere
 	}
-	if err := m.outdates(ctx, tx); err != nil {
+	if err := m.checkLivePrograms(ctx, tx); err != nil {
 		return err
 	}
-	if _, err = tx.ExecContext(ctx, m.text); err != nil || m.version <= remembered {
+	if _, err = tx.ExecContext(ctx, m.text); err != nil || m.version <= programsMigration {
 		return err
 	}
 	_, err = tx.ExecContext(ctx, inSchema(raiseOldestText, m.schema), m.oldest)
@@ -228,16 +235,18 @@ func (m migration) run(ctx context.Context, tx *sql.Tx) error {
 
 const raiseOldestText = `UPDATE {s}.schema_oldest SET version = greatest(version, $1)`
 
-// If a lease is longer than the maximum, it was written before the clock was set back. A running owner
-// corrects it within a second.
+// livingText returns the address of a running sidecar if some running sidecar may not know the
+// migration. It ignores a lease that is longer than the maximum. Such a lease was written before the
+// clock was set back, and a running owner corrects it within a second.
 const livingText = `SELECT coalesce(max(address), '') FROM (
 	SELECT address, lease_until FROM {s}.node UNION ALL SELECT address, lease_until FROM {s}.part) AS living
 	WHERE lease_until > clock_timestamp() AND lease_until < clock_timestamp() + interval '1 minute'
 	AND (SELECT max(version) FROM {s}.schema_oldest) < $1`
 
-// outdates returns a *[LivingError] if a running sidecar could not use the schema after the migration.
-func (m migration) outdates(ctx context.Context, tx *sql.Tx) error {
-	if m.version <= remembered {
+// checkLivePrograms returns a *[LivingError] if a sidecar is running that could perhaps not use the schema after
+// the migration.
+func (m migration) checkLivePrograms(ctx context.Context, tx *sql.Tx) error {
+	if m.version <= programsMigration {
 		return nil
 	}
 	address := ""

@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/test/testkit/pgserver"
 )
 
-// newer are the migrations of a program that has one more.
+// newer returns the migrations of a program that has one more migration.
 func newer(t *testing.T, text string) fs.FS {
 	t.Helper()
 	files := fstest.MapFS{"migrations/5_later.sql": {Data: []byte(text)}}
@@ -39,8 +39,8 @@ func names(t *testing.T) []string {
 	return found
 }
 
-// older are the migrations of a program that has only the first ones.
-func older(t *testing.T, last int) fs.FS {
+// olderMigrations returns the migrations of a program that has only the first ones.
+func olderMigrations(t *testing.T, last int) fs.FS {
 	t.Helper()
 	files := fstest.MapFS{}
 	for _, name := range names(t)[:last] {
@@ -53,14 +53,14 @@ func older(t *testing.T, last int) fs.FS {
 	return files
 }
 
-// adds is a migration that only adds.
+// adds is a migration that only adds tables or columns.
 const adds = `-- oldest: 4
 ALTER TABLE {schema}.part ADD COLUMN later text NOT NULL DEFAULT 'x';
 ALTER TABLE {schema}.node ADD COLUMN later text;
 CREATE TABLE {schema}.later (id bigint PRIMARY KEY);`
 
-// TestOlderProgramsLiveOn where a newer one has only added something: while they commit, and when
-// they are started anew.
+// TestOlderProgramsLiveOn: after a newer program has only added something to the schema, an older program
+// continues to commit, and it can be started again.
 func TestOlderProgramsLiveOn(t *testing.T) {
 	t.Parallel()
 	w := newWay(t, pgserver.Shared(t))
@@ -84,8 +84,8 @@ func TestOlderProgramsLiveOn(t *testing.T) {
 	}
 }
 
-// TestOlderProgramsAreOutdated by a migration that does more: it is not made while one lives, and
-// afterwards they are refused with all numbers.
+// TestOlderProgramsAreOutdated: a migration that does more than add something is refused while an older
+// program lives. After the migration, older programs are refused with an error that has all version numbers.
 func TestOlderProgramsAreOutdated(t *testing.T) {
 	t.Parallel()
 	w := newWay(t, pgserver.Shared(t))
@@ -121,12 +121,12 @@ func TestOlderProgramsAreOutdated(t *testing.T) {
 	}
 }
 
-// TestOneStoreBecomesAPartition: what a program left that knew of no others is partition 0, in the
-// format in which it was. That program is refused from then on.
+// TestOneStoreBecomesAPartition: the store of a program without partitions becomes partition 0, with the same
+// format. That program is refused afterwards.
 func TestOneStoreBecomesAPartition(t *testing.T) {
 	t.Parallel()
 	w := newWay(t, pgserver.Shared(t))
-	if err := pg.MigrateWith(w.cfg, older(t, 3)); err != nil {
+	if err := pg.MigrateWith(w.cfg, olderMigrations(t, 3)); err != nil {
 		t.Fatal(err)
 	}
 	w.query(t, `INSERT INTO pawl.part (id, epoch, commit_no, format) VALUES (0, 4, 9, 3);
@@ -134,21 +134,21 @@ func TestOneStoreBecomesAPartition(t *testing.T) {
 		INSERT INTO pawl.node (id, address, key, leaving, lease_until, since) VALUES ('gone', 'gone:1', '', false, now(), now())`)
 	db := open(t, w.cfg)
 	mustShow(t, db, map[string]string{"a": "2", "b": "1"})
-	if db.Last() != 9 || db.Format() != 3 {
-		t.Errorf("group %d in format %d", db.Last(), db.Format())
+	if db.LastKey() != 9 || db.Format() != 3 {
+		t.Errorf("group %d in format %d", db.LastKey(), db.Format())
 	}
 	kvtest.Commit(t, db, map[string][]byte{"a": []byte("3")})
 	mustShow(t, db, map[string]string{"a": "3", "b": "1"})
 	if got := w.query(t, "SELECT parts || ' ' || (SELECT count(*) FROM pawl.namespace) FROM pawl.node"); got != "1 0" {
 		t.Errorf("partitions of a node and namespaces are %s", got)
 	}
-	err := pg.MigrateWith(w.cfg, older(t, 3))
+	err := pg.MigrateWith(w.cfg, olderMigrations(t, 3))
 	if refused, ok := errors.AsType[*pg.SchemaError](err); !ok || *refused != (pg.SchemaError{Schema: "pawl", Found: 4, Oldest: 4, Want: 3}) {
 		t.Errorf("the older program: %v", err)
 	}
 }
 
-// TestAMigrationHoldsNobodyUp: one that waits for a reader lets commits pass meanwhile.
+// TestAMigrationHoldsNobodyUp: a migration that waits for a reader does not block commits in the meantime.
 func TestAMigrationHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	w := newWay(t, pgserver.Shared(t))
@@ -165,7 +165,7 @@ func TestAMigrationHoldsNobodyUp(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- pg.MigrateWith(w.cfg, newer(t, adds)) }()
 	w.server.Await(t, w.name, "SELECT count(*) > 0 FROM pg_locks WHERE NOT granted AND mode = 'AccessExclusiveLock' AND relation = 'pawl.part'::regclass")
-	// Behind a migration that waits until it has the table none would be stored.
+	// A migration that waited for the lock of the table without a limit would block these commits.
 	for range 20 {
 		kvtest.Commit(t, db, map[string][]byte{"a": []byte("2")})
 	}
@@ -182,8 +182,8 @@ func TestAMigrationHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// added are the statements of a migration that only adds: none reads a table through, or keeps
-// older programs from writing rows as they do.
+// added are the statements that a migration may have that only adds something. None of them reads a whole
+// table, or prevents older programs from writing rows as before.
 var added = []*regexp.Regexp{
 	regexp.MustCompile(`^CREATE TABLE `),
 	regexp.MustCompile(`^ALTER TABLE \S+ ADD COLUMN \S+ [a-z]+( NOT NULL DEFAULT '?[\w-]*'?| DEFAULT '?[\w-]*'?)?$`),
@@ -203,7 +203,8 @@ func onlyAdds(text string) bool {
 	return true
 }
 
-// TestMigrationsSayWhoWorksWithThem: one that names an older program than itself only adds.
+// TestMigrationsSayWhoWorksWithThem: each migration names the oldest program that works with it. A migration
+// that names an older program than its own only adds something.
 func TestMigrationsSayWhoWorksWithThem(t *testing.T) {
 	t.Parallel()
 	if !onlyAdds(adds) || onlyAdds("DROP TABLE x;") || onlyAdds("ALTER TABLE {schema}.part ADD COLUMN a text NOT NULL;") || onlyAdds("CREATE INDEX i ON {schema}.cold (g);") {
@@ -225,7 +226,7 @@ func TestMigrationsSayWhoWorksWithThem(t *testing.T) {
 			t.Errorf("%s works with programs from %d on, it says", name, from)
 		}
 	}
-	if err := pg.MigrateWith(at(t, pgserver.Database(t), "first"), newer(t, "CREATE TABLE {schema}.x ();")); err == nil || !strings.Contains(err.Error(), "5_later.sql") {
+	if err := pg.MigrateWith(configOf(t, pgserver.Database(t), "first"), newer(t, "CREATE TABLE {schema}.x ();")); err == nil || !strings.Contains(err.Error(), "5_later.sql") {
 		t.Errorf("one that does not say so: %v", err)
 	}
 }

@@ -21,7 +21,7 @@ func TestPartitionsThatThereAre(t *testing.T) {
 	t.Parallel()
 	raw := pgserver.Database(t)
 	for _, part := range []int32{-1, pg.Partitions} {
-		cfg := at(t, raw, "first")
+		cfg := configOf(t, raw, "first")
 		cfg.Part = part
 		if _, err := pg.Open(cfg); err == nil || !strings.Contains(err.Error(), "want 0 to 63") {
 			t.Errorf("%d: %v", part, err)
@@ -34,13 +34,13 @@ func TestPartitionsThatThereAre(t *testing.T) {
 func TestPartitionsAreStores(t *testing.T) {
 	t.Parallel()
 	raw := pgserver.Database(t)
-	via, err := pg.Connect(t.Context(), at(t, raw, "first"))
+	via, err := pg.Connect(t.Context(), configOf(t, raw, "first"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer via.Close()
 	taken := func(part int32, owner string) *pg.DB {
-		cfg := at(t, raw, owner)
+		cfg := configOf(t, raw, owner)
 		cfg.Part, cfg.Pool = part, via
 		db, err := pg.Open(cfg)
 		if err != nil {
@@ -57,8 +57,8 @@ func TestPartitionsAreStores(t *testing.T) {
 			kvtest.Commit(t, db, map[string][]byte{"a": []byte(value)})
 			want[part]["a"] = value
 		}
-		if db.Last() != uint64(part+1) {
-			t.Errorf("partition %d is at group %d", part, db.Last())
+		if db.LastKey() != uint64(part+1) {
+			t.Errorf("partition %d is at group %d", part, db.LastKey())
 		}
 		mustKeepKeys(t, db)
 	}
@@ -104,7 +104,7 @@ func TestShared(t *testing.T) {
 	defer via.Close()
 	must := func(when string, shared, parts []int32) {
 		t.Helper()
-		if got, err := via.Shared(t.Context()); err != nil || !slices.Equal(got, shared) {
+		if got, err := via.SharedPartitions(t.Context()); err != nil || !slices.Equal(got, shared) {
 			t.Errorf("%s: shared are %v, %v; want %v", when, got, err, shared)
 		}
 		if got, err := via.Parts(t.Context()); err != nil || !slices.Equal(got, parts) {
@@ -121,12 +121,12 @@ func TestShared(t *testing.T) {
 	kvtest.Commit(t, db, map[string][]byte{"a": []byte("1")})
 	w.query(t, "INSERT INTO pawl.namespace VALUES ('x', 9), ('y', 4), ('z', 4)")
 	must("two stores", []int32{4, 9}, []int32{0, 9})
-	if got, err := db.Shared(t.Context()); err != nil || !slices.Equal(got, []int32{4, 9}) {
+	if got, err := db.SharedPartitions(t.Context()); err != nil || !slices.Equal(got, []int32{4, 9}) {
 		t.Errorf("whoever has one of them sees %v, %v", got, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := via.Shared(ctx); !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), pgserver.Password) {
+	if _, err := via.SharedPartitions(ctx); !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), pgserver.Password) {
 		t.Errorf("%v", err)
 	}
 	if _, err := via.Parts(ctx); !errors.Is(err, context.Canceled) {
@@ -153,7 +153,7 @@ func TestWhoServesAloneWaitsForPlacements(t *testing.T) {
 	}
 	shared := make(chan []int32, 1)
 	go func() {
-		got, err := via.Shared(t.Context())
+		got, err := via.SharedPartitions(t.Context())
 		if err != nil {
 			t.Error(err)
 		}

@@ -21,11 +21,11 @@ import (
 
 func TestMain(m *testing.M) { pgserver.Main(m) }
 
-// at is one owner of the database at a URL.
-func at(t *testing.T, raw, owner string) pg.Config {
+// configOf returns the configuration of an owner of the database at a URL.
+func configOf(t *testing.T, raw, owner string) pg.Config {
 	t.Helper()
 	return pg.Config{
-		URL: dsn.Of(raw), Owner: owner, Address: owner + ":1", Readers: 4,
+		URL: dsn.Parse(raw), Owner: owner, Address: owner + ":1", Readers: 4,
 		Hot: func(kind byte) bool { return kind%2 == 0 },
 	}
 }
@@ -46,24 +46,26 @@ func open(t *testing.T, cfg pg.Config) *pg.DB {
 
 func TestContract(t *testing.T) {
 	t.Parallel()
-	kvtest.Run(t, func(t *testing.T) kv.KV { return open(t, at(t, pgserver.Database(t), "first")) })
+	kvtest.Run(t, func(t *testing.T) kv.KV { return open(t, configOf(t, pgserver.Database(t), "first")) })
 }
 
-// TestContractThroughAPooler has nothing named, and no setting of a session.
+// TestContractThroughAPooler: the contract of kv.KV holds without named statements and without settings of a
+// session.
 func TestContractThroughAPooler(t *testing.T) {
 	t.Parallel()
 	kvtest.Run(t, func(t *testing.T) kv.KV {
-		return open(t, at(t, pgserver.Database(t)+"&default_query_exec_mode=cache_describe", "first"))
+		return open(t, configOf(t, pgserver.Database(t)+"&default_query_exec_mode=cache_describe", "first"))
 	})
 }
 
-// TestManyNodesMakeTheSchema at once: each comes up, with a partition of its own.
+// TestManyNodesMakeTheSchema: several nodes create the schema at the same time. Each of them starts, with a
+// partition of its own.
 func TestManyNodesMakeTheSchema(t *testing.T) {
 	t.Parallel()
 	raw := pgserver.Database(t)
 	var wg sync.WaitGroup
 	for n := range int32(6) {
-		cfg := at(t, raw, fmt.Sprint("node ", n))
+		cfg := configOf(t, raw, fmt.Sprint("node ", n))
 		cfg.Part = n
 		wg.Go(func() {
 			db, err := pg.Open(cfg)
@@ -90,11 +92,11 @@ func mustBeNewer(t *testing.T, err error) {
 	}
 }
 
-// TestNewerSchemaIsRefused by its number.
+// TestNewerSchemaIsRefused: a newer schema is refused with an error that has its version.
 func TestNewerSchemaIsRefused(t *testing.T) {
 	t.Parallel()
 	raw := pgserver.Database(t)
-	cfg := at(t, raw, "first")
+	cfg := configOf(t, raw, "first")
 	db, err := pg.Open(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -112,31 +114,32 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 	pgserver.Shared(t).Query(t, name, "INSERT INTO pawl.schema_version (version_id, is_applied) VALUES (99, true); UPDATE pawl.schema_oldest SET version = 99")
 	_, err = pg.Open(cfg)
 	mustBeNewer(t, err)
-	// Who stands by has reached it before that.
+	// A waiting node has connected to the database before the schema changed.
 	cfg.Pool = via
 	_, err = pg.Open(cfg)
 	mustBeNewer(t, err)
 }
 
-// TestOneOwner: a second one waits for the lease, is refused when it is renewed, and has what
-// the first one left.
+// TestOneOwner: a second owner waits for the end of the lease, and is refused when the first owner renews it.
+// The first owner continues.
 func TestOneOwner(t *testing.T) {
 	t.Parallel()
 	raw := pgserver.Database(t)
-	first := open(t, at(t, raw, "first"))
+	first := open(t, configOf(t, raw, "first"))
 	kvtest.Commit(t, first, map[string][]byte{"a": []byte("1")})
-	_, err := pg.Open(at(t, raw, "second"))
+	_, err := pg.Open(configOf(t, raw, "second"))
 	if held, ok := errors.AsType[*fencing.HeldError](err); !ok || held.Owner != "first" || held.Address != "first:1" {
 		t.Fatalf("%v", err)
 	}
 	kvtest.Commit(t, first, map[string][]byte{"a": []byte("2")})
 }
 
-// TestReleaseLetsTheNextIn at once, whatever the lease.
+// TestReleaseLetsTheNextIn: after a release, the next owner can take the partition at once, for any length of
+// the lease.
 func TestReleaseLetsTheNextIn(t *testing.T) {
 	t.Parallel()
 	raw := pgserver.Database(t)
-	cfg := at(t, raw, "first")
+	cfg := configOf(t, raw, "first")
 	cfg.Lease = time.Hour
 	first, err := pg.Open(cfg)
 	if err != nil {
@@ -146,25 +149,25 @@ func TestReleaseLetsTheNextIn(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	second := open(t, at(t, raw, "second"))
-	if second.Last() != last {
-		t.Errorf("group %d, want %d", second.Last(), last)
+	second := open(t, configOf(t, raw, "second"))
+	if second.LastKey() != last {
+		t.Errorf("group %d, want %d", second.LastKey(), last)
 	}
 }
 
-// TestKeysOfRuns are on a medium as every other.
+// TestKeysOfRuns: the keys of runs in the database satisfy the contract of all media for keys.
 func TestKeysOfRuns(t *testing.T) {
 	t.Parallel()
-	db := open(t, at(t, pgserver.Database(t), "first"))
+	db := open(t, configOf(t, pgserver.Database(t), "first"))
 	keyringtest.Run(t, func(*testing.T) keyring.Medium { return db.Keys(nil) })
 }
 
-// TestReadersWaitForTheAcknowledgement: what a session sees that the database has not
-// acknowledged to the owner is shown to nobody.
+// TestReadersWaitForTheAcknowledgement: a session sees a group that the database has not acknowledged to the
+// owner. Readers wait for the acknowledgement, and then get an error instead of the values.
 func TestReadersWaitForTheAcknowledgement(t *testing.T) {
 	t.Parallel()
 	raw := pgserver.Database(t)
-	cfg := at(t, raw, "first")
+	cfg := configOf(t, raw, "first")
 	cfg.Timeouts.Read, cfg.Lease = time.Second, time.Hour
 	db := open(t, cfg)
 	kvtest.Commit(t, db, map[string][]byte{"a": []byte("1")})

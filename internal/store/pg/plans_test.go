@@ -11,13 +11,13 @@ import (
 	"github.com/pawl-dev/pawl/test/testkit/pgserver"
 )
 
-// TestCommitsReadWhatTheyWrite alone: also by a plan that was made while the tables were empty,
-// and by one that a session behind a pooler makes anew each time. A list of keys that go once
-// had it read all pairs in each commit.
+// TestCommitsReadWhatTheyWrite: a commit reads only the rows that it writes. This holds for a plan that was
+// made while the tables were empty, and for a plan that a session behind a pooler makes for each commit. With
+// an earlier statement, a list of deleted keys made each commit read all pairs.
 func TestCommitsReadWhatTheyWrite(t *testing.T) {
 	t.Parallel()
 	raw := pgserver.Database(t)
-	db := open(t, at(t, raw, "first"))
+	db := open(t, configOf(t, raw, "first"))
 	kvtest.Commit(t, db, map[string][]byte{"a": []byte("1")})
 	conn, err := pgx.Connect(t.Context(), raw)
 	if err != nil {
@@ -27,7 +27,7 @@ func TestCommitsReadWhatTheyWrite(t *testing.T) {
 	explain := func(when string) {
 		for _, text := range pg.CommitTexts("pawl") {
 			for _, setting := range []string{"force_generic_plan", "force_custom_plan"} {
-				plan := explained(t, conn, text, setting)
+				plan := explainCommit(t, conn, text, setting)
 				for _, bad := range []string{"Seq Scan", "Index Cond: (part = ", "Join Filter"} {
 					if strings.Contains(plan, bad) {
 						t.Errorf("%s, %s: %s in\n%s", when, setting, bad, plan)
@@ -45,8 +45,8 @@ func TestCommitsReadWhatTheyWrite(t *testing.T) {
 	}
 }
 
-// explained is the plan of a commit of three keys of each sort.
-func explained(t *testing.T, conn *pgx.Conn, text, setting string) string {
+// explainCommit returns the plan of a commit with three keys of each kind.
+func explainCommit(t *testing.T, conn *pgx.Conn, text, setting string) string {
 	t.Helper()
 	keys := `'{"\\x61","\\x62","\\x63"}'`
 	args := "0, '', 1, 1, 1" + strings.Repeat(", "+keys, 6)
@@ -65,10 +65,10 @@ func explained(t *testing.T, conn *pgx.Conn, text, setting string) string {
 	return plan.String()
 }
 
-// TestColdPairsMayBeWrittenOver, in one group with others.
+// TestColdPairsMayBeWrittenOver: one group can overwrite cold pairs and write other pairs.
 func TestColdPairsMayBeWrittenOver(t *testing.T) {
 	t.Parallel()
-	db := open(t, at(t, pgserver.Database(t), "first"))
+	db := open(t, configOf(t, pgserver.Database(t), "first"))
 	kvtest.Commit(t, db, map[string][]byte{"a": []byte("1"), "b": []byte("1")})
 	kvtest.Commit(t, db, map[string][]byte{"a": []byte("2"), "b": []byte("2"), "c": []byte("2"), "d": []byte("2")})
 	for key, want := range map[string]string{"a": "2", "b": "2", "c": "2", "d": "2"} {

@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
 )
 
-// Pool is a pool of connections to a database whose schema this program supports. Views use these
+// Pool is a pool of connections to a database whose schema this program supports. Views use its
 // connections. A node opens it before it takes over a partition. Safe for concurrent use.
 type Pool struct {
 	url    dsn.URL
@@ -21,7 +21,7 @@ type Pool struct {
 	conn   *pgx.ConnConfig
 	pooled bool
 	pool   *pgxpool.Pool
-	// wait limits a read that concerns all partitions.
+	// wait limits the time of a read that concerns all partitions.
 	wait time.Duration
 }
 
@@ -31,7 +31,7 @@ type Pool struct {
 // of the database, and the error of ctx.
 func Connect(ctx context.Context, cfg Config) (*Pool, error) {
 	cfg = cfg.withDefaults()
-	if err := cfg.reachable(); err != nil {
+	if err := cfg.checkAddress(); err != nil {
 		return nil, err
 	}
 	r := &Pool{url: cfg.URL, schema: cfg.Schema, wait: cfg.Timeouts.Read}
@@ -48,14 +48,14 @@ func Connect(ctx context.Context, cfg Config) (*Pool, error) {
 	return r, nil
 }
 
-// awaitServer connects to a database. If the database is starting, it waits for it, for up to
-// Timeouts.Statement.
+// awaitServer returns the configuration of connections to a database, see connection, which connects once to
+// examine the server. If the database is starting or unavailable, it retries for up to Timeouts.Statement.
 func awaitServer(ctx context.Context, cfg Config) (conn *pgx.ConnConfig, pooled bool, err error) {
 	until := time.Now().Add(cfg.Timeouts.Statement)
 	for {
 		conn, pooled, err = connection(cfg)
 		code := codeOf(err)
-		if err == nil || code != "" && !away(code) || time.Now().After(until) {
+		if err == nil || code != "" && !isUnavailable(code) || time.Now().After(until) {
 			return conn, pooled, err
 		}
 		if !pause(ctx, firstPause) {
@@ -84,9 +84,9 @@ func (r *Pool) Schema() string { return r.schema }
 // Close closes the connections.
 func (r *Pool) Close() { r.pool.Close() }
 
-// current returns an error if this program no longer supports the schema, because a newer program
-// has migrated it.
-func (r *Pool) current(ctx context.Context, text statements) error {
+// checkSchemaUsable returns an error if a newer program has migrated the schema in such a way that this program
+// cannot use it.
+func (r *Pool) checkSchemaUsable(ctx context.Context, text statements) error {
 	steps, err := stepsOf(migrations, r.schema)
 	if err != nil {
 		return err
@@ -99,26 +99,26 @@ func (r *Pool) current(ctx context.Context, text statements) error {
 	if err := r.pool.QueryRow(ctx, text.oldest).Scan(&oldest); err != nil {
 		return err
 	}
-	return works(r.schema, known, found, oldest)
+	return checkUsable(r.schema, known, found, oldest)
 }
 
-// SerialConn is one connection for occasional statements. These statements never wait for a view. Safe
-// for concurrent use: calls run one after the other.
+// SerialConn is one connection for occasional statements, which then never wait for a view. Safe for
+// concurrent use: calls run one after the other.
 type SerialConn struct {
 	conn   *pgx.ConnConfig
 	pooled bool
 
 	mu sync.Mutex
-	// session is opened when it is first needed. An unexpected answer closes it.
+	// session is opened when it is first needed. An error of a call closes it.
 	session *session
 }
 
 // SerialConn returns a connection that is opened when it is first used.
 func (r *Pool) SerialConn() *SerialConn { return &SerialConn{conn: r.conn, pooled: r.pooled} }
 
-// Do calls speak with the connection. If the old connection is broken, it opens a new one. wait limits
-// the time to wait for the connection and for the answers. An answer with a notice is an error. Do
-// never cancels a statement.
+// Do calls speak with the connection. If the connection is broken, Do first opens a new one. wait
+// limits the time to open the connection and to get the answers. An answer with a notice is an error.
+// Do never cancels a statement.
 func (t *SerialConn) Do(wait time.Duration, speak func(conn *pgx.Conn) error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -140,8 +140,8 @@ func (t *SerialConn) Do(wait time.Duration, speak func(conn *pgx.Conn) error) er
 	return err
 }
 
-// DoRetry does the same as Do for statements that may run twice. If no answer arrived, for example
-// because the connection was unused for a long time, it tries once more.
+// DoRetry calls Do, for statements that may run twice. If the error is not an answer of the server, for example
+// because the connection was unused for a long time, it calls Do once more.
 func (t *SerialConn) DoRetry(wait time.Duration, speak func(conn *pgx.Conn) error) error {
 	err := t.Do(wait, speak)
 	if err != nil && codeOf(err) == "" {

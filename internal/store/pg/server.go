@@ -16,22 +16,22 @@ type server struct {
 	conn   *pgx.ConnConfig
 	pooled bool
 	text   statements
-	// session is nil until Acquire has connected.
+	// session is the connection for commits. It is nil until Acquire has connected.
 	session *session
-	// found is the format that the partition had when its row was last read. format is the format that
-	// it had when it was first acquired. format does not change afterwards.
+	// found is the storage format that the partition had when its row was last read. format is the
+	// format that it had when it was first acquired, and does not change afterwards.
 	found, format uint32
 }
 
 var _ fencing.Server[*group] = (*server)(nil)
 
-// lockWait is how long a takeover waits for a session that locks the row. After that, the takeover ends
-// the session.
+// lockWait is how long a takeover waits for a session that has locked the partition's row. Then the
+// takeover ends this session.
 const lockWait = "1s"
 
 var errNoSession = errors.New("there is no connection")
 
-// Acquire opens a new connection and takes the partition over. The new epoch fences statements that may
+// Acquire opens a new connection and takes over the partition. The new epoch fences statements that may
 // still run on the old connection.
 func (s *server) Acquire(again bool) (st fencing.State, err error) {
 	s.Close()
@@ -45,7 +45,7 @@ func (s *server) Acquire(again bool) (st fencing.State, err error) {
 	})
 	if err != nil {
 		l.close()
-		return st, judged(err)
+		return st, classifyError(err)
 	}
 	if err = s.checkFormat(st); err != nil {
 		l.close()
@@ -57,8 +57,8 @@ func (s *server) Acquire(again bool) (st fencing.State, err error) {
 	return st, nil
 }
 
-// checkFormat returns an error if the partition was not acquired because this program does not
-// support its format.
+// checkFormat returns an error if the partition was not acquired and this program does not support its
+// storage format.
 func (s *server) checkFormat(st fencing.State) error {
 	f := s.cfg.Formats
 	if st.Ours || f.Oldest <= s.found && s.found <= f.Newest {
@@ -67,10 +67,9 @@ func (s *server) checkFormat(st fencing.State) error {
 	return &fencing.FinalError{Err: &FormatError{Schema: s.cfg.Schema, Found: s.found, Oldest: f.Oldest, Newest: f.Newest}}
 }
 
-// acquire tries to take the partition over. If another session keeps the row locked, acquire ends that
-// session and tries once more. If the session belongs to another owner with a valid lease, acquire does
-// not end it and returns that owner. If the row belongs to this owner, the lock belongs to a process
-// that no longer exists, or to a session of no owner.
+// acquire tries to take over the partition. If another session has locked the partition's row, acquire
+// ends that session and tries once more. But if that session belongs to another owner with a valid
+// lease, acquire does not end it and returns this owner.
 func (s *server) acquire(l *session, again bool) (fencing.State, error) {
 	st, err := s.acquireOnce(l, again)
 	if codeOf(err) != "55P03" {
@@ -96,6 +95,8 @@ func (s *server) acquire(l *session, again bool) (fencing.State, error) {
 
 func (s *server) acquireOnce(l *session, again bool) (st fencing.State, err error) {
 	ctx := context.Background()
+	// After the first error, run does nothing, so the transaction stays open. The caller rolls it back or closes
+	// the session.
 	run := func(sql string, args ...any) (rows int64) {
 		if err == nil {
 			tag, failed := l.conn.Exec(ctx, sql, append([]any{pgx.QueryExecModeExec}, args...)...)
@@ -117,7 +118,8 @@ func (s *server) acquireOnce(l *session, again bool) (st fencing.State, err erro
 	return st, err
 }
 
-// readState reads the row of the partition.
+// readState reads the row of the partition: its owner, epoch, lease and newest commit. It stores the format of
+// the partition in s.found.
 func (s *server) readState(l *session) (st fencing.State, err error) {
 	var lease, left int64
 	row := l.conn.QueryRow(context.Background(), s.text.readState, pgx.QueryExecModeExec, s.cfg.Part)
@@ -126,19 +128,19 @@ func (s *server) readState(l *session) (st fencing.State, err error) {
 	return st, err
 }
 
-// Commit stores a group with one statement. In rare cases a commit overwrites a row of the cold table.
-// Then the first statement fails without an effect, and Commit sends a slower statement that can
-// overwrite rows.
+// Commit stores a group with one statement, which only inserts rows of the cold table. In rare cases
+// such a row already exists. The statement then fails without an effect, and Commit sends a slower
+// statement that overwrites rows.
 func (s *server) Commit(epoch, number uint64, g *group) error {
 	params := append(s.params(epoch, number), g.arrays()...)
-	err := s.fence(s.text.commit[g.has()], commitTypes, params)
+	err := s.fence(s.text.commit[g.changeKinds()], commitTypes, params)
 	if codeOf(err) == "23505" {
-		err = s.fence(s.text.over[g.has()], commitTypes, params)
+		err = s.fence(s.text.commitOverwrite[g.changeKinds()], commitTypes, params)
 	}
 	return err
 }
 
-// Renew renews the lease with a statement that contains only the fence.
+// Renew renews the lease with a statement that contains only the fence (the check of owner and epoch).
 func (s *server) Renew(epoch, number uint64) error {
 	return s.fence(s.text.renew, fenceTypes, s.params(epoch, number))
 }
@@ -147,8 +149,9 @@ func (s *server) params(epoch, number uint64) [][]byte {
 	return append(make([][]byte, 0, 11), int4(s.cfg.Part), []byte(s.cfg.Owner), int8of(epoch), int8of(number), int8of(uint64(s.cfg.Lease.Microseconds())))
 }
 
-// fence executes a statement that returns one row. If the statement returns no row, the fence has
-// prevented it.
+// fence executes a statement that changes rows only if the owner, the epoch and the newest commit group
+// are the expected ones (the fence). It then returns one row. If it returns no row, the error is
+// [fencing.ErrNoFence].
 func (s *server) fence(text string, types []uint32, params [][]byte) error {
 	if s.session == nil {
 		return errNoSession
@@ -160,7 +163,7 @@ func (s *server) fence(text string, types []uint32, params [][]byte) error {
 	})
 	switch {
 	case err != nil:
-		return judged(err)
+		return classifyError(err)
 	case rows != 1:
 		return fencing.ErrNoFence
 	}

@@ -13,19 +13,20 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// session is the connection for commits. It may be closed, but a statement on it is never cancelled,
-// because PostgreSQL answers with success if a wait for a standby is cancelled.
+// session is a connection for commits and for other statements that must not be cancelled. It may be closed,
+// but a statement on it is never cancelled: PostgreSQL answers with success if a wait for a standby is
+// cancelled.
 type session struct {
 	conn *pgx.Conn
-	// raw is the connection below the encryption.
+	// raw is the network connection below the encryption.
 	raw net.Conn
-	// made means that the session is connected. After that it refuses to dial, because pgx dials again
-	// only in order to cancel a statement.
-	made atomic.Bool
+	// connected means that the session is connected. After that, the session refuses to open another network
+	// connection, because pgx opens one only to cancel a statement.
+	connected atomic.Bool
 	// notice is the last notice that arrived after the statement began.
 	notice *pgconn.Notice
 	// named reports whether statements may be prepared under a name. names maps the texts of prepared
-	// statements to their names.
+	// statements to these names.
 	named bool
 	names map[string]string
 }
@@ -41,13 +42,14 @@ func (e *NoticeError) Error() string {
 	return fmt.Sprintf("the database answered with a %s (SQLSTATE %s): %s", e.Severity, e.Code, e.Message)
 }
 
-// openSession opens the connection.
+// openSession opens the connection of a session. named reports whether it may prepare statements under
+// a name.
 func openSession(cfg *pgx.ConnConfig, named bool) (*session, error) {
 	l := &session{named: named, names: make(map[string]string)}
 	cfg = cfg.Copy()
 	dial := cfg.DialFunc
 	cfg.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
-		if l.made.Load() {
+		if l.connected.Load() {
 			return nil, errNoCancel
 		}
 		return dial(ctx, network, address)
@@ -60,13 +62,12 @@ func openSession(cfg *pgx.ConnConfig, named bool) (*session, error) {
 		return nil, err
 	}
 	l.conn, l.raw = conn, below(conn.PgConn().Conn())
-	l.made.Store(true)
+	l.connected.Store(true)
 	return l, nil
 }
 
-// below returns the connection that transports the encrypted data of conn. openSession calls it after
-// the connection is established, because pgx may have opened other connections before, to hosts that
-// could not be used.
+// below returns the TCP connection below the TLS connection conn, or conn itself. It is called when the
+// connection is established, because pgx may have tried other hosts before.
 func below(conn net.Conn) net.Conn {
 	if encrypted, ok := conn.(*tls.Conn); ok {
 		return encrypted.NetConn()
@@ -74,12 +75,12 @@ func below(conn net.Conn) net.Conn {
 	return conn
 }
 
-// close closes the connection without a message to the server. A running statement may still complete
-// on the server.
+// close closes the connection without a message to the server, on which a running statement may still
+// complete.
 func (l *session) close() { _ = l.raw.Close() }
 
-// do calls speak. If speak takes longer than wait, do closes the connection. A notice is treated as an
-// error.
+// do calls speak, which sends statements to the database and waits for the answers. If this takes
+// longer than wait, do closes the connection. A notice of the server is treated as an error.
 func (l *session) do(wait time.Duration, speak func() error) error {
 	l.notice = nil
 	timer := time.AfterFunc(wait, l.close)
@@ -119,5 +120,5 @@ func (l *session) rows(text string, types []uint32, params [][]byte) (int, error
 	return n, err
 }
 
-// inBinary requests the binary format for all parameters and columns.
+// inBinary requests the binary format for all parameters and columns of a statement.
 var inBinary = []int16{pgx.BinaryFormatCode}

@@ -15,9 +15,9 @@ import (
 	"github.com/pawl-dev/pawl/test/testkit/relay"
 )
 
-// TestAnotherHostIsNotCut: the first of two hosts goes away while it is asked whether it takes
-// writes, and the driver goes on to end that session in the background. What is cut later is the
-// connection to the second one.
+// TestAnotherHostIsNotCut: the driver asks the first of two hosts whether it accepts writes, and the host
+// disconnects. The driver ends this session in the background and connects to the second host. A later
+// timeout must cut the connection to the second host.
 func TestAnotherHostIsNotCut(t *testing.T) {
 	t.Parallel()
 	server := pgserver.Shared(t)
@@ -38,12 +38,12 @@ func TestAnotherHostIsNotCut(t *testing.T) {
 		if came++; came == 1 {
 			return dial(ctx, network, address)
 		}
-		// The driver wants to end the first session: it is heard that it cannot only now.
+		// The driver tries to end the first session. It learns only now that this is impossible.
 		<-second
 		close(ended)
 		return nil, errors.New("the host is gone")
 	}
-	err = pg.Says(cfg, 200*time.Millisecond, func(conn *pgx.Conn) error {
+	err = pg.ExecOn(cfg, 200*time.Millisecond, func(conn *pgx.Conn) error {
 		<-ended
 		_, err := conn.Exec(context.Background(), "SELECT pg_sleep(60)")
 		return err

@@ -11,17 +11,17 @@ import (
 
 // Share describes the data that another partition gets when a partition is split.
 type Share struct {
-	// Part is the number of the partition that gets the share. It must be empty.
+	// Part is the number of the partition that gets the rows. It must be empty.
 	Part int32
 	// Names are the namespaces that are in Part after the split.
 	Names []string
-	// Moved are prefixes of the keys that move to Part. Copied are prefixes of the keys that both
-	// partitions have after the split.
+	// Moved are prefixes of the keys that move to Part. Copied are keys that both partitions have after
+	// the split.
 	Moved, Copied [][]byte
 }
 
-// AliveError means that a running sidecar shares the store and uses the current placement of
-// namespaces.
+// AliveError means that a running sidecar shares the store. It uses the current placement of
+// namespaces, so they must not move.
 type AliveError struct{ Schema, Address string }
 
 // Error returns a text with the address of the sidecar.
@@ -30,38 +30,40 @@ func (e *AliveError) Error() string {
 }
 
 const (
-	// If a lease is longer than the maximum, it was written before the clock was set back.
+	// aliveText returns the address of a running sidecar. It ignores a lease that is longer than the
+	// maximum, because such a lease was written before the clock was set back.
 	aliveText          = `SELECT coalesce(max(address), '') FROM {s}.node WHERE lease_until > clock_timestamp() AND lease_until < clock_timestamp() + interval '1 minute'`
 	lockNamespacesText = `LOCK TABLE {s}.namespace IN SHARE ROW EXCLUSIVE MODE`
-	// shareText moves ranges of keys to another partition. It finds the keys in the index. {t} is the
-	// table.
+	// shareText moves ranges of keys to another partition. It finds the keys in the index. {t} stands
+	// for the table.
 	shareText = `UPDATE {s}.{t} AS pair SET part = $2 FROM unnest($3::bytea[], $4::bytea[]) AS u (low, high)
 	WHERE pair.part = $1 AND pair.k >= u.low AND pair.k < u.high`
 	copyText   = `INSERT INTO {s}.{t} (part, k, v, g) SELECT $2, k, v, g FROM {s}.{t} WHERE part = $1 AND k = ANY ($3::bytea[])`
 	forgetText = `DELETE FROM {s}.{t} WHERE part = $1 AND k >= $2 AND k < $3`
 	splitText  = `UPDATE {s}.part SET epoch = epoch + 1 WHERE id = $1 AND epoch = $2 AND owner = '' AND commit_no = $3`
-	// sharedPartText changes the row of a partition that is free and empty.
+	// sharedPartText sets the last commit and the format of a partition to those of the partition that
+	// was split. It changes no row if the partition has an owner or data.
 	sharedPartText = `UPDATE {s}.part AS other SET commit_no = own.commit_no, format = own.format,
 	epoch = other.epoch + 1, owner = '', address = '', lease_until = '-infinity'
 	FROM {s}.part AS own WHERE own.id = $1 AND other.id = $2 AND other.commit_no = 0 AND other.lease_until <= clock_timestamp()`
 )
 
-// Placements returns the partition of each namespace that has one, and the partitions that have a
-// commit.
+// Placements returns the partition of each namespace that has one, and the numbers of the partitions
+// that have a commit.
 func (d *DB) Placements(ctx context.Context) (places map[string]int32, taken []int32, err error) {
-	if places, err = d.at.Placed(ctx); err != nil {
+	if places, err = d.at.Placements(ctx); err != nil {
 		return nil, nil, err
 	}
 	taken, err = d.at.Parts(ctx)
 	return places, taken, err
 }
 
-// Split moves pairs of the partition to empty partitions. The last group of these partitions is then
-// the same as that of the partition. Split also deletes the pairs whose keys begin with lost. All of
-// this is one transaction. The partition must be owned until the last step. Split always releases it
-// and closes d. Errors: *[AliveError].
+// Split moves pairs of this partition to empty partitions. The last commit group of these partitions is
+// then that of this partition. Split also deletes the pairs whose keys begin with lost. All changes are
+// one transaction. The partition stays owned until the last step. Split always releases it and closes
+// d. Errors: *[AliveError].
 func (d *DB) Split(ctx context.Context, shares []Share, lost []byte) (err error) {
-	last := d.Last()
+	last := d.LastKey()
 	l, err := d.beginLongTxn(ctx)
 	if err != nil {
 		return err
@@ -76,7 +78,7 @@ func (d *DB) Split(ctx context.Context, shares []Share, lost []byte) (err error)
 		}
 	}
 	for _, table := range tableNames {
-		if err := l.exec(l.ctx, in(table, forgetText), d.cfg.Part, lost, after(lost)); err != nil {
+		if err := l.exec(l.ctx, withTable(table, forgetText), d.cfg.Part, lost, prefixEnd(lost)); err != nil {
 			return err
 		}
 	}
@@ -87,25 +89,25 @@ func (d *DB) Split(ctx context.Context, shares []Share, lost []byte) (err error)
 	return err
 }
 
-// gone is how long the database waits for the next statement of the transaction. If the caller is
-// disconnected, the transaction ends after this time. Then it no longer prevents nodes from starting.
-const gone = "1min"
+// splitIdleTimeout is how long the database waits for the next statement of a split. If the caller is disconnected,
+// the transaction ends after this time. Nodes can then start again.
+const splitIdleTimeout = "1min"
 
-// lockPlacement locks the placement of namespaces, and checks that no running node knows the current
+// lockPlacement locks the placement of namespaces, and checks that no running node uses the current
 // placement.
 func (l *longTxn) lockPlacement() error {
 	for _, text := range []string{
-		"SET LOCAL statement_timeout = 0", "SET LOCAL idle_in_transaction_session_timeout = '" + gone + "'", "SET LOCAL lock_timeout = '" + lockWait + "'", lockNamespacesText,
+		"SET LOCAL statement_timeout = 0", "SET LOCAL idle_in_transaction_session_timeout = '" + splitIdleTimeout + "'", "SET LOCAL lock_timeout = '" + lockWait + "'", lockNamespacesText,
 	} {
 		if err := l.exec(l.ctx, text); err != nil {
 			return err
 		}
 	}
-	return l.alive(l.ctx)
+	return l.checkNoneAlive(l.ctx)
 }
 
-// alive returns an *[AliveError] if a node is running.
-func (l *longTxn) alive(ctx context.Context) error {
+// checkNoneAlive returns an *[AliveError] if a node of a cluster is running.
+func (l *longTxn) checkNoneAlive(ctx context.Context) error {
 	address := ""
 	err := l.session.conn.QueryRow(ctx, inSchema(aliveText, l.db.cfg.Schema), pgx.QueryExecModeExec).Scan(&address)
 	if err == nil && address != "" {
@@ -114,30 +116,31 @@ func (l *longTxn) alive(ctx context.Context) error {
 	return err
 }
 
-func in(table, text string) string { return strings.ReplaceAll(text, "{t}", table) }
+func withTable(table, text string) string { return strings.ReplaceAll(text, "{t}", table) }
 
-// share moves and copies the pairs of one share.
+// share moves and copies the pairs that one other partition gets.
 func (l *longTxn) share(s Share) error {
 	own, past := l.db.cfg.Part, make([][]byte, len(s.Moved))
 	for i, prefix := range s.Moved {
-		past[i] = after(prefix)
+		past[i] = prefixEnd(prefix)
 	}
 	for _, table := range tableNames {
-		if err := l.exec(l.ctx, in(table, shareText), own, s.Part, s.Moved, past); err != nil {
+		if err := l.exec(l.ctx, withTable(table, shareText), own, s.Part, s.Moved, past); err != nil {
 			return err
 		}
-		if err := l.exec(l.ctx, in(table, copyText), own, s.Part, s.Copied); err != nil {
+		if err := l.exec(l.ctx, withTable(table, copyText), own, s.Part, s.Copied); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// split executes the last step. It fails if a partition had another owner in the meantime, or if a node
+// split executes the last step of a split. It changes the rows of the partitions and stores the
+// partition of each namespace. It fails if a partition had another owner in the meantime, or if a node
 // has joined the cluster.
 func (l *longTxn) split(shares []Share, epoch int64, last uint64) error {
 	own := l.db.cfg.Part
-	if err := l.one(splitText, own, epoch, int64(last)); err != nil {
+	if err := l.execOne(splitText, own, epoch, int64(last)); err != nil {
 		return err
 	}
 	ctx, places := context.Background(), make(map[string]int32)
@@ -145,15 +148,15 @@ func (l *longTxn) split(shares []Share, epoch int64, last uint64) error {
 		if err := l.exec(ctx, l.db.at.SeedText(), []int32{share.Part}, int32(l.db.cfg.Formats.Oldest)); err != nil {
 			return err
 		}
-		if err := l.one(sharedPartText, own, share.Part); err != nil {
+		if err := l.execOne(sharedPartText, own, share.Part); err != nil {
 			return fmt.Errorf("partition %d: %w", share.Part, err)
 		}
 		for _, name := range share.Names {
 			places[name] = share.Part
 		}
 	}
-	if err := l.alive(ctx); err != nil {
+	if err := l.checkNoneAlive(ctx); err != nil {
 		return err
 	}
-	return l.place(places)
+	return l.storePlacements(places)
 }

@@ -14,19 +14,19 @@ import (
 	"github.com/pawl-dev/pawl/test/testkit/pgserver"
 )
 
-// inPart is one owner of a partition.
+// inPart returns the configuration of an owner of a partition.
 func inPart(t *testing.T, raw, owner string, part int32) pg.Config {
 	t.Helper()
-	cfg := at(t, raw, owner)
+	cfg := configOf(t, raw, owner)
 	cfg.Part = part
 	return cfg
 }
 
-// filledFirst is a database whose partition 0 has pairs in both tables, of several groups, and the owner of
-// that partition.
+// filledFirst fills partition 0 of a database with pairs in both tables, in several groups, and returns its
+// owner.
 func filledFirst(t *testing.T, raw string) *pg.DB {
 	t.Helper()
-	db, err := pg.Open(at(t, raw, "first"))
+	db, err := pg.Open(configOf(t, raw, "first"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,20 +40,20 @@ func filledFirst(t *testing.T, raw string) *pg.DB {
 	return db
 }
 
-// shares are what partitions 3 and 9 get of it.
+// shares are the parts of the store that partitions 3 and 9 get.
 var shares = []pg.Share{
 	{Part: 3, Names: []string{"one"}, Moved: [][]byte{[]byte("a1"), []byte("b1")}, Copied: [][]byte{[]byte("F"), []byte("G"), []byte("absent")}},
 	{Part: 9, Names: []string{"two", "three"}, Moved: [][]byte{[]byte("b2"), []byte("b\xff")}, Copied: [][]byte{[]byte("F")}},
 }
 
-// sums are all rows, but for who has which partition.
+// sums returns a text that changes with any row, except the owners of partitions.
 func sums(t *testing.T, raw string) string {
 	t.Helper()
 	return query(t, raw, `SELECT (SELECT md5(coalesce(string_agg(r::text, '' ORDER BY part, k), '')) FROM pawl.hot r) || (SELECT md5(coalesce(string_agg(r::text, '' ORDER BY part, k), '')) FROM pawl.cold r)
 		|| (SELECT coalesce(string_agg(r::text, ' ' ORDER BY name), '') FROM pawl.namespace r) || (SELECT string_agg(id || ':' || commit_no || ':' || format, ' ' ORDER BY id) FROM pawl.part WHERE commit_no > 0)`)
 }
 
-// TestSpread moves ranges of keys and copies keys, each with its group.
+// TestSpread: Split moves ranges of keys and copies keys, each with its group.
 func TestSpread(t *testing.T) {
 	t.Parallel()
 	raw := pgserver.Database(t)
@@ -63,8 +63,8 @@ func TestSpread(t *testing.T) {
 	if err != nil || !maps.Equal(places, map[string]int32{"default": 0, "one": 0, "two": 9, "new": 3}) || len(taken) != 1 || taken[0] != 0 {
 		t.Errorf("%v, %v, %v", places, taken, err)
 	}
-	all, last := grouped(t, db), db.Last()
-	// Whoever had it without a commit is fenced.
+	all, last := pairsWithGroups(t, db), db.LastKey()
+	// An owner that had the partition without a commit is fenced.
 	query(t, raw, "INSERT INTO pawl.part (id, epoch, owner, format) VALUES (9, 7, 'gone', 1)")
 	if err := db.Split(t.Context(), shares, []byte("z")); err != nil {
 		t.Fatal(err)
@@ -90,8 +90,8 @@ func TestSpread(t *testing.T) {
 	}
 	for part, pairs := range want {
 		got := open(t, inPart(t, raw, "next", part))
-		if !maps.Equal(grouped(t, got), pairs) || got.Last() != last {
-			t.Errorf("partition %d is at %d: %v, want %v", part, got.Last(), grouped(t, got), pairs)
+		if !maps.Equal(pairsWithGroups(t, got), pairs) || got.LastKey() != last {
+			t.Errorf("partition %d is at %d: %v, want %v", part, got.LastKey(), pairsWithGroups(t, got), pairs)
 		}
 	}
 	if placed := query(t, raw, "SELECT string_agg(name || part, ' ' ORDER BY name) FROM pawl.namespace"); placed != "default0 new3 one3 three9 two9" {
@@ -102,8 +102,9 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// TestSpreadIsRefused where a partition has something, or is somebody's, where a node lives or a namespace
-// is elsewhere, and where somebody has taken the first one meanwhile: nothing is changed.
+// TestSpreadIsRefused: Split is refused if a target partition has pairs or an owner, if a node lives, if a
+// namespace is in another partition, or if another owner has taken the first partition in the meantime. A
+// refusal changes nothing.
 func TestSpreadIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, sql := range map[string]string{
@@ -129,7 +130,7 @@ func TestSpreadIsRefused(t *testing.T) {
 	}
 }
 
-// TestLoading makes several partitions at once, or none.
+// TestLoading: a loader creates several partitions together, or none.
 func TestLoading(t *testing.T) {
 	t.Parallel()
 	raw := pgserver.Database(t)
@@ -137,17 +138,17 @@ func TestLoading(t *testing.T) {
 	other := memkv.New()
 	kvtest.Commit(t, other, map[string][]byte{"a": []byte("other"), "b": []byte("other")})
 	load := func(places map[string]int32, meanwhile string) (err error) {
-		db, err := pg.Open(at(t, raw, "mover"))
+		db, err := pg.Open(configOf(t, raw, "mover"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, err := db.Loading(t.Context())
+		l, err := db.NewLoader(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer func() { err = errors.Join(err, l.Close()) }()
 		for part, e := range map[int32]kv.KV{0: from, 5: other} {
-			keys := into(ring)
+			keys := loadInto(ring)
 			if part == 5 {
 				keys = func(*pg.LoadedKeys) error { return nil }
 			}
@@ -179,8 +180,8 @@ func TestLoading(t *testing.T) {
 		t.Fatal(err)
 	}
 	for part, e := range map[int32]kv.KV{0: from, 5: other} {
-		if got := open(t, inPart(t, raw, "next", part)); !maps.Equal(grouped(t, got), grouped(t, e)) || got.Last() != e.Last() {
-			t.Errorf("partition %d is at %d, want %d", part, got.Last(), e.Last())
+		if got := open(t, inPart(t, raw, "next", part)); !maps.Equal(pairsWithGroups(t, got), pairsWithGroups(t, e)) || got.LastKey() != e.LastKey() {
+			t.Errorf("partition %d is at %d, want %d", part, got.LastKey(), e.LastKey())
 		}
 	}
 	if placed := query(t, raw, "SELECT string_agg(name || part, ' ' ORDER BY name) FROM pawl.namespace"); placed != "x5 y0" {

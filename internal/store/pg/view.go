@@ -13,16 +13,16 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
-// View returns a view. Its transaction begins with the first read.
+// View returns a snapshot whose transaction begins with the first read.
 func (d *DB) View(group uint64) kv.Snapshot { return &snapshot{db: d, minGroup: group} }
 
-// snapshot is one transaction on a connection of the pool.
+// snapshot is a read transaction on a connection of the pool. It shows the store at one moment.
 type snapshot struct {
 	db *DB
-	// minGroup is the oldest group that the view may show.
+	// minGroup is the oldest commit group that the view may show.
 	minGroup uint64
-	// imported is the name of a held snapshot that the transaction imports. If it is empty, the view
-	// shows the current state.
+	// imported is the name under which another transaction has exported its snapshot. This transaction
+	// then shows the same snapshot. If imported is empty, it shows the current state.
 	imported string
 
 	conn  *pgxpool.Conn
@@ -33,8 +33,8 @@ type snapshot struct {
 
 const begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
-// Group begins the transaction and returns the number of the newest group in it. If this fails, Group
-// returns minGroup, and every read of the view then fails.
+// Group begins the transaction and returns the number of the newest commit group in it. If the
+// transaction cannot begin, Group returns minGroup, and every read of the view fails.
 func (s *snapshot) Group() uint64 {
 	if s.conn == nil && s.err == nil {
 		_ = s.query(nil, "")
@@ -42,8 +42,9 @@ func (s *snapshot) Group() uint64 {
 	return max(s.group, s.minGroup)
 }
 
-// query reads rows. The first query also begins the transaction, in the same round trip. If text is
-// empty, query only begins the transaction.
+// query reads rows. The first query also begins the transaction, in the same round trip. If text is empty,
+// query only begins the transaction. An error ends the view. Config.Unread converts an error that is no answer
+// of the database, or says that it is unavailable.
 func (s *snapshot) query(read func(pgx.Rows) error, text string, args ...any) error {
 	if s.err != nil {
 		return s.err
@@ -56,7 +57,7 @@ func (s *snapshot) query(read func(pgx.Rows) error, text string, args ...any) er
 		rows, err := s.conn.Query(ctx, text, args...)
 		s.err = readAll(rows, err, read)
 	}
-	if s.err != nil && (codeOf(s.err) == "" || away(codeOf(s.err))) {
+	if s.err != nil && (codeOf(s.err) == "" || isUnavailable(codeOf(s.err))) {
 		s.err = s.db.cfg.Unread(s.err)
 	}
 	return s.err
@@ -75,35 +76,35 @@ func readAll(rows pgx.Rows, err error, read func(pgx.Rows) error) error {
 	return rows.Err()
 }
 
-// begin tries connections of the pool until one of them answers. Some may have been opened before the
-// last restart of the server.
+// begin tries connections of the pool until one of them answers, because some may have been opened
+// before the last restart of the server.
 func (s *snapshot) begin(ctx context.Context, read func(pgx.Rows) error, text string, args []any) error {
 	for {
 		conn, err := s.db.at.pool.Acquire(ctx)
 		if err != nil {
 			return fmt.Errorf("no connection for reading: %w", err)
 		}
-		if err = s.first(ctx, conn, read, text, args); err == nil {
+		if err = s.beginAndQuery(ctx, conn, read, text, args); err == nil {
 			s.conn = conn
 			return nil
 		}
 		dead := conn.Conn().IsClosed()
-		s.db.free(conn)
+		s.db.releaseConn(conn)
 		if !dead || errors.Is(err, errForeign) || ctx.Err() != nil {
 			return err
 		}
 	}
 }
 
-// errForeign means that the partition belongs to another owner. It is permanent, because a retry has
-// the same result.
+// errForeign means that the partition belongs to another owner. A retry has the same result.
 var errForeign = errors.New("the partition is not this owner's any more")
 
 // IsForeign reports whether an error means that another owner has or had the partition.
 func IsForeign(err error) bool { return errors.Is(err, errForeign) }
 
-// first begins the transaction, checks that the partition belongs to this owner, and reads.
-func (s *snapshot) first(ctx context.Context, conn *pgxpool.Conn, read func(pgx.Rows) error, text string, args []any) error {
+// beginAndQuery begins the transaction of the view and runs the first query in it. It first checks that the
+// partition still belongs to this owner.
+func (s *snapshot) beginAndQuery(ctx context.Context, conn *pgxpool.Conn, read func(pgx.Rows) error, text string, args []any) error {
 	batch := &pgx.Batch{}
 	batch.Queue(begin)
 	if s.imported != "" {
@@ -122,7 +123,9 @@ func (s *snapshot) first(ctx context.Context, conn *pgxpool.Conn, read func(pgx.
 	return errors.Join(err, results.Close())
 }
 
-// readPreamble reads the answers that come before the rows.
+// readPreamble reads the answers of the statements before the first query. They contain the owner of the
+// partition and its newest commit group, which readPreamble checks. It then waits until it is certain that this
+// group is stored.
 func (s *snapshot) readPreamble(ctx context.Context, results pgx.BatchResults) error {
 	_, err := results.Exec()
 	if err == nil && s.imported != "" {
@@ -147,7 +150,7 @@ func (s *snapshot) readPreamble(ctx context.Context, results pgx.BatchResults) e
 // Close ends the transaction in the background.
 func (s *snapshot) Close() {
 	if s.conn != nil {
-		go s.db.free(s.conn)
+		go s.db.releaseConn(s.conn)
 		s.conn = nil
 	}
 	s.err = errClosed
@@ -158,11 +161,12 @@ var errClosed = errors.New("the view is closed")
 // ending limits the time for ending a view's transaction, which writes no rows.
 const ending = 5 * time.Second
 
-// free ends the transaction and returns the connection to the pool.
-func (d *DB) free(conn *pgxpool.Conn) {
+// releaseConn ends the transaction of a view and returns its connection to the pool.
+func (d *DB) releaseConn(conn *pgxpool.Conn) {
 	if conn.Conn().PgConn().TxStatus() != 'I' && !conn.Conn().IsClosed() {
 		ctx, cancel := context.WithTimeout(context.Background(), ending)
 		defer cancel()
+		// If this fails, Release closes the connection, because its transaction has not ended.
 		_, _ = conn.Exec(ctx, "ROLLBACK")
 	}
 	conn.Release()
@@ -191,7 +195,8 @@ func (s *snapshot) Has(key []byte) (there bool, err error) {
 	return there, err
 }
 
-// side returns the table of a key. 0 is the hot table, and 1 is the cold table.
+// side returns the table that contains a key: 0 is the hot table, whose rows are often rewritten, and 1
+// is the cold table.
 func (d *DB) side(key []byte) int {
 	if d.cfg.Hot(key[0]) {
 		return 0

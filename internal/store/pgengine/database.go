@@ -12,7 +12,6 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/datadir"
-	"github.com/pawl-dev/pawl/internal/store/diskspace"
 	"github.com/pawl-dev/pawl/internal/store/engine"
 	"github.com/pawl-dev/pawl/internal/store/fencing"
 	"github.com/pawl-dev/pawl/internal/store/keyring"
@@ -26,21 +25,21 @@ type Config struct {
 	URL dsn.URL
 	// Schema is the name of the schema that contains the tables. Default "pawl".
 	Schema string
-	// Part is the number of the partition to open. Default 0, which is the only partition of a
-	// store that was never shared.
+	// Part is the number of the partition to open. Default 0, which is the only partition of a store
+	// that no cluster has used.
 	Part int32
-	// Owner is the name of the node that opens the partition. Each opening has an owner name of its own
-	// that begins with this name. Default: no node.
+	// Owner is the id of the node that opens the partition. The partition gets an owner name that
+	// begins with this id and is unique to this call of Open. Default: no node.
 	Owner string
-	// Pool is an existing connection pool. If it is nil, Open connects to the database.
+	// Pool is an existing connection pool. If it is nil, Open connects to the database itself.
 	Pool *pg.Pool
-	// RenewedEpoch means that other code renews the lease, if it is not nil. The lease is renewed under
-	// the epoch that is stored in it. Open then does not wait for the end of another owner's lease.
+	// RenewedEpoch is set if other code renews the lease, under the epoch that is stored in it. Open
+	// then returns an error, and does not wait, while another owner has a valid lease.
 	RenewedEpoch *atomic.Uint64
 	// Raise means that Open changes the store's format to the newest one that all running nodes
 	// support. Otherwise the format does not change.
 	Raise bool
-	// Address is reported to other processes as the place where the store is served. Default: host name
+	// Address is shown to other processes as the place where the store is served. Default: host name
 	// and process number.
 	Address string
 	// Readers is the maximum number of connections for reads. Default 16. Two more connections
@@ -52,12 +51,12 @@ type Config struct {
 	Logger *slog.Logger
 	// Timeouts limit the waits for the database. Each has a default.
 	Timeouts pg.Timeouts
-	// RunKeys is a hook for tests, see the Hooks of the store.
+	// RunKeys is a hook for tests, see Hooks in package store.
 	RunKeys func(step string) error
 }
 
-// Away is the reason of the error for a request that is refused while the database is unavailable.
-const Away = "DATABASE_AWAY"
+// ReasonDatabaseAway is the reason of the error for a request that is refused while the database is unavailable.
+const ReasonDatabaseAway = "DATABASE_AWAY"
 
 // retryAfter is how long a client should wait before it repeats a refused request.
 const retryAfter = int64(time.Second)
@@ -68,16 +67,16 @@ type Database struct {
 
 	cfg  Config
 	keys *keyring.Ring
-	// size is the size of the tables in bytes. It was measured at the time measured.
+	// size is the size of the tables in bytes, as of the time measured.
 	size     atomic.Int64
 	measured time.Time
 }
 
 var _ engine.Engine = (*Database)(nil)
 
-// Open acquires the store. If the lease of a process that no longer exists is still valid, Open waits
-// for its end. Errors: [datadir.ErrLocked] if another process has the store, *[pg.SchemaError],
-// *[pg.FormatError], *[layout.Damage], and the errors of the database.
+// Open acquires the partition of the store. If the lease of a process that no longer exists is still
+// valid, Open waits for its end. Errors: [datadir.ErrLocked] if another process has the store,
+// *[pg.SchemaError], *[pg.FormatError], *[layout.Damage], and the errors of the database.
 func Open(cfg Config) (*Database, error) {
 	if cfg.Address == "" {
 		name, err := os.Hostname()
@@ -91,7 +90,7 @@ func Open(cfg Config) (*Database, error) {
 	var err error
 	d.DB, err = pg.Open(pg.Config{
 		URL: cfg.URL, Schema: cfg.Schema, Part: cfg.Part, Pool: cfg.Pool, RenewedEpoch: cfg.RenewedEpoch, Owner: cfg.owner(), Address: cfg.Address, Hot: hot, Formats: formats,
-		Readers: cfg.Readers, Lease: cfg.Lease, Logger: cfg.Logger, Timeouts: cfg.Timeouts, Unread: d.unread,
+		Readers: cfg.Readers, Lease: cfg.Lease, Logger: cfg.Logger, Timeouts: cfg.Timeouts, Unread: d.readError,
 	})
 	if held, ok := errors.AsType[*fencing.HeldError](err); ok {
 		return nil, fmt.Errorf("%w: %s: %w", datadir.ErrLocked, cfg.URL, held)
@@ -102,11 +101,12 @@ func Open(cfg Config) (*Database, error) {
 	if d.keys, err = keyring.On(d.DB.Keys(cfg.RunKeys), nil); err != nil {
 		return nil, errors.Join(err, d.DB.Close())
 	}
-	// The size is measured now, because a caller that only reads a store needs it immediately.
+	// The size is measured now, because a caller that only reads the statistics of a store needs it
+	// immediately.
 	return d, d.Sync()
 }
 
-// owner returns a new owner name. No two openings have the same name.
+// owner returns a new owner name. No two openings of a partition have the same name.
 func (c Config) owner() string {
 	if c.Owner == "" {
 		return rand.Text()
@@ -114,21 +114,22 @@ func (c Config) owner() string {
 	return c.Owner + "." + rand.Text()
 }
 
-// hot reports whether the rows of a kind are often rewritten. Such rows are stored in a separate table.
+// hot reports whether the rows of a kind are often rewritten and therefore go to a table of their own.
 func hot(kind byte) bool { return layout.Kinds[kind].Hot }
 
-// Keys returns the keys of runs, which are stored in the database.
+// Keys returns the keys of erasable runs, which are stored in the database.
 func (d *Database) Keys() *keyring.Ring { return d.keys }
 
-// Confirm does nothing, because the number of the newest group is stored together with the pairs, and
-// every commit and every view compares it.
+// Confirm does nothing, because acknowledged commits are not recorded separately. The number of the
+// newest group is stored together with the pairs, and every commit and every view compares it.
 func (d *Database) Confirm(*layout.Txn, [16]byte, bool) error { return nil }
 
 // Serve does no work.
 func (d *Database) Serve(uint64, [16]byte) error { return nil }
 
-// StartMaintenance starts a goroutine that waits until another process has taken the store over. Then
-// it makes the store fail. It does not reclaim space, because the database itself does this.
+// StartMaintenance starts a goroutine that makes the store fail when its owner has failed, for example because
+// another process has taken over the store. When ctx ends, the goroutine begins the close of the owner. The
+// database itself reclaims disk space.
 func (d *Database) StartMaintenance(ctx context.Context, duties engine.Callbacks) {
 	owner := d.Owner()
 	go func() {
@@ -141,43 +142,44 @@ func (d *Database) StartMaintenance(ctx context.Context, duties engine.Callbacks
 	}()
 }
 
-// failure returns the error that makes a store fail, because it is unknown what is stored.
+// failure returns the error with which the store fails. The error says that it is unknown what is
+// stored.
 func failure(err error) error {
 	if lost, ok := errors.AsType[*fencing.DataLossError](err); ok {
-		err = layout.Damaged("", "%v", lost)
+		err = layout.NewDamage("", "%v", lost)
 	}
 	return fmt.Errorf("%w: %w", machine.ErrIndeterminate, err)
 }
 
 // CheckSpace returns an error while the database is unavailable or its disk is full.
 func (d *Database) CheckSpace(int64, bool) error {
-	err := d.Owner().Away()
+	err := d.Owner().Unavailable()
 	switch {
 	case err == nil:
 		return nil
 	case pg.IsFull(err):
 		return &machine.Error{
-			Code: machine.CodeResourceExhausted, Reason: diskspace.DiskLow, RetryAfter: retryAfter,
+			Code: machine.CodeResourceExhausted, Reason: datadir.DiskLow, RetryAfter: retryAfter,
 			Message: fmt.Sprintf("%s has no room on its disk; reading goes on", d.cfg.URL),
 		}
 	}
-	return d.unread(err)
+	return d.readError(err)
 }
 
-// unread returns the error for clients after a read got no answer. Either the database is unavailable,
-// or the partition has another owner. In the second case the store fails soon, and the results of reads
-// until then are also unknown.
-func (d *Database) unread(err error) error {
+// readError returns the error for clients after a read got no answer from the database. If the partition
+// has another owner, it is an error that makes the outcome of all later calls unknown. Otherwise it is
+// the reason [ReasonDatabaseAway], and the client should retry.
+func (d *Database) readError(err error) error {
 	if pg.IsForeign(err) {
 		return failure(err)
 	}
 	return &machine.Error{
-		Code: machine.CodeUnavailable, Reason: Away, RetryAfter: retryAfter,
+		Code: machine.CodeUnavailable, Reason: ReasonDatabaseAway, RetryAfter: retryAfter,
 		Message: fmt.Sprintf("%s: %v; nothing is lost, and it is tried on", d.cfg.URL, err),
 	}
 }
 
-// Settled does nothing, because the commit itself stores the group's number.
+// Settled does nothing, because the commit itself stores the number of the commit group.
 func (d *Database) Settled(engine.Group) error { return nil }
 
 // BeginLargeDelete does no work.
@@ -186,11 +188,11 @@ func (d *Database) BeginLargeDelete() (release func()) { return func() {} }
 // Removed does no work.
 func (d *Database) Removed(int64) {}
 
-// Fatal returns a channel that never receives an error, because a commit that fails is retried. Only a
-// store that is closing stops retrying after some time, see [Database.StartMaintenance].
+// Fatal returns a nil channel, because a failed commit is retried while the store is open. After a
+// close has begun, retries end after some time, see [Database.StartMaintenance].
 func (d *Database) Fatal() <-chan error { return nil }
 
-// Check returns an error if the store belongs to another process.
+// Check returns an error if the owner has failed, for example because the store belongs to another process.
 func (d *Database) Check() error {
 	if err := d.Owner().Err(); err != nil {
 		return failure(err)
@@ -198,13 +200,13 @@ func (d *Database) Check() error {
 	return nil
 }
 
-// measuring is the interval at which the tables are measured.
+// measuring is the interval at which the size of the tables is measured.
 const measuring = time.Minute
 
-// Sync syncs nothing, because every commit is durable. At regular intervals it measures the tables. If
-// the database does not answer, the last measured size stays.
+// Sync syncs nothing, because every commit is durable. At intervals it measures the size of the tables.
+// If the database does not answer, the last measured size stays.
 func (d *Database) Sync() error {
-	if time.Since(d.measured) < measuring || d.Owner().Away() != nil {
+	if time.Since(d.measured) < measuring || d.Owner().Unavailable() != nil {
 		return nil
 	}
 	d.measured = time.Now()

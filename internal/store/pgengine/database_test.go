@@ -9,7 +9,6 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/datadir"
-	"github.com/pawl-dev/pawl/internal/store/diskspace"
 	"github.com/pawl-dev/pawl/internal/store/engine"
 	"github.com/pawl-dev/pawl/internal/store/kv"
 	"github.com/pawl-dev/pawl/internal/store/kv/kvtest"
@@ -23,22 +22,22 @@ import (
 
 func TestMain(m *testing.M) { pgserver.Main(m) }
 
-// way is a store in a database behind a relay.
-type way struct {
+// relayedStore is a store in a database behind a relay.
+type relayedStore struct {
 	relay *relay.Relay
 	name  string
 	cfg   pgengine.Config
 	db    *pgengine.Database
 }
 
-func newWay(t *testing.T) *way {
+func newWay(t *testing.T) *relayedStore {
 	t.Helper()
 	server := pgserver.Shared(t)
 	raw := server.Database(t)
 	name, _, _ := strings.Cut(raw[strings.LastIndex(raw, "/")+1:], "?")
-	w := &way{relay: relay.Start(t, server.Addr()), name: name}
+	w := &relayedStore{relay: relay.Start(t, server.Addr()), name: name}
 	w.cfg = pgengine.Config{
-		URL: dsn.Of(strings.Replace(raw, server.Addr(), w.relay.Addr(), 1)), Readers: 2,
+		URL: dsn.Parse(strings.Replace(raw, server.Addr(), w.relay.Addr(), 1)), Readers: 2,
 		Timeouts: pg.Timeouts{Read: time.Second, GracePeriod: 50 * time.Millisecond, CloseTimeout: 100 * time.Millisecond},
 	}
 	var err error
@@ -54,21 +53,21 @@ func newWay(t *testing.T) *way {
 	return w
 }
 
-func (w *way) query(t *testing.T, sql string) {
+func (w *relayedStore) query(t *testing.T, sql string) {
 	t.Helper()
 	pgserver.Shared(t).Query(t, w.name, sql)
 }
 
-// commit does not wait.
-func (w *way) commit() chan kv.Result {
+// commit starts a commit and does not wait for its result.
+func (w *relayedStore) commit() chan kv.Result {
 	results := make(chan kv.Result, 1)
 	batch := w.db.Batch()
 	batch.Set([]byte("j"), []byte("2"))
-	batch.Commit(w.db.Last()+1, func(r kv.Result) { results <- r })
+	batch.Commit(w.db.LastKey()+1, func(r kv.Result) { results <- r })
 	return results
 }
 
-func await(t *testing.T, holds func() bool) {
+func waitUntil(t *testing.T, holds func() bool) {
 	t.Helper()
 	for until := time.Now().Add(20 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(until) {
@@ -77,20 +76,20 @@ func await(t *testing.T, holds func() bool) {
 	}
 }
 
-// TestAway: new work and reads are refused with what to do, what waits is stored when the
-// database is there again, and no refusal shows the password.
+// TestAway: while the database is unavailable, new work and reads are refused with an error that says what to
+// do and does not show the password. The waiting commit is stored when the database is available again.
 func TestAway(t *testing.T) {
 	t.Parallel()
 	w := newWay(t)
 	w.relay.Refuse()
 	results := w.commit()
-	await(t, func() bool { return w.db.CheckSpace(1, false) != nil })
+	waitUntil(t, func() bool { return w.db.CheckSpace(1, false) != nil })
 	view := kv.On(w.db.View(1))
 	defer view.Close()
 	_, unread := view.Get([]byte("F"))
 	for what, err := range map[string]error{"room": w.db.CheckSpace(1, true), "a read": unread} {
 		refusal, ok := errors.AsType[*machine.Error](err)
-		if !ok || refusal.Code != machine.CodeUnavailable || refusal.Reason != pgengine.Away || refusal.RetryAfter == 0 ||
+		if !ok || refusal.Code != machine.CodeUnavailable || refusal.Reason != pgengine.ReasonDatabaseAway || refusal.RetryAfter == 0 ||
 			!strings.Contains(refusal.Message, w.cfg.URL.String()) || strings.Contains(refusal.Message, pgserver.Password) {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -107,15 +106,16 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// TestFull: the database has no room on its disk.
+// TestFull: new work is refused while the disk of the database is full. The waiting commit is stored when
+// there is space again.
 func TestFull(t *testing.T) {
 	t.Parallel()
 	w := newWay(t)
 	w.query(t, `CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'could not extend file' USING ERRCODE = 'disk_full'; END $$`)
 	w.query(t, "CREATE TRIGGER full_disk BEFORE INSERT ON pawl.cold FOR EACH STATEMENT EXECUTE FUNCTION full_disk()")
 	results := w.commit()
-	await(t, func() bool { return w.db.CheckSpace(1, false) != nil })
-	if refusal, ok := errors.AsType[*machine.Error](w.db.CheckSpace(1, false)); !ok || refusal.Reason != diskspace.DiskLow {
+	waitUntil(t, func() bool { return w.db.CheckSpace(1, false) != nil })
+	if refusal, ok := errors.AsType[*machine.Error](w.db.CheckSpace(1, false)); !ok || refusal.Reason != datadir.DiskLow {
 		t.Errorf("%v", w.db.CheckSpace(1, false))
 	}
 	w.query(t, "DROP TRIGGER full_disk ON pawl.cold")
@@ -124,7 +124,7 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// TestLocked: another process has the store, and is named.
+// TestLocked: a store that another process owns cannot be opened. The error names the process.
 func TestLocked(t *testing.T) {
 	t.Parallel()
 	w := newWay(t)
@@ -135,7 +135,7 @@ func TestLocked(t *testing.T) {
 	}
 }
 
-// TestStoresBesideEachOther in one database: each is a partition.
+// TestStoresBesideEachOther: one database can have several stores, each in a partition of its own.
 func TestStoresBesideEachOther(t *testing.T) {
 	t.Parallel()
 	w := newWay(t)
@@ -145,8 +145,8 @@ func TestStoresBesideEachOther(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if db.Last() != 0 || w.db.Last() != 1 {
-		t.Errorf("groups %d and %d", db.Last(), w.db.Last())
+	if db.LastKey() != 0 || w.db.LastKey() != 1 {
+		t.Errorf("groups %d and %d", db.LastKey(), w.db.LastKey())
 	}
 	kvtest.Commit(t, db, map[string][]byte{"F": []byte("2")})
 	for want, engine := range map[string]*pgengine.Database{"1": w.db, "2": db} {
@@ -161,7 +161,8 @@ func TestStoresBesideEachOther(t *testing.T) {
 	}
 }
 
-// TestFailures: a store that is another's, or was put back, fails and says why.
+// TestFailures: a store fails with an error if another owner has taken its partition, or if the database has
+// lost an acknowledged commit.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	for sql, damaged := range map[string]bool{
@@ -172,7 +173,7 @@ func TestFailures(t *testing.T) {
 		failed := make(chan error, 1)
 		w.db.StartMaintenance(context.Background(), engine.Callbacks{Fail: func(err error) { failed <- err }})
 		w.query(t, sql)
-		// A read may find it out before anybody else does.
+		// A read may find the failure before the other calls.
 		view := kv.On(w.db.View(1))
 		_, unread := view.Get([]byte("F"))
 		view.Close()
@@ -187,7 +188,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestSizes are measured now and then.
+// TestSizes: the engine measures the sizes of its tables from time to time.
 func TestSizes(t *testing.T) {
 	t.Parallel()
 	w := newWay(t)

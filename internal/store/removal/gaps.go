@@ -9,13 +9,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// gaps collects the rows of cursors that a commit rewrites because their entries are removed. Adjacent
-// rows that contain only gaps are merged into one row, so that the size of the index depends only on
-// the existing entries.
+// gaps collects the cursor rows that a commit rewrites because entries are deleted. The cursor of a
+// deleted entry becomes a gap. Adjacent rows that contain only gaps are merged into one row, so that
+// the size of the cursor index depends only on the existing entries.
 type gaps struct {
 	txn *layout.Txn
 	ns  uint32
-	// changed maps the last cursor of a row to the row's new contents.
+	// changed maps the last cursor of a cursor row to the row's new contents.
 	changed map[uint64][]codec.EntryRef
 	// bytes is the approximate size of the changed rows.
 	bytes int
@@ -25,7 +25,7 @@ func newGaps(txn *layout.Txn, ns uint32) *gaps {
 	return &gaps{txn: txn, ns: ns, changed: map[uint64][]codec.EntryRef{}}
 }
 
-// add replaces the entry of a cursor by a gap.
+// add replaces the entry that a cursor refers to by a gap, because the entry is being deleted.
 func (g *gaps) add(cursor uint64) error {
 	last, places, err := g.row(cursor, false)
 	if err != nil {
@@ -33,7 +33,7 @@ func (g *gaps) add(cursor uint64) error {
 	}
 	at := len(places) - 1 - int(last-cursor)
 	if last < cursor || at < 0 {
-		return layout.Damaged("", "cursor %d has no row in the order of everything", cursor)
+		return layout.NewDamage("", "cursor %d has no row in the order of everything", cursor)
 	}
 	if _, ok := g.changed[last]; !ok {
 		g.bytes += 32 * len(places)
@@ -43,8 +43,9 @@ func (g *gaps) add(cursor uint64) error {
 	return nil
 }
 
-// row returns the row of cursors that ends at or after cursor. If before is true, it returns the row
-// that ends before cursor. If there is no such row, it returns no places.
+// row returns the cursor row that contains cursor or, if there is none, the next one. If before is
+// true, it returns the row before cursor. last is the last cursor in the row. If there is no row,
+// places is nil.
 func (g *gaps) row(cursor uint64, before bool) (last uint64, places []codec.EntryRef, err error) {
 	p := layout.Prefix(nil, layout.KindCursor, g.ns)
 	from := cursor
@@ -53,7 +54,7 @@ func (g *gaps) row(cursor uint64, before bool) (last uint64, places []codec.Entr
 	}
 	it := g.txn.Scan(kv.Range{Prefix: p, Reverse: before})
 	defer it.Close()
-	if it.Seek(layout.CursorKey(nil, g.ns, from)); !layout.Has(it, p) {
+	if it.Seek(layout.CursorKey(nil, g.ns, from)); !layout.AtPrefix(it, p) {
 		return 0, nil, nil
 	}
 	if last, err = layout.LastNumber(it.Key(), p); err != nil {
@@ -69,7 +70,7 @@ func (g *gaps) row(cursor uint64, before bool) (last uint64, places []codec.Entr
 	return last, places, err
 }
 
-// rows returns the ops that rewrite the rows.
+// rows returns the ops that rewrite the changed cursor rows.
 func (g *gaps) rows() (ops []layout.Op, err error) {
 	gone := map[uint64]bool{}
 	for _, last := range slices.Sorted(maps.Keys(g.changed)) {
@@ -87,8 +88,8 @@ func (g *gaps) rows() (ops []layout.Op, err error) {
 	return ops, nil
 }
 
-// merge merges a row with the previous row if both contain only gaps. It is called for the rows in
-// order, so that a series of such rows becomes one row.
+// merge merges a cursor row with the previous one if both contain only gaps (cursors of deleted
+// entries). It is called for the changed rows in order, so that a series of such rows becomes one row.
 func (g *gaps) merge(last uint64, gone map[uint64]bool) error {
 	places := g.changed[last]
 	first := last + 1 - uint64(len(places))
@@ -99,6 +100,7 @@ func (g *gaps) merge(last uint64, gone map[uint64]bool) error {
 	if err != nil || len(before) == 0 || gone[end] || end != first-1 || !empty(before) || len(before)+len(places) > codec.MostGaps {
 		return err
 	}
+	// All places are gaps, so their order does not matter.
 	g.changed[last] = append(places, before...)
 	g.changed[end], gone[end] = before, true
 	return nil

@@ -12,18 +12,19 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// pageRows and pageBytes are the approximate limits of one commit of a removal. pageRows limits the
-// number of rows. pageBytes limits the bytes of keys and of rows of cursors.
+// pageRows and pageBytes are the approximate limits of one commit of a removal: the number of rows, and
+// the bytes of keys and of cursor rows.
 const (
 	pageRows  = 4096
 	pageBytes = 512 << 10
 )
 
 // perRun lists the kinds of rows whose keys begin with their run, in the order in which they are
-// removed after the head.
+// removed after the run's head (current state).
 var perRun = []byte{layout.KindEntry, layout.KindSnapshot, layout.KindArtifact, layout.KindMessage, layout.KindRunID, layout.KindErased}
 
-// prefixes returns the prefixes of the rows of a run, in the order in which the rows are removed.
+// prefixes returns the prefixes of those keys that begin with the run or, for subscriptions, with a kind and
+// the run, in the order in which the rows are removed. removeHead and entry remove the other rows of the run.
 func prefixes(ns uint32, run string) (all [][]byte) {
 	for _, kind := range perRun {
 		all = append(all, layout.RunKey(nil, kind, ns, run))
@@ -36,8 +37,8 @@ func prefixes(ns uint32, run string) (all [][]byte) {
 	return all
 }
 
-// position is the progress of a removal. No rows are added to the run during the removal. A seek to the
-// position skips the deleted keys.
+// position is how far the rows of a run were removed. The removal continues there, and so does not scan
+// keys that are already deleted.
 type position struct {
 	prefix int
 	key    []byte
@@ -48,10 +49,10 @@ type page struct {
 	txn   *layout.Txn
 	ns    uint32
 	run   string
-	most  int
+	limit int
 	ops   []layout.Op
 	bytes int
-	// freed is the approximate disk space of the rows in bytes.
+	// freed is the approximate disk space of the collected rows in bytes.
 	freed int64
 	// refs are the hashes of the blobs whose references are removed.
 	refs map[[32]byte]bool
@@ -59,15 +60,15 @@ type page struct {
 }
 
 func newPage(txn *layout.Txn, ns uint32, run string, most int) *page {
-	return &page{txn: txn, ns: ns, run: run, most: cmp.Or(most, pageRows), refs: map[[32]byte]bool{}, gaps: newGaps(txn, ns)}
+	return &page{txn: txn, ns: ns, run: run, limit: cmp.Or(most, pageRows), refs: map[[32]byte]bool{}, gaps: newGaps(txn, ns)}
 }
 
-// fill adds rows to the page, beginning at the position at, and moves the position after them. more
-// reports whether there are further rows.
+// fill adds rows of the run to the page, beginning at the position at, and advances at. more reports
+// whether there are further rows.
 func (p *page) fill(ctx context.Context, at *position) (more bool, err error) {
 	all := prefixes(p.ns, p.run)
 	for ; at.prefix < len(all); at.prefix, at.key = at.prefix+1, nil {
-		if more, err = p.under(ctx, all[at.prefix], at); err != nil || more {
+		if more, err = p.addPrefix(ctx, all[at.prefix], at); err != nil || more {
 			break
 		}
 	}
@@ -79,12 +80,12 @@ func (p *page) fill(ctx context.Context, at *position) (more bool, err error) {
 	return more, err
 }
 
-// under adds the rows under a prefix.
-func (p *page) under(ctx context.Context, prefix []byte, at *position) (more bool, err error) {
+// addPrefix adds the rows whose keys begin with prefix to the page.
+func (p *page) addPrefix(ctx context.Context, prefix []byte, at *position) (more bool, err error) {
 	it := p.txn.Scan(kv.Range{Prefix: prefix})
 	defer it.Close()
-	for it.Seek(slices.Concat(prefix, bytes.TrimPrefix(at.key, prefix))); layout.Has(it, prefix); it.Next() {
-		if len(p.ops) >= p.most || p.bytes+p.gaps.bytes >= pageBytes {
+	for it.Seek(slices.Concat(prefix, bytes.TrimPrefix(at.key, prefix))); layout.AtPrefix(it, prefix); it.Next() {
+		if len(p.ops) >= p.limit || p.bytes+p.gaps.bytes >= pageBytes {
 			at.key = it.KeyCopy()
 			return true, nil
 		}
@@ -109,10 +110,12 @@ func (p *page) remove(key []byte) {
 	p.bytes += len(key)
 }
 
-// entry adds the data about an entry that other rows contain: its cursor, and its references to blobs.
+// entry adds the changes of other rows that the removal of a journal entry requires. The entry's cursor
+// becomes a gap, and its references to blobs are removed.
 func (p *page) entry(item *kv.Iterator) error {
 	return layout.ValueOf(item, func(value []byte) error {
-		// The references of an erased run were removed together with its values.
+		// The values of an erased run cannot be decrypted, but its references were already removed with
+		// them.
 		plain, err := codec.OpenEntry(value, p.txn.Keys)
 		if err != nil {
 			return err

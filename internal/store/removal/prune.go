@@ -10,13 +10,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Prune removes the remains of the runs of a namespace that were deleted before a time, in Unix
-// nanoseconds. After that the store does not know that these runs existed, and the ids that started
-// them can be used again. Prune returns the number of runs.
+// Prune removes the rows that the store keeps of deleted runs of a namespace, if the runs were deleted
+// before the time before, in Unix nanoseconds. Afterwards the store does not know that these runs
+// existed, and the ids that started them can be used again. Prune returns the number of runs.
 func (r *Remover) Prune(ctx context.Context, ns uint32, before int64) (forgotten int, err error) {
 	var after []byte
 	for {
-		ops, n, next, err := r.outlived(ctx, ns, before, after)
+		ops, n, next, err := r.expiredRows(ctx, ns, before, after)
 		if err != nil {
 			return forgotten, fmt.Errorf("forget deleted runs: %w", err)
 		}
@@ -32,9 +32,9 @@ func (r *Remover) Prune(ctx context.Context, ns uint32, before int64) (forgotten
 	}
 }
 
-// outlived returns the ops that remove one page of remains that are older than the time before. next is
-// the key at which the following page begins. It is nil if there is none.
-func (r *Remover) outlived(ctx context.Context, ns uint32, before int64, from []byte) (ops []layout.Op, n int, next []byte, err error) {
+// expiredRows returns the ops that remove one page of rows of runs that were deleted before the time
+// before. next is the key at which the following page begins, or nil if there is none.
+func (r *Remover) expiredRows(ctx context.Context, ns uint32, before int64, from []byte) (ops []layout.Op, n int, next []byte, err error) {
 	p := layout.Prefix(nil, layout.KindDeleted, ns)
 	err = r.View(func(txn *layout.Txn) error {
 		it := txn.Scan(kv.Range{Prefix: p})
@@ -43,7 +43,7 @@ func (r *Remover) outlived(ctx context.Context, ns uint32, before int64, from []
 			from = p
 		}
 		looked := 0
-		for it.Seek(from); layout.Has(it, p); it.Next() {
+		for it.Seek(from); layout.AtPrefix(it, p); it.Next() {
 			if looked++; len(ops) >= pageRows || looked > pageRows {
 				next = it.KeyCopy()
 				return nil
@@ -74,11 +74,12 @@ func outlivedRow(txn *layout.Txn, ns uint32, item *kv.Iterator, before int64) ([
 	if err != nil {
 		return nil, err
 	}
-	// The remains are kept if the run is still being removed, or if it was imported again.
+	// The row is kept if other rows of the run are still being removed, or if the run was imported
+	// after its deletion.
 	if mark, err := layout.Get(txn, layout.RemovalKey(ns, run)); err != nil || mark != nil {
 		return nil, err
 	}
-	if there, err := layout.There(txn, ns, run); err != nil || there {
+	if there, err := layout.RunExists(txn, ns, run); err != nil || there {
 		return nil, err
 	}
 	ops := []layout.Op{{Key: item.KeyCopy(), Delete: true}}

@@ -17,8 +17,9 @@ import (
 type Change struct {
 	Ns  uint32
 	Ops []layout.Op
-	// Head is the head key of a run. The last record of the run must be Last. After the commit the run
-	// does not exist. If Head is nil, the run was already removed, and the key Mark must exist.
+	// Head is the key of the run's head (current state), which the change removes. Afterwards the run does not
+	// exist. The last record of the run must be Last. If Head is nil, the head was removed before, and the key
+	// Mark must exist. If Mark is nil, too, the change has no condition (Prune).
 	Head []byte
 	Last uint64
 	Mark []byte
@@ -26,64 +27,65 @@ type Change struct {
 	Bytes int64
 }
 
-// ErrEnded is the error of a write if the mark does not exist. In this case another caller has
-// completed the removal.
+// ErrEnded is the error of a write if another caller has completed the removal, so that the mark of the
+// removal no longer exists.
 var ErrEnded = errors.New("the run is removed")
 
 // Remover removes the runs of one store. Safe for concurrent use.
 type Remover struct {
-	// View reads the last synced group. Write stores a change and waits until it is synced.
+	// View reads the last synced commit. Write stores a change and waits until it is synced.
 	View  func(read func(txn *layout.Txn) error) error
 	Write func(ctx context.Context, c Change) error
-	// Rows is the approximate number of rows in one commit. Default 4096.
+	// Rows is the approximate number of rows that one commit removes. Default 4096.
 	Rows int
 
-	// cursorRowsMu is held from the time when rows of cursors are read until they are rewritten. No
-	// other code rewrites existing rows of cursors.
+	// cursorRowsMu is held while cursor rows are read and rewritten. While the store serves, no other code
+	// rewrites existing cursor rows. A repair does.
 	cursorRowsMu sync.Mutex
 }
 
 // Run deletes a run and waits until the deletion is synced. asked contains the caller, the time and the
-// reason. The result also contains a description of the run. duplicate reports whether the run was
-// already deleted. After the first commit the run does not exist, even if later commits fail.
+// reason. The result also describes the run. duplicate reports whether the run was already deleted.
+// After the first commit the run does not exist, even if later commits fail.
 //
 // Errors: machine.ErrNoRun; *machine.Error RUN_NOT_ENDED; the errors of a commit.
 func (r *Remover) Run(ctx context.Context, ns uint32, run string, asked machine.Deleted) (d machine.Deleted, duplicate bool, err error) {
-	d, going, err := r.before(ns, run)
+	d, going, err := r.deletedRow(ns, run)
 	if err == nil && d.RunID != "" {
 		if going {
 			err = r.Finish(ctx, ns, run)
 		}
-		return d, true, wrapped(run, err)
+		return d, true, wrapError(run, err)
 	}
 	if err != nil {
-		return d, false, wrapped(run, err)
+		return d, false, wrapError(run, err)
 	}
-	d, more, err := r.first(ctx, ns, run, asked)
+	d, more, err := r.removeHead(ctx, ns, run, asked)
 	if err == nil && more {
-		// The run is deleted, so its other rows must be removed even if the caller has disconnected.
+		// The run no longer exists, so its other rows must be removed even if the caller stops waiting.
 		err = r.Finish(context.WithoutCancel(ctx), ns, run)
 	}
-	return d, false, wrapped(run, err)
+	return d, false, wrapError(run, err)
 }
 
-func wrapped(run string, err error) error {
+func wrapError(run string, err error) error {
 	if err != nil {
 		return fmt.Errorf("removal of run %q: %w", run, err)
 	}
 	return nil
 }
 
-// before returns the remains of a run that was deleted and does not exist now. going reports whether
-// some of the rows of the run are still being removed.
-func (r *Remover) before(ns uint32, run string) (d machine.Deleted, going bool, err error) {
+// deletedRow returns the row that the store keeps of a run that was deleted and does not exist now. going
+// reports whether other rows of the run are still being removed. If the run exists, all results are zero. If
+// the store does not know the run, the error is machine.ErrNoRun.
+func (r *Remover) deletedRow(ns uint32, run string) (d machine.Deleted, going bool, err error) {
 	err = r.View(func(txn *layout.Txn) error {
-		if there, err := layout.There(txn, ns, run); err != nil || there {
+		if there, err := layout.RunExists(txn, ns, run); err != nil || there {
 			return err
 		}
 		was, err := layout.DeletedOf(txn, ns, run)
 		if err != nil || was == nil {
-			return errors.Join(err, missing(was))
+			return errors.Join(err, missingRunError(was))
 		}
 		d = *was
 		mark, err := layout.Get(txn, layout.RemovalKey(ns, run))
@@ -93,15 +95,15 @@ func (r *Remover) before(ns uint32, run string) (d machine.Deleted, going bool, 
 	return d, going, err
 }
 
-func missing(was *machine.Deleted) error {
+func missingRunError(was *machine.Deleted) error {
 	if was == nil {
 		return machine.ErrNoRun
 	}
 	return nil
 }
 
-// first removes the head of the run. In the same commit it removes as many other rows as fit.
-func (r *Remover) first(ctx context.Context, ns uint32, run string, d machine.Deleted) (_ machine.Deleted, more bool, err error) {
+// removeHead removes the head (current state) of the run, and in the same commit as many other rows as fit.
+func (r *Remover) removeHead(ctx context.Context, ns uint32, run string, d machine.Deleted) (_ machine.Deleted, moreRows bool, err error) {
 	r.cursorRowsMu.Lock()
 	defer r.cursorRowsMu.Unlock()
 	c := Change{Ns: ns, Head: layout.HeadKey(ns, run)}
@@ -121,7 +123,7 @@ func (r *Remover) first(ctx context.Context, ns uint32, run string, d machine.De
 			return err
 		}
 		page := newPage(txn, ns, run, r.Rows)
-		more, err = page.fill(ctx, &position{})
+		moreRows, err = page.fill(ctx, &position{})
 		c.Ops = append(c.Ops, layout.ReleaseAccounts(end.Head)...)
 		c.Ops = append(append(c.Ops, layout.Op{Key: layout.DeletedKey(ns, run), Value: codec.EncodeDeleted(&d)}), page.ops...)
 		c.Bytes = page.freed
@@ -130,14 +132,14 @@ func (r *Remover) first(ctx context.Context, ns uint32, run string, d machine.De
 	if err != nil {
 		return d, false, err
 	}
-	if more {
+	if moreRows {
 		c.Ops = append(c.Ops, layout.Op{Key: layout.RemovalKey(ns, run), Value: codec.Mark})
 	}
-	return d, more, r.write(ctx, c)
+	return d, moreRows, r.write(ctx, c)
 }
 
-// write stores a change even if its caller has stopped waiting, because the next read must see the
-// change, and a removal that has begun must be completed.
+// write stores a change of a removal. After it has begun, it does not end with ctx, because the next
+// read must see the change.
 func (r *Remover) write(ctx context.Context, c Change) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -152,15 +154,16 @@ func notEnded(st *machine.State) error {
 	}
 }
 
-// remember sets the id that started the run and the number of the run's cursors. If a run was deleted,
-// imported again and is now deleted again, it keeps the id that first started it.
+// remember stores in d the id of the request that started the run, and the number of the run's entries. If the
+// run was deleted before and then imported, it takes both from the row of the first deletion. For any other
+// imported run it stores nothing.
 func remember(txn *layout.Txn, ns uint32, run string, d *machine.Deleted, imported bool) error {
-	was, err := layout.DeletedOf(txn, ns, run)
+	deleted, err := layout.DeletedOf(txn, ns, run)
 	if err != nil {
 		return err
 	}
-	if was != nil {
-		d.Starter, d.StartKind, d.StartID, d.Commits = was.Starter, was.StartKind, was.StartID, was.Commits
+	if deleted != nil {
+		d.Starter, d.StartKind, d.StartID, d.Commits = deleted.Starter, deleted.StartKind, deleted.StartID, deleted.Commits
 		return nil
 	}
 	if imported {
@@ -181,14 +184,14 @@ func remember(txn *layout.Txn, ns uint32, run string, d *machine.Deleted, import
 func countUnder(txn *layout.Txn, p []byte) (n uint64) {
 	it := txn.Scan(kv.Range{Prefix: p, KeysOnly: true})
 	defer it.Close()
-	for it.Rewind(); layout.Has(it, p); it.Next() {
+	for it.Rewind(); layout.AtPrefix(it, p); it.Next() {
 		n++
 	}
 	return n
 }
 
-// headRows returns the ops that remove the rows by which a run is found. These are the head of the run
-// and the rows that follow from the head.
+// headRows returns the ops that remove the rows by which a run is found: its head (current state), and
+// the rows that follow from it.
 func headRows(txn *layout.Txn, ns uint32, st *machine.State) ([]layout.Op, error) {
 	ops := []layout.Op{
 		{Key: layout.HeadKey(ns, st.RunID), Delete: true},
@@ -200,39 +203,41 @@ func headRows(txn *layout.Txn, ns uint32, st *machine.State) ([]layout.Op, error
 	for _, t := range rules.Timers(st) {
 		ops = append(ops, layout.Op{Key: layout.TimerKey(nil, ns, &t), Delete: true})
 	}
-	// The only outgoing work of an ended run consists of cancellations that were not sent yet.
+	// Cancellations that agents have not confirmed are the only outgoing work that an ended run can
+	// have.
 	untold, err := layout.DropUntold(txn, ns, st.RunID)
 	return append(ops, untold...), err
 }
 
-// Untold reports whether an agent has not yet received the cancellation of a delegation of the run.
-func (r *Remover) Untold(ctx context.Context, ns uint32, run string) (some bool, err error) {
+// HasUnconfirmedCancel reports whether the store still has a cancellation of a delegation of the run, which no agent
+// has confirmed.
+func (r *Remover) HasUnconfirmedCancel(ctx context.Context, ns uint32, run string) (some bool, err error) {
 	err = r.View(func(txn *layout.Txn) error {
 		untold, err := layout.DropUntold(txn, ns, run)
 		some = len(untold) > 0
 		return errors.Join(err, ctx.Err())
 	})
-	return some, wrapped(run, err)
+	return some, wrapError(run, err)
 }
 
-// Bytes returns the approximate disk space of the rows of a run in bytes. The blobs that the run refers
-// to are not counted.
+// Bytes returns the approximate disk space of the rows of a run in bytes, without the blobs that the
+// run refers to.
 func (r *Remover) Bytes(ctx context.Context, ns uint32, run string) (bytes int64, err error) {
 	err = r.View(func(txn *layout.Txn) error {
 		for _, p := range prefixes(ns, run) {
 			it := txn.Scan(kv.Range{Prefix: p, KeysOnly: true})
-			for it.Rewind(); layout.Has(it, p); it.Next() {
+			for it.Rewind(); layout.AtPrefix(it, p); it.Next() {
 				bytes += it.StoredSize()
 			}
 			it.Close()
 		}
 		return ctx.Err()
 	})
-	return bytes, wrapped(run, err)
+	return bytes, wrapError(run, err)
 }
 
-// Unfinished completes the removal of a run if the removal was interrupted.
-func (r *Remover) Unfinished(ctx context.Context, ns uint32, run string) error {
+// FinishInterrupted completes the removal of a run if the removal was interrupted.
+func (r *Remover) FinishInterrupted(ctx context.Context, ns uint32, run string) error {
 	var mark []byte
 	err := r.View(func(txn *layout.Txn) (err error) {
 		mark, err = layout.Get(txn, layout.RemovalKey(ns, run))
@@ -244,7 +249,8 @@ func (r *Remover) Unfinished(ctx context.Context, ns uint32, run string) error {
 	return r.Finish(ctx, ns, run)
 }
 
-// Finish completes the removal of a run whose mark is stored.
+// Finish completes the removal of a run whose first commit (see [Remover.Run]) has stored the mark of
+// the removal.
 func (r *Remover) Finish(ctx context.Context, ns uint32, run string) error {
 	at := &position{}
 	for {
@@ -258,7 +264,8 @@ func (r *Remover) Finish(ctx context.Context, ns uint32, run string) error {
 	}
 }
 
-// page removes the next rows. The last page also removes the mark.
+// page removes the next rows of the run in one commit. The last commit also removes the mark of the
+// removal.
 func (r *Remover) page(ctx context.Context, ns uint32, run string, at *position) (more bool, err error) {
 	r.cursorRowsMu.Lock()
 	defer r.cursorRowsMu.Unlock()

@@ -7,11 +7,12 @@ const Version = 1
 
 const magic = "PAWLRUN\n"
 
-// MaxFrame is the maximum size of one frame in bytes. A commit has at most 8 MiB, and a pack is
-// smaller.
+// MaxFrame is the maximum size of one frame of an export file in bytes. A commit has at most 8 MiB, and
+// a pack is smaller.
 const MaxFrame = 16 << 20
 
-// Kind is the kind of a frame. The numbers are stored in files, so they must never change.
+// Kind is the kind of a frame in an export file. The numbers are stored in files, so they must never
+// change.
 type Kind byte
 
 const (
@@ -21,10 +22,10 @@ const (
 	KindPack
 	// KindEntry is one stored entry, with cursor 0.
 	KindEntry
-	// KindBlob is a [Blob] as JSON. KindPiece is the next piece of its bytes.
+	// KindBlob is the description of a blob, a [Blob] as JSON. KindPiece is the next part of its bytes.
 	KindBlob
 	KindPiece
-	// KindSeal is the SHA-256 of all bytes before it. It must be the last frame.
+	// KindSeal is the SHA-256 of all bytes before it. It must be the last frame of the file.
 	KindSeal
 )
 
@@ -32,11 +33,12 @@ const (
 type Header struct {
 	RunID  string `json:"run_id"`
 	Digest string `json:"digest"`
-	// Entry, Agent and EntryOverride select the graph of the pack.
+	// Entry, Agent and EntryOverride select the workflow graph in the pack.
 	Entry         string `json:"entry"`
 	Agent         string `json:"agent,omitempty"`
 	EntryOverride bool   `json:"entry_override,omitempty"`
-	// Records is the last seq. Hash is the hash at the end of the chain, in hexadecimal digits.
+	// Records is the number of the last record. Hash is the hash at the end of the run's chain, in
+	// hexadecimal digits.
 	Records uint64 `json:"records"`
 	Hash    string `json:"hash"`
 }
@@ -49,7 +51,7 @@ type Blob struct {
 	MediaType string `json:"media_type,omitempty"`
 }
 
-// These are the errors of a reader. They are wrapped with the position and the cause.
+// These are the errors of a Reader. They are wrapped with the position and the cause.
 var (
 	// ErrInvalid means that the bytes are not an export, or were changed.
 	ErrInvalid = errors.New("is no intact export of a run")

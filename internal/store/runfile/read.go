@@ -25,7 +25,7 @@ type Reader struct {
 func NewReader(in io.Reader) (*Reader, error) {
 	r := &Reader{in: bufio.NewReader(in), sum: sha256.New()}
 	head := make([]byte, len(magic)+2)
-	if err := r.fill(head); err != nil {
+	if err := r.readFull(head); err != nil {
 		return nil, err
 	}
 	if string(head[:len(magic)]) != magic {
@@ -50,15 +50,15 @@ func NewReader(in io.Reader) (*Reader, error) {
 // Header returns the header of the file.
 func (r *Reader) Header() Header { return r.header }
 
-// Next reads one frame. At the seal it verifies the seal and returns io.EOF. The caller may change the
-// returned bytes.
+// Next reads one frame. At the last frame, the seal, it verifies the checksum and returns io.EOF. The
+// caller may change the returned bytes.
 func (r *Reader) Next() (Kind, []byte, error) {
 	if r.sealed {
 		return 0, nil, io.EOF
 	}
 	before := r.sum.Sum(nil)
 	var head [5]byte
-	if err := r.fill(head[:]); err != nil {
+	if err := r.readFull(head[:]); err != nil {
 		return 0, nil, err
 	}
 	kind, size := Kind(head[0]), binary.BigEndian.Uint32(head[1:])
@@ -70,22 +70,23 @@ func (r *Reader) Next() (Kind, []byte, error) {
 		return 0, nil, err
 	}
 	if kind == KindSeal {
-		return kind, body, r.seal(before, body)
+		return kind, body, r.checkSeal(before, body)
 	}
 	return kind, body, nil
 }
 
-// body reads size bytes. It does not allocate size bytes in advance, because size may be wrong.
+// body reads the size bytes of a frame. It does not allocate them in advance, because a faulty file may
+// contain any size.
 func (r *Reader) body(size int) ([]byte, error) {
 	var body bytes.Buffer
 	if _, err := io.CopyN(io.MultiWriter(&body, r.sum), r.in, int64(size)); err != nil {
-		return nil, short(err)
+		return nil, truncatedError(err)
 	}
 	return body.Bytes(), nil
 }
 
-// seal compares the seal with the hash, and checks that the file ends after it.
-func (r *Reader) seal(want, got []byte) error {
+// checkSeal compares the seal with the hash of the file, and checks that the file ends after it.
+func (r *Reader) checkSeal(want, got []byte) error {
 	r.sealed = true
 	if !bytes.Equal(want, got) {
 		return fmt.Errorf("%w: its bytes do not have the hash of its seal", ErrInvalid)
@@ -98,15 +99,15 @@ func (r *Reader) seal(want, got []byte) error {
 	return io.EOF
 }
 
-func (r *Reader) fill(b []byte) error {
+func (r *Reader) readFull(b []byte) error {
 	if _, err := io.ReadFull(r.in, b); err != nil {
-		return short(err)
+		return truncatedError(err)
 	}
 	r.sum.Write(b)
 	return nil
 }
 
-func short(err error) error {
+func truncatedError(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return ErrTruncated
 	}

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// sealed is a small file.
-func sealed(t testing.TB) []byte {
+// smallFile is a small file.
+func smallFile(t testing.TB) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	w, err := NewWriter(&out, Header{RunID: "r", Digest: "sha256:00", Entry: "plan", Records: 2, Hash: "00"})
@@ -39,7 +39,7 @@ func read(file []byte) (kinds []Kind, err error) {
 
 func TestReadBack(t *testing.T) {
 	t.Parallel()
-	kinds, err := read(sealed(t))
+	kinds, err := read(smallFile(t))
 	if !errors.Is(err, io.EOF) || len(kinds) != 5 || kinds[0] != KindPack || kinds[4] != KindPiece {
 		t.Fatalf("%v, %v", kinds, err)
 	}
@@ -51,7 +51,7 @@ func TestReadBack(t *testing.T) {
 
 // FuzzReader: any bytes are a sealed file or one of three errors.
 func FuzzReader(f *testing.F) {
-	file := sealed(f)
+	file := smallFile(f)
 	f.Add(file)
 	f.Add(file[:len(file)-1])
 	f.Add([]byte(magic))

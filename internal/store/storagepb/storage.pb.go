@@ -133,9 +133,10 @@ type Input struct {
 	//	*Input_Fork
 	Command isInput_Command `protobuf_oneof:"command"`
 	// Version of the rules that the input was taken by; 0 = the first.
-	Semantics     uint32  `protobuf:"varint,36,opt,name=semantics,proto3" json:"semantics,omitempty"`
-	Billed        []*Bill `protobuf:"bytes,230,rep,name=billed,proto3" json:"billed,omitempty"`
-	Fills         []*Fill `protobuf:"bytes,240,rep,name=fills,proto3" json:"fills,omitempty"`
+	Semantics     uint32        `protobuf:"varint,36,opt,name=semantics,proto3" json:"semantics,omitempty"`
+	Billed        []*Bill       `protobuf:"bytes,230,rep,name=billed,proto3" json:"billed,omitempty"`
+	Fills         []*Fill       `protobuf:"bytes,240,rep,name=fills,proto3" json:"fills,omitempty"`
+	Evals         []*EvalResult `protobuf:"bytes,231,rep,name=evals,proto3" json:"evals,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -451,6 +452,13 @@ func (x *Input) GetFills() []*Fill {
 	return nil
 }
 
+func (x *Input) GetEvals() []*EvalResult {
+	if x != nil {
+		return x.Evals
+	}
+	return nil
+}
+
 type isInput_Command interface {
 	isInput_Command()
 }
@@ -605,6 +613,224 @@ func (*Input_Stop) isInput_Command() {}
 
 func (*Input_Fork) isInput_Command() {}
 
+// EvalResult is what one eval found. Scores are in millionths.
+type EvalResult struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Type          string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	Prompt        string                 `protobuf:"bytes,3,opt,name=prompt,proto3" json:"prompt,omitempty"`
+	Trigger       string                 `protobuf:"bytes,4,opt,name=trigger,proto3" json:"trigger,omitempty"`
+	TurnSeq       uint64                 `protobuf:"varint,5,opt,name=turn_seq,json=turnSeq,proto3" json:"turn_seq,omitempty"`
+	VisitSeq      uint64                 `protobuf:"varint,6,opt,name=visit_seq,json=visitSeq,proto3" json:"visit_seq,omitempty"`
+	Score         int64                  `protobuf:"varint,7,opt,name=score,proto3" json:"score,omitempty"`
+	Passed        bool                   `protobuf:"varint,8,opt,name=passed,proto3" json:"passed,omitempty"`
+	Explanation   string                 `protobuf:"bytes,9,opt,name=explanation,proto3" json:"explanation,omitempty"`
+	Error         string                 `protobuf:"bytes,10,opt,name=error,proto3" json:"error,omitempty"`
+	Groups        []string               `protobuf:"bytes,11,rep,name=groups,proto3" json:"groups,omitempty"`
+	Metric        *EvalMetric            `protobuf:"bytes,12,opt,name=metric,proto3" json:"metric,omitempty"`
+	Threshold     string                 `protobuf:"bytes,13,opt,name=threshold,proto3" json:"threshold,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EvalResult) Reset() {
+	*x = EvalResult{}
+	mi := &file_storage_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EvalResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EvalResult) ProtoMessage() {}
+
+func (x *EvalResult) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EvalResult.ProtoReflect.Descriptor instead.
+func (*EvalResult) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *EvalResult) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *EvalResult) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *EvalResult) GetPrompt() string {
+	if x != nil {
+		return x.Prompt
+	}
+	return ""
+}
+
+func (x *EvalResult) GetTrigger() string {
+	if x != nil {
+		return x.Trigger
+	}
+	return ""
+}
+
+func (x *EvalResult) GetTurnSeq() uint64 {
+	if x != nil {
+		return x.TurnSeq
+	}
+	return 0
+}
+
+func (x *EvalResult) GetVisitSeq() uint64 {
+	if x != nil {
+		return x.VisitSeq
+	}
+	return 0
+}
+
+func (x *EvalResult) GetScore() int64 {
+	if x != nil {
+		return x.Score
+	}
+	return 0
+}
+
+func (x *EvalResult) GetPassed() bool {
+	if x != nil {
+		return x.Passed
+	}
+	return false
+}
+
+func (x *EvalResult) GetExplanation() string {
+	if x != nil {
+		return x.Explanation
+	}
+	return ""
+}
+
+func (x *EvalResult) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *EvalResult) GetGroups() []string {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *EvalResult) GetMetric() *EvalMetric {
+	if x != nil {
+		return x.Metric
+	}
+	return nil
+}
+
+func (x *EvalResult) GetThreshold() string {
+	if x != nil {
+		return x.Threshold
+	}
+	return ""
+}
+
+// EvalMetric is the metric that an eval declares.
+type EvalMetric struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	Ranged        bool                   `protobuf:"varint,3,opt,name=ranged,proto3" json:"ranged,omitempty"`
+	Min           int64                  `protobuf:"varint,4,opt,name=min,proto3" json:"min,omitempty"`
+	Max           int64                  `protobuf:"varint,5,opt,name=max,proto3" json:"max,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EvalMetric) Reset() {
+	*x = EvalMetric{}
+	mi := &file_storage_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EvalMetric) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EvalMetric) ProtoMessage() {}
+
+func (x *EvalMetric) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EvalMetric.ProtoReflect.Descriptor instead.
+func (*EvalMetric) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *EvalMetric) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *EvalMetric) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *EvalMetric) GetRanged() bool {
+	if x != nil {
+		return x.Ranged
+	}
+	return false
+}
+
+func (x *EvalMetric) GetMin() int64 {
+	if x != nil {
+		return x.Min
+	}
+	return 0
+}
+
+func (x *EvalMetric) GetMax() int64 {
+	if x != nil {
+		return x.Max
+	}
+	return 0
+}
+
 // Bill names an account that an input is counted in.
 type Bill struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -619,7 +845,7 @@ type Bill struct {
 
 func (x *Bill) Reset() {
 	*x = Bill{}
-	mi := &file_storage_proto_msgTypes[2]
+	mi := &file_storage_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -631,7 +857,7 @@ func (x *Bill) String() string {
 func (*Bill) ProtoMessage() {}
 
 func (x *Bill) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[2]
+	mi := &file_storage_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -644,7 +870,7 @@ func (x *Bill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bill.ProtoReflect.Descriptor instead.
 func (*Bill) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{2}
+	return file_storage_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Bill) GetAccount() string {
@@ -697,7 +923,7 @@ type Charge struct {
 
 func (x *Charge) Reset() {
 	*x = Charge{}
-	mi := &file_storage_proto_msgTypes[3]
+	mi := &file_storage_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -709,7 +935,7 @@ func (x *Charge) String() string {
 func (*Charge) ProtoMessage() {}
 
 func (x *Charge) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[3]
+	mi := &file_storage_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -722,7 +948,7 @@ func (x *Charge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Charge.ProtoReflect.Descriptor instead.
 func (*Charge) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{3}
+	return file_storage_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Charge) GetAccount() string {
@@ -783,7 +1009,7 @@ type AccountRow struct {
 
 func (x *AccountRow) Reset() {
 	*x = AccountRow{}
-	mi := &file_storage_proto_msgTypes[4]
+	mi := &file_storage_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -795,7 +1021,7 @@ func (x *AccountRow) String() string {
 func (*AccountRow) ProtoMessage() {}
 
 func (x *AccountRow) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[4]
+	mi := &file_storage_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -808,7 +1034,7 @@ func (x *AccountRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountRow.ProtoReflect.Descriptor instead.
 func (*AccountRow) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{4}
+	return file_storage_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *AccountRow) GetWindow() int64 {
@@ -872,7 +1098,7 @@ type Fill struct {
 
 func (x *Fill) Reset() {
 	*x = Fill{}
-	mi := &file_storage_proto_msgTypes[5]
+	mi := &file_storage_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -884,7 +1110,7 @@ func (x *Fill) String() string {
 func (*Fill) ProtoMessage() {}
 
 func (x *Fill) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[5]
+	mi := &file_storage_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -897,7 +1123,7 @@ func (x *Fill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fill.ProtoReflect.Descriptor instead.
 func (*Fill) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{5}
+	return file_storage_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Fill) GetStep() uint32 {
@@ -935,7 +1161,7 @@ type About struct {
 
 func (x *About) Reset() {
 	*x = About{}
-	mi := &file_storage_proto_msgTypes[6]
+	mi := &file_storage_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -947,7 +1173,7 @@ func (x *About) String() string {
 func (*About) ProtoMessage() {}
 
 func (x *About) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[6]
+	mi := &file_storage_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -960,7 +1186,7 @@ func (x *About) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use About.ProtoReflect.Descriptor instead.
 func (*About) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{6}
+	return file_storage_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *About) GetRole() uint32 {
@@ -1013,7 +1239,7 @@ type CompensableEffect struct {
 
 func (x *CompensableEffect) Reset() {
 	*x = CompensableEffect{}
-	mi := &file_storage_proto_msgTypes[7]
+	mi := &file_storage_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1025,7 +1251,7 @@ func (x *CompensableEffect) String() string {
 func (*CompensableEffect) ProtoMessage() {}
 
 func (x *CompensableEffect) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[7]
+	mi := &file_storage_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1038,7 +1264,7 @@ func (x *CompensableEffect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompensableEffect.ProtoReflect.Descriptor instead.
 func (*CompensableEffect) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{7}
+	return file_storage_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CompensableEffect) GetStep() uint32 {
@@ -1095,13 +1321,14 @@ type Undo struct {
 	Now           *CompensableEffect     `protobuf:"bytes,7,opt,name=now,proto3" json:"now,omitempty"`
 	By            uint32                 `protobuf:"varint,8,opt,name=by,proto3" json:"by,omitempty"`
 	Uncompensated []*UncompensatedEffect `protobuf:"bytes,9,rep,name=uncompensated,proto3" json:"uncompensated,omitempty"`
+	ByAgent       bool                   `protobuf:"varint,10,opt,name=by_agent,json=byAgent,proto3" json:"by_agent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Undo) Reset() {
 	*x = Undo{}
-	mi := &file_storage_proto_msgTypes[8]
+	mi := &file_storage_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1113,7 +1340,7 @@ func (x *Undo) String() string {
 func (*Undo) ProtoMessage() {}
 
 func (x *Undo) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[8]
+	mi := &file_storage_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1126,7 +1353,7 @@ func (x *Undo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Undo.ProtoReflect.Descriptor instead.
 func (*Undo) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{8}
+	return file_storage_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Undo) GetStatus() uint32 {
@@ -1192,6 +1419,13 @@ func (x *Undo) GetUncompensated() []*UncompensatedEffect {
 	return nil
 }
 
+func (x *Undo) GetByAgent() bool {
+	if x != nil {
+		return x.ByAgent
+	}
+	return false
+}
+
 // UncompensatedEffect is an effect that was not undone.
 type UncompensatedEffect struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1205,7 +1439,7 @@ type UncompensatedEffect struct {
 
 func (x *UncompensatedEffect) Reset() {
 	*x = UncompensatedEffect{}
-	mi := &file_storage_proto_msgTypes[9]
+	mi := &file_storage_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1217,7 +1451,7 @@ func (x *UncompensatedEffect) String() string {
 func (*UncompensatedEffect) ProtoMessage() {}
 
 func (x *UncompensatedEffect) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[9]
+	mi := &file_storage_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1230,7 +1464,7 @@ func (x *UncompensatedEffect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UncompensatedEffect.ProtoReflect.Descriptor instead.
 func (*UncompensatedEffect) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{9}
+	return file_storage_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *UncompensatedEffect) GetStep() uint32 {
@@ -1281,13 +1515,14 @@ type Start struct {
 	Lease         *Amount     `protobuf:"bytes,220,opt,name=lease,proto3" json:"lease,omitempty"`
 	Policy        *ToolPolicy `protobuf:"bytes,260,opt,name=policy,proto3" json:"policy,omitempty"`
 	Payer         *Payer      `protobuf:"bytes,270,opt,name=payer,proto3" json:"payer,omitempty"`
+	Conversation  bool        `protobuf:"varint,280,opt,name=conversation,proto3" json:"conversation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Start) Reset() {
 	*x = Start{}
-	mi := &file_storage_proto_msgTypes[10]
+	mi := &file_storage_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1299,7 +1534,7 @@ func (x *Start) String() string {
 func (*Start) ProtoMessage() {}
 
 func (x *Start) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[10]
+	mi := &file_storage_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1312,7 +1547,7 @@ func (x *Start) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Start.ProtoReflect.Descriptor instead.
 func (*Start) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{10}
+	return file_storage_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Start) GetNamespace() uint32 {
@@ -1434,6 +1669,13 @@ func (x *Start) GetPayer() *Payer {
 	return nil
 }
 
+func (x *Start) GetConversation() bool {
+	if x != nil {
+		return x.Conversation
+	}
+	return false
+}
+
 // Task is set for runs that began with a message to an agent.
 type Task struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1446,7 +1688,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_storage_proto_msgTypes[11]
+	mi := &file_storage_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1458,7 +1700,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[11]
+	mi := &file_storage_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1471,7 +1713,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{11}
+	return file_storage_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Task) GetContextId() string {
@@ -1508,7 +1750,7 @@ type Envelope struct {
 
 func (x *Envelope) Reset() {
 	*x = Envelope{}
-	mi := &file_storage_proto_msgTypes[12]
+	mi := &file_storage_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1520,7 +1762,7 @@ func (x *Envelope) String() string {
 func (*Envelope) ProtoMessage() {}
 
 func (x *Envelope) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[12]
+	mi := &file_storage_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1533,7 +1775,7 @@ func (x *Envelope) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Envelope.ProtoReflect.Descriptor instead.
 func (*Envelope) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{12}
+	return file_storage_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Envelope) GetMessageId() string {
@@ -1588,7 +1830,7 @@ type OutputPiece struct {
 
 func (x *OutputPiece) Reset() {
 	*x = OutputPiece{}
-	mi := &file_storage_proto_msgTypes[13]
+	mi := &file_storage_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1600,7 +1842,7 @@ func (x *OutputPiece) String() string {
 func (*OutputPiece) ProtoMessage() {}
 
 func (x *OutputPiece) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[13]
+	mi := &file_storage_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1613,7 +1855,7 @@ func (x *OutputPiece) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputPiece.ProtoReflect.Descriptor instead.
 func (*OutputPiece) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{13}
+	return file_storage_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *OutputPiece) GetId() string {
@@ -1684,7 +1926,7 @@ type WriteOutput struct {
 
 func (x *WriteOutput) Reset() {
 	*x = WriteOutput{}
-	mi := &file_storage_proto_msgTypes[14]
+	mi := &file_storage_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1696,7 +1938,7 @@ func (x *WriteOutput) String() string {
 func (*WriteOutput) ProtoMessage() {}
 
 func (x *WriteOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[14]
+	mi := &file_storage_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1709,7 +1951,7 @@ func (x *WriteOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WriteOutput.ProtoReflect.Descriptor instead.
 func (*WriteOutput) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{14}
+	return file_storage_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *WriteOutput) GetTurnSeq() uint64 {
@@ -1754,7 +1996,7 @@ type Remote struct {
 
 func (x *Remote) Reset() {
 	*x = Remote{}
-	mi := &file_storage_proto_msgTypes[15]
+	mi := &file_storage_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1766,7 +2008,7 @@ func (x *Remote) String() string {
 func (*Remote) ProtoMessage() {}
 
 func (x *Remote) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[15]
+	mi := &file_storage_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1779,7 +2021,7 @@ func (x *Remote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Remote.ProtoReflect.Descriptor instead.
 func (*Remote) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{15}
+	return file_storage_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Remote) GetTaskId() string {
@@ -1836,7 +2078,7 @@ type NoteDelegation struct {
 
 func (x *NoteDelegation) Reset() {
 	*x = NoteDelegation{}
-	mi := &file_storage_proto_msgTypes[16]
+	mi := &file_storage_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1848,7 +2090,7 @@ func (x *NoteDelegation) String() string {
 func (*NoteDelegation) ProtoMessage() {}
 
 func (x *NoteDelegation) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[16]
+	mi := &file_storage_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1861,7 +2103,7 @@ func (x *NoteDelegation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteDelegation.ProtoReflect.Descriptor instead.
 func (*NoteDelegation) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{16}
+	return file_storage_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *NoteDelegation) GetStep() uint32 {
@@ -1906,7 +2148,7 @@ type EmitEvent struct {
 
 func (x *EmitEvent) Reset() {
 	*x = EmitEvent{}
-	mi := &file_storage_proto_msgTypes[17]
+	mi := &file_storage_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1918,7 +2160,7 @@ func (x *EmitEvent) String() string {
 func (*EmitEvent) ProtoMessage() {}
 
 func (x *EmitEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[17]
+	mi := &file_storage_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1931,7 +2173,7 @@ func (x *EmitEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EmitEvent.ProtoReflect.Descriptor instead.
 func (*EmitEvent) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{17}
+	return file_storage_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *EmitEvent) GetEvent() string {
@@ -1989,7 +2231,7 @@ type SendInput struct {
 
 func (x *SendInput) Reset() {
 	*x = SendInput{}
-	mi := &file_storage_proto_msgTypes[18]
+	mi := &file_storage_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2001,7 +2243,7 @@ func (x *SendInput) String() string {
 func (*SendInput) ProtoMessage() {}
 
 func (x *SendInput) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[18]
+	mi := &file_storage_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2014,7 +2256,7 @@ func (x *SendInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendInput.ProtoReflect.Descriptor instead.
 func (*SendInput) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{18}
+	return file_storage_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SendInput) GetParts() []*Part {
@@ -2062,7 +2304,7 @@ type SetArtifacts struct {
 
 func (x *SetArtifacts) Reset() {
 	*x = SetArtifacts{}
-	mi := &file_storage_proto_msgTypes[19]
+	mi := &file_storage_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2074,7 +2316,7 @@ func (x *SetArtifacts) String() string {
 func (*SetArtifacts) ProtoMessage() {}
 
 func (x *SetArtifacts) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[19]
+	mi := &file_storage_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2087,7 +2329,7 @@ func (x *SetArtifacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetArtifacts.ProtoReflect.Descriptor instead.
 func (*SetArtifacts) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{19}
+	return file_storage_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SetArtifacts) GetArtifacts() []*ArtifactWrite {
@@ -2126,7 +2368,7 @@ type CompleteTurn struct {
 
 func (x *CompleteTurn) Reset() {
 	*x = CompleteTurn{}
-	mi := &file_storage_proto_msgTypes[20]
+	mi := &file_storage_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2138,7 +2380,7 @@ func (x *CompleteTurn) String() string {
 func (*CompleteTurn) ProtoMessage() {}
 
 func (x *CompleteTurn) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[20]
+	mi := &file_storage_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2151,7 +2393,7 @@ func (x *CompleteTurn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompleteTurn.ProtoReflect.Descriptor instead.
 func (*CompleteTurn) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{20}
+	return file_storage_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CompleteTurn) GetTurnSeq() uint64 {
@@ -2269,7 +2511,7 @@ type RequestModel struct {
 
 func (x *RequestModel) Reset() {
 	*x = RequestModel{}
-	mi := &file_storage_proto_msgTypes[21]
+	mi := &file_storage_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2281,7 +2523,7 @@ func (x *RequestModel) String() string {
 func (*RequestModel) ProtoMessage() {}
 
 func (x *RequestModel) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[21]
+	mi := &file_storage_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2294,7 +2536,7 @@ func (x *RequestModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestModel.ProtoReflect.Descriptor instead.
 func (*RequestModel) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{21}
+	return file_storage_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RequestModel) GetTurnSeq() uint64 {
@@ -2380,7 +2622,7 @@ type AnswerModel struct {
 
 func (x *AnswerModel) Reset() {
 	*x = AnswerModel{}
-	mi := &file_storage_proto_msgTypes[22]
+	mi := &file_storage_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2392,7 +2634,7 @@ func (x *AnswerModel) String() string {
 func (*AnswerModel) ProtoMessage() {}
 
 func (x *AnswerModel) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[22]
+	mi := &file_storage_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2405,7 +2647,7 @@ func (x *AnswerModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnswerModel.ProtoReflect.Descriptor instead.
 func (*AnswerModel) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{22}
+	return file_storage_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *AnswerModel) GetTurnSeq() uint64 {
@@ -2499,7 +2741,7 @@ type UpdateModelCall struct {
 
 func (x *UpdateModelCall) Reset() {
 	*x = UpdateModelCall{}
-	mi := &file_storage_proto_msgTypes[23]
+	mi := &file_storage_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2511,7 +2753,7 @@ func (x *UpdateModelCall) String() string {
 func (*UpdateModelCall) ProtoMessage() {}
 
 func (x *UpdateModelCall) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[23]
+	mi := &file_storage_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2524,7 +2766,7 @@ func (x *UpdateModelCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateModelCall.ProtoReflect.Descriptor instead.
 func (*UpdateModelCall) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{23}
+	return file_storage_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *UpdateModelCall) GetTurnSeq() uint64 {
@@ -2569,7 +2811,7 @@ func (x *UpdateModelCall) GetAssigned() *Assignment {
 	return nil
 }
 
-// ModelRequest says each thing once: what was said before is named by its record.
+// ModelRequest contains each message once: an earlier message is named by its record.
 type ModelRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
@@ -2587,7 +2829,7 @@ type ModelRequest struct {
 
 func (x *ModelRequest) Reset() {
 	*x = ModelRequest{}
-	mi := &file_storage_proto_msgTypes[24]
+	mi := &file_storage_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2599,7 +2841,7 @@ func (x *ModelRequest) String() string {
 func (*ModelRequest) ProtoMessage() {}
 
 func (x *ModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[24]
+	mi := &file_storage_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2612,7 +2854,7 @@ func (x *ModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelRequest.ProtoReflect.Descriptor instead.
 func (*ModelRequest) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{24}
+	return file_storage_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ModelRequest) GetModel() string {
@@ -2689,7 +2931,7 @@ type StepRef struct {
 
 func (x *StepRef) Reset() {
 	*x = StepRef{}
-	mi := &file_storage_proto_msgTypes[25]
+	mi := &file_storage_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2701,7 +2943,7 @@ func (x *StepRef) String() string {
 func (*StepRef) ProtoMessage() {}
 
 func (x *StepRef) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[25]
+	mi := &file_storage_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2714,7 +2956,7 @@ func (x *StepRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRef.ProtoReflect.Descriptor instead.
 func (*StepRef) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{25}
+	return file_storage_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *StepRef) GetStep() uint32 {
@@ -2749,7 +2991,7 @@ type ModelText struct {
 
 func (x *ModelText) Reset() {
 	*x = ModelText{}
-	mi := &file_storage_proto_msgTypes[26]
+	mi := &file_storage_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2761,7 +3003,7 @@ func (x *ModelText) String() string {
 func (*ModelText) ProtoMessage() {}
 
 func (x *ModelText) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[26]
+	mi := &file_storage_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2774,7 +3016,7 @@ func (x *ModelText) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelText.ProtoReflect.Descriptor instead.
 func (*ModelText) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{26}
+	return file_storage_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ModelText) GetHash() []byte {
@@ -2812,7 +3054,7 @@ type ModelMessage struct {
 
 func (x *ModelMessage) Reset() {
 	*x = ModelMessage{}
-	mi := &file_storage_proto_msgTypes[27]
+	mi := &file_storage_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2824,7 +3066,7 @@ func (x *ModelMessage) String() string {
 func (*ModelMessage) ProtoMessage() {}
 
 func (x *ModelMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[27]
+	mi := &file_storage_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2837,7 +3079,7 @@ func (x *ModelMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelMessage.ProtoReflect.Descriptor instead.
 func (*ModelMessage) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{27}
+	return file_storage_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ModelMessage) GetMessage() *Message {
@@ -2888,7 +3130,7 @@ type ConversationRange struct {
 
 func (x *ConversationRange) Reset() {
 	*x = ConversationRange{}
-	mi := &file_storage_proto_msgTypes[28]
+	mi := &file_storage_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2900,7 +3142,7 @@ func (x *ConversationRange) String() string {
 func (*ConversationRange) ProtoMessage() {}
 
 func (x *ConversationRange) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[28]
+	mi := &file_storage_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2913,7 +3155,7 @@ func (x *ConversationRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConversationRange.ProtoReflect.Descriptor instead.
 func (*ConversationRange) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{28}
+	return file_storage_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ConversationRange) GetState() string {
@@ -2961,7 +3203,7 @@ type ToolResult struct {
 
 func (x *ToolResult) Reset() {
 	*x = ToolResult{}
-	mi := &file_storage_proto_msgTypes[29]
+	mi := &file_storage_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2973,7 +3215,7 @@ func (x *ToolResult) String() string {
 func (*ToolResult) ProtoMessage() {}
 
 func (x *ToolResult) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[29]
+	mi := &file_storage_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2986,7 +3228,7 @@ func (x *ToolResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolResult.ProtoReflect.Descriptor instead.
 func (*ToolResult) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{29}
+	return file_storage_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ToolResult) GetAnsweredStep() *StepRef {
@@ -3019,7 +3261,7 @@ type ModelAnswer struct {
 
 func (x *ModelAnswer) Reset() {
 	*x = ModelAnswer{}
-	mi := &file_storage_proto_msgTypes[30]
+	mi := &file_storage_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3031,7 +3273,7 @@ func (x *ModelAnswer) String() string {
 func (*ModelAnswer) ProtoMessage() {}
 
 func (x *ModelAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[30]
+	mi := &file_storage_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3044,7 +3286,7 @@ func (x *ModelAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelAnswer.ProtoReflect.Descriptor instead.
 func (*ModelAnswer) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{30}
+	return file_storage_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ModelAnswer) GetParts() []*Part {
@@ -3115,7 +3357,7 @@ type ModelCall struct {
 
 func (x *ModelCall) Reset() {
 	*x = ModelCall{}
-	mi := &file_storage_proto_msgTypes[31]
+	mi := &file_storage_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3127,7 +3369,7 @@ func (x *ModelCall) String() string {
 func (*ModelCall) ProtoMessage() {}
 
 func (x *ModelCall) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[31]
+	mi := &file_storage_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3140,7 +3382,7 @@ func (x *ModelCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelCall.ProtoReflect.Descriptor instead.
 func (*ModelCall) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{31}
+	return file_storage_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ModelCall) GetId() string {
@@ -3181,7 +3423,7 @@ type CallRef struct {
 
 func (x *CallRef) Reset() {
 	*x = CallRef{}
-	mi := &file_storage_proto_msgTypes[32]
+	mi := &file_storage_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3193,7 +3435,7 @@ func (x *CallRef) String() string {
 func (*CallRef) ProtoMessage() {}
 
 func (x *CallRef) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[32]
+	mi := &file_storage_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3206,7 +3448,7 @@ func (x *CallRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallRef.ProtoReflect.Descriptor instead.
 func (*CallRef) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{32}
+	return file_storage_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *CallRef) GetStep() uint32 {
@@ -3240,7 +3482,7 @@ type FailTurn struct {
 
 func (x *FailTurn) Reset() {
 	*x = FailTurn{}
-	mi := &file_storage_proto_msgTypes[33]
+	mi := &file_storage_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3252,7 +3494,7 @@ func (x *FailTurn) String() string {
 func (*FailTurn) ProtoMessage() {}
 
 func (x *FailTurn) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[33]
+	mi := &file_storage_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3265,7 +3507,7 @@ func (x *FailTurn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailTurn.ProtoReflect.Descriptor instead.
 func (*FailTurn) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{33}
+	return file_storage_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *FailTurn) GetTurnSeq() uint64 {
@@ -3335,7 +3577,7 @@ type SuspendTurn struct {
 
 func (x *SuspendTurn) Reset() {
 	*x = SuspendTurn{}
-	mi := &file_storage_proto_msgTypes[34]
+	mi := &file_storage_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3347,7 +3589,7 @@ func (x *SuspendTurn) String() string {
 func (*SuspendTurn) ProtoMessage() {}
 
 func (x *SuspendTurn) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[34]
+	mi := &file_storage_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3360,7 +3602,7 @@ func (x *SuspendTurn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SuspendTurn.ProtoReflect.Descriptor instead.
 func (*SuspendTurn) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{34}
+	return file_storage_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SuspendTurn) GetTurnSeq() uint64 {
@@ -3397,7 +3639,7 @@ type RequestSteps struct {
 
 func (x *RequestSteps) Reset() {
 	*x = RequestSteps{}
-	mi := &file_storage_proto_msgTypes[35]
+	mi := &file_storage_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3409,7 +3651,7 @@ func (x *RequestSteps) String() string {
 func (*RequestSteps) ProtoMessage() {}
 
 func (x *RequestSteps) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[35]
+	mi := &file_storage_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3422,7 +3664,7 @@ func (x *RequestSteps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestSteps.ProtoReflect.Descriptor instead.
 func (*RequestSteps) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{35}
+	return file_storage_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *RequestSteps) GetTurnSeq() uint64 {
@@ -3481,7 +3723,7 @@ type ResolveStep struct {
 
 func (x *ResolveStep) Reset() {
 	*x = ResolveStep{}
-	mi := &file_storage_proto_msgTypes[36]
+	mi := &file_storage_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3493,7 +3735,7 @@ func (x *ResolveStep) String() string {
 func (*ResolveStep) ProtoMessage() {}
 
 func (x *ResolveStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[36]
+	mi := &file_storage_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3506,7 +3748,7 @@ func (x *ResolveStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveStep.ProtoReflect.Descriptor instead.
 func (*ResolveStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{36}
+	return file_storage_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ResolveStep) GetStep() uint32 {
@@ -3605,7 +3847,7 @@ type FireTimer struct {
 
 func (x *FireTimer) Reset() {
 	*x = FireTimer{}
-	mi := &file_storage_proto_msgTypes[37]
+	mi := &file_storage_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3617,7 +3859,7 @@ func (x *FireTimer) String() string {
 func (*FireTimer) ProtoMessage() {}
 
 func (x *FireTimer) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[37]
+	mi := &file_storage_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3630,7 +3872,7 @@ func (x *FireTimer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FireTimer.ProtoReflect.Descriptor instead.
 func (*FireTimer) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{37}
+	return file_storage_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *FireTimer) GetKind() uint32 {
@@ -3670,7 +3912,7 @@ type Note struct {
 
 func (x *Note) Reset() {
 	*x = Note{}
-	mi := &file_storage_proto_msgTypes[38]
+	mi := &file_storage_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3682,7 +3924,7 @@ func (x *Note) String() string {
 func (*Note) ProtoMessage() {}
 
 func (x *Note) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[38]
+	mi := &file_storage_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3695,7 +3937,7 @@ func (x *Note) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Note.ProtoReflect.Descriptor instead.
 func (*Note) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{38}
+	return file_storage_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Note) GetNote() string {
@@ -3718,7 +3960,7 @@ type LoseTurn struct {
 
 func (x *LoseTurn) Reset() {
 	*x = LoseTurn{}
-	mi := &file_storage_proto_msgTypes[39]
+	mi := &file_storage_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3730,7 +3972,7 @@ func (x *LoseTurn) String() string {
 func (*LoseTurn) ProtoMessage() {}
 
 func (x *LoseTurn) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[39]
+	mi := &file_storage_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3743,7 +3985,7 @@ func (x *LoseTurn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoseTurn.ProtoReflect.Descriptor instead.
 func (*LoseTurn) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{39}
+	return file_storage_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *LoseTurn) GetTurnSeq() uint64 {
@@ -3792,7 +4034,7 @@ type LoseStep struct {
 
 func (x *LoseStep) Reset() {
 	*x = LoseStep{}
-	mi := &file_storage_proto_msgTypes[40]
+	mi := &file_storage_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3804,7 +4046,7 @@ func (x *LoseStep) String() string {
 func (*LoseStep) ProtoMessage() {}
 
 func (x *LoseStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[40]
+	mi := &file_storage_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3817,7 +4059,7 @@ func (x *LoseStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoseStep.ProtoReflect.Descriptor instead.
 func (*LoseStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{40}
+	return file_storage_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *LoseStep) GetStep() uint32 {
@@ -3868,7 +4110,7 @@ type Fork struct {
 
 func (x *Fork) Reset() {
 	*x = Fork{}
-	mi := &file_storage_proto_msgTypes[41]
+	mi := &file_storage_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3880,7 +4122,7 @@ func (x *Fork) String() string {
 func (*Fork) ProtoMessage() {}
 
 func (x *Fork) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[41]
+	mi := &file_storage_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3893,7 +4135,7 @@ func (x *Fork) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fork.ProtoReflect.Descriptor instead.
 func (*Fork) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{41}
+	return file_storage_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Fork) GetNamespace() uint32 {
@@ -4025,7 +4267,7 @@ type ConversationCopy struct {
 
 func (x *ConversationCopy) Reset() {
 	*x = ConversationCopy{}
-	mi := &file_storage_proto_msgTypes[42]
+	mi := &file_storage_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4037,7 +4279,7 @@ func (x *ConversationCopy) String() string {
 func (*ConversationCopy) ProtoMessage() {}
 
 func (x *ConversationCopy) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[42]
+	mi := &file_storage_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4050,7 +4292,7 @@ func (x *ConversationCopy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConversationCopy.ProtoReflect.Descriptor instead.
 func (*ConversationCopy) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{42}
+	return file_storage_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ConversationCopy) GetState() string {
@@ -4078,7 +4320,7 @@ type QueuedInput struct {
 
 func (x *QueuedInput) Reset() {
 	*x = QueuedInput{}
-	mi := &file_storage_proto_msgTypes[43]
+	mi := &file_storage_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4090,7 +4332,7 @@ func (x *QueuedInput) String() string {
 func (*QueuedInput) ProtoMessage() {}
 
 func (x *QueuedInput) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[43]
+	mi := &file_storage_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4103,7 +4345,7 @@ func (x *QueuedInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuedInput.ProtoReflect.Descriptor instead.
 func (*QueuedInput) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{43}
+	return file_storage_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *QueuedInput) GetParts() []*Part {
@@ -4142,7 +4384,7 @@ type TakenStep struct {
 
 func (x *TakenStep) Reset() {
 	*x = TakenStep{}
-	mi := &file_storage_proto_msgTypes[44]
+	mi := &file_storage_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4154,7 +4396,7 @@ func (x *TakenStep) String() string {
 func (*TakenStep) ProtoMessage() {}
 
 func (x *TakenStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[44]
+	mi := &file_storage_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4167,7 +4409,7 @@ func (x *TakenStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakenStep.ProtoReflect.Descriptor instead.
 func (*TakenStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{44}
+	return file_storage_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *TakenStep) GetStep() uint32 {
@@ -4232,7 +4474,7 @@ type Forked struct {
 
 func (x *Forked) Reset() {
 	*x = Forked{}
-	mi := &file_storage_proto_msgTypes[45]
+	mi := &file_storage_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4244,7 +4486,7 @@ func (x *Forked) String() string {
 func (*Forked) ProtoMessage() {}
 
 func (x *Forked) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[45]
+	mi := &file_storage_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4257,7 +4499,7 @@ func (x *Forked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forked.ProtoReflect.Descriptor instead.
 func (*Forked) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{45}
+	return file_storage_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Forked) GetRunId() string {
@@ -4309,7 +4551,7 @@ type ArtifactWrite struct {
 
 func (x *ArtifactWrite) Reset() {
 	*x = ArtifactWrite{}
-	mi := &file_storage_proto_msgTypes[46]
+	mi := &file_storage_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4321,7 +4563,7 @@ func (x *ArtifactWrite) String() string {
 func (*ArtifactWrite) ProtoMessage() {}
 
 func (x *ArtifactWrite) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[46]
+	mi := &file_storage_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4334,7 +4576,7 @@ func (x *ArtifactWrite) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactWrite.ProtoReflect.Descriptor instead.
 func (*ArtifactWrite) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{46}
+	return file_storage_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ArtifactWrite) GetName() string {
@@ -4378,7 +4620,7 @@ type StepRequest struct {
 
 func (x *StepRequest) Reset() {
 	*x = StepRequest{}
-	mi := &file_storage_proto_msgTypes[47]
+	mi := &file_storage_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4390,7 +4632,7 @@ func (x *StepRequest) String() string {
 func (*StepRequest) ProtoMessage() {}
 
 func (x *StepRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[47]
+	mi := &file_storage_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4403,7 +4645,7 @@ func (x *StepRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRequest.ProtoReflect.Descriptor instead.
 func (*StepRequest) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{47}
+	return file_storage_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *StepRequest) GetKey() string {
@@ -4502,7 +4744,7 @@ type Fault struct {
 
 func (x *Fault) Reset() {
 	*x = Fault{}
-	mi := &file_storage_proto_msgTypes[48]
+	mi := &file_storage_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4514,7 +4756,7 @@ func (x *Fault) String() string {
 func (*Fault) ProtoMessage() {}
 
 func (x *Fault) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[48]
+	mi := &file_storage_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4527,7 +4769,7 @@ func (x *Fault) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fault.ProtoReflect.Descriptor instead.
 func (*Fault) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{48}
+	return file_storage_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Fault) GetCode() string {
@@ -4570,7 +4812,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_storage_proto_msgTypes[49]
+	mi := &file_storage_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4582,7 +4824,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[49]
+	mi := &file_storage_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4595,7 +4837,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{49}
+	return file_storage_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Usage) GetInputTokens() int64 {
@@ -4681,7 +4923,7 @@ type Price struct {
 
 func (x *Price) Reset() {
 	*x = Price{}
-	mi := &file_storage_proto_msgTypes[50]
+	mi := &file_storage_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4693,7 +4935,7 @@ func (x *Price) String() string {
 func (*Price) ProtoMessage() {}
 
 func (x *Price) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[50]
+	mi := &file_storage_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4706,7 +4948,7 @@ func (x *Price) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Price.ProtoReflect.Descriptor instead.
 func (*Price) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{50}
+	return file_storage_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Price) GetInput() int64 {
@@ -4748,7 +4990,7 @@ type Assignment struct {
 
 func (x *Assignment) Reset() {
 	*x = Assignment{}
-	mi := &file_storage_proto_msgTypes[51]
+	mi := &file_storage_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4760,7 +5002,7 @@ func (x *Assignment) String() string {
 func (*Assignment) ProtoMessage() {}
 
 func (x *Assignment) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[51]
+	mi := &file_storage_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4773,7 +5015,7 @@ func (x *Assignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Assignment.ProtoReflect.Descriptor instead.
 func (*Assignment) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{51}
+	return file_storage_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Assignment) GetWorker() string {
@@ -4811,7 +5053,7 @@ type Part struct {
 
 func (x *Part) Reset() {
 	*x = Part{}
-	mi := &file_storage_proto_msgTypes[52]
+	mi := &file_storage_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4823,7 +5065,7 @@ func (x *Part) String() string {
 func (*Part) ProtoMessage() {}
 
 func (x *Part) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[52]
+	mi := &file_storage_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4836,7 +5078,7 @@ func (x *Part) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Part.ProtoReflect.Descriptor instead.
 func (*Part) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{52}
+	return file_storage_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Part) GetKind() uint32 {
@@ -4896,7 +5138,7 @@ type Message struct {
 
 func (x *Message) Reset() {
 	*x = Message{}
-	mi := &file_storage_proto_msgTypes[53]
+	mi := &file_storage_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4908,7 +5150,7 @@ func (x *Message) String() string {
 func (*Message) ProtoMessage() {}
 
 func (x *Message) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[53]
+	mi := &file_storage_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4921,7 +5163,7 @@ func (x *Message) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Message.ProtoReflect.Descriptor instead.
 func (*Message) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{53}
+	return file_storage_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Message) GetRole() string {
@@ -4983,7 +5225,7 @@ type Label struct {
 
 func (x *Label) Reset() {
 	*x = Label{}
-	mi := &file_storage_proto_msgTypes[54]
+	mi := &file_storage_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4995,7 +5237,7 @@ func (x *Label) String() string {
 func (*Label) ProtoMessage() {}
 
 func (x *Label) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[54]
+	mi := &file_storage_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5008,7 +5250,7 @@ func (x *Label) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Label.ProtoReflect.Descriptor instead.
 func (*Label) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{54}
+	return file_storage_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Label) GetKey() string {
@@ -5038,7 +5280,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_storage_proto_msgTypes[55]
+	mi := &file_storage_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5050,7 +5292,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[55]
+	mi := &file_storage_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5063,7 +5305,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{55}
+	return file_storage_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Limits) GetMaxTransitions() int64 {
@@ -5113,7 +5355,7 @@ type Parent struct {
 
 func (x *Parent) Reset() {
 	*x = Parent{}
-	mi := &file_storage_proto_msgTypes[56]
+	mi := &file_storage_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5125,7 +5367,7 @@ func (x *Parent) String() string {
 func (*Parent) ProtoMessage() {}
 
 func (x *Parent) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[56]
+	mi := &file_storage_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5138,7 +5380,7 @@ func (x *Parent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Parent.ProtoReflect.Descriptor instead.
 func (*Parent) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{56}
+	return file_storage_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Parent) GetRunId() string {
@@ -5170,7 +5412,7 @@ func (x *Parent) GetOrigin() string {
 }
 
 // Record leaves out what follows from its entry: seq is first + its place, at
-// and principal are the input's unless they are given here.
+// and principal are the input's if they are not given here.
 type Record struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Difference to the input's time, nanoseconds.
@@ -5207,6 +5449,7 @@ type Record struct {
 	//	*Record_Steered
 	//	*Record_Stopped
 	//	*Record_NoticeAdded
+	//	*Record_Evaluated
 	Body          isRecord_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5214,7 +5457,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_storage_proto_msgTypes[57]
+	mi := &file_storage_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5226,7 +5469,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[57]
+	mi := &file_storage_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5239,7 +5482,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{57}
+	return file_storage_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Record) GetAtDelta() int64 {
@@ -5524,6 +5767,15 @@ func (x *Record) GetNoticeAdded() *NoticeAdded {
 	return nil
 }
 
+func (x *Record) GetEvaluated() *Evaluated {
+	if x != nil {
+		if x, ok := x.Body.(*Record_Evaluated); ok {
+			return x.Evaluated
+		}
+	}
+	return nil
+}
+
 type isRecord_Body interface {
 	isRecord_Body()
 }
@@ -5644,6 +5896,10 @@ type Record_NoticeAdded struct {
 	NoticeAdded *NoticeAdded `protobuf:"bytes,39,opt,name=notice_added,json=noticeAdded,proto3,oneof"`
 }
 
+type Record_Evaluated struct {
+	Evaluated *Evaluated `protobuf:"bytes,41,opt,name=evaluated,proto3,oneof"`
+}
+
 func (*Record_Transition) isRecord_Body() {}
 
 func (*Record_InputReceived) isRecord_Body() {}
@@ -5702,6 +5958,60 @@ func (*Record_Stopped) isRecord_Body() {}
 
 func (*Record_NoticeAdded) isRecord_Body() {}
 
+func (*Record_Evaluated) isRecord_Body() {}
+
+type Evaluated struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Results        []*EvalResult          `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
+	ResultsOfInput bool                   `protobuf:"varint,2,opt,name=results_of_input,json=resultsOfInput,proto3" json:"results_of_input,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Evaluated) Reset() {
+	*x = Evaluated{}
+	mi := &file_storage_proto_msgTypes[60]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Evaluated) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Evaluated) ProtoMessage() {}
+
+func (x *Evaluated) ProtoReflect() protoreflect.Message {
+	mi := &file_storage_proto_msgTypes[60]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Evaluated.ProtoReflect.Descriptor instead.
+func (*Evaluated) Descriptor() ([]byte, []int) {
+	return file_storage_proto_rawDescGZIP(), []int{60}
+}
+
+func (x *Evaluated) GetResults() []*EvalResult {
+	if x != nil {
+		return x.Results
+	}
+	return nil
+}
+
+func (x *Evaluated) GetResultsOfInput() bool {
+	if x != nil {
+		return x.ResultsOfInput
+	}
+	return false
+}
+
 type Transition struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	From  string                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
@@ -5716,13 +6026,15 @@ type Transition struct {
 	Artifacts        []*ArtifactWrite       `protobuf:"bytes,9,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
 	ArtifactsOfInput bool                   `protobuf:"varint,10,opt,name=artifacts_of_input,json=artifactsOfInput,proto3" json:"artifacts_of_input,omitempty"`
 	Uncompensated    []*UncompensatedEffect `protobuf:"bytes,240,rep,name=uncompensated,proto3" json:"uncompensated,omitempty"`
+	AwaitsInput      bool                   `protobuf:"varint,280,opt,name=awaits_input,json=awaitsInput,proto3" json:"awaits_input,omitempty"`
+	Conversation     bool                   `protobuf:"varint,281,opt,name=conversation,proto3" json:"conversation,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Transition) Reset() {
 	*x = Transition{}
-	mi := &file_storage_proto_msgTypes[58]
+	mi := &file_storage_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5734,7 +6046,7 @@ func (x *Transition) String() string {
 func (*Transition) ProtoMessage() {}
 
 func (x *Transition) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[58]
+	mi := &file_storage_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5747,7 +6059,7 @@ func (x *Transition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Transition.ProtoReflect.Descriptor instead.
 func (*Transition) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{58}
+	return file_storage_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Transition) GetFrom() string {
@@ -5827,6 +6139,20 @@ func (x *Transition) GetUncompensated() []*UncompensatedEffect {
 	return nil
 }
 
+func (x *Transition) GetAwaitsInput() bool {
+	if x != nil {
+		return x.AwaitsInput
+	}
+	return false
+}
+
+func (x *Transition) GetConversation() bool {
+	if x != nil {
+		return x.Conversation
+	}
+	return false
+}
+
 type InputReceived struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	Parts        []*Part                `protobuf:"bytes,1,rep,name=parts,proto3" json:"parts,omitempty"`
@@ -5844,7 +6170,7 @@ type InputReceived struct {
 
 func (x *InputReceived) Reset() {
 	*x = InputReceived{}
-	mi := &file_storage_proto_msgTypes[59]
+	mi := &file_storage_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5856,7 +6182,7 @@ func (x *InputReceived) String() string {
 func (*InputReceived) ProtoMessage() {}
 
 func (x *InputReceived) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[59]
+	mi := &file_storage_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5869,7 +6195,7 @@ func (x *InputReceived) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputReceived.ProtoReflect.Descriptor instead.
 func (*InputReceived) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{59}
+	return file_storage_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *InputReceived) GetParts() []*Part {
@@ -5938,7 +6264,7 @@ type TurnOpened struct {
 
 func (x *TurnOpened) Reset() {
 	*x = TurnOpened{}
-	mi := &file_storage_proto_msgTypes[60]
+	mi := &file_storage_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5950,7 +6276,7 @@ func (x *TurnOpened) String() string {
 func (*TurnOpened) ProtoMessage() {}
 
 func (x *TurnOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[60]
+	mi := &file_storage_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5963,7 +6289,7 @@ func (x *TurnOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnOpened.ProtoReflect.Descriptor instead.
 func (*TurnOpened) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{60}
+	return file_storage_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *TurnOpened) GetState() string {
@@ -5991,7 +6317,7 @@ type TurnAssigned struct {
 
 func (x *TurnAssigned) Reset() {
 	*x = TurnAssigned{}
-	mi := &file_storage_proto_msgTypes[61]
+	mi := &file_storage_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6003,7 +6329,7 @@ func (x *TurnAssigned) String() string {
 func (*TurnAssigned) ProtoMessage() {}
 
 func (x *TurnAssigned) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[61]
+	mi := &file_storage_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6016,7 +6342,7 @@ func (x *TurnAssigned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnAssigned.ProtoReflect.Descriptor instead.
 func (*TurnAssigned) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{61}
+	return file_storage_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *TurnAssigned) GetTurnSeq() uint64 {
@@ -6061,7 +6387,7 @@ type TurnCompleted struct {
 
 func (x *TurnCompleted) Reset() {
 	*x = TurnCompleted{}
-	mi := &file_storage_proto_msgTypes[62]
+	mi := &file_storage_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6073,7 +6399,7 @@ func (x *TurnCompleted) String() string {
 func (*TurnCompleted) ProtoMessage() {}
 
 func (x *TurnCompleted) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[62]
+	mi := &file_storage_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6086,7 +6412,7 @@ func (x *TurnCompleted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnCompleted.ProtoReflect.Descriptor instead.
 func (*TurnCompleted) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{62}
+	return file_storage_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *TurnCompleted) GetTurnSeq() uint64 {
@@ -6191,7 +6517,7 @@ type OutputWritten struct {
 
 func (x *OutputWritten) Reset() {
 	*x = OutputWritten{}
-	mi := &file_storage_proto_msgTypes[63]
+	mi := &file_storage_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6203,7 +6529,7 @@ func (x *OutputWritten) String() string {
 func (*OutputWritten) ProtoMessage() {}
 
 func (x *OutputWritten) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[63]
+	mi := &file_storage_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6216,7 +6542,7 @@ func (x *OutputWritten) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputWritten.ProtoReflect.Descriptor instead.
 func (*OutputWritten) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{63}
+	return file_storage_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *OutputWritten) GetTurnSeq() uint64 {
@@ -6254,7 +6580,7 @@ type StepDelegated struct {
 
 func (x *StepDelegated) Reset() {
 	*x = StepDelegated{}
-	mi := &file_storage_proto_msgTypes[64]
+	mi := &file_storage_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6266,7 +6592,7 @@ func (x *StepDelegated) String() string {
 func (*StepDelegated) ProtoMessage() {}
 
 func (x *StepDelegated) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[64]
+	mi := &file_storage_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6279,7 +6605,7 @@ func (x *StepDelegated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDelegated.ProtoReflect.Descriptor instead.
 func (*StepDelegated) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{64}
+	return file_storage_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *StepDelegated) GetStep() uint32 {
@@ -6342,7 +6668,7 @@ type TurnFailed struct {
 
 func (x *TurnFailed) Reset() {
 	*x = TurnFailed{}
-	mi := &file_storage_proto_msgTypes[65]
+	mi := &file_storage_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6354,7 +6680,7 @@ func (x *TurnFailed) String() string {
 func (*TurnFailed) ProtoMessage() {}
 
 func (x *TurnFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[65]
+	mi := &file_storage_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6367,7 +6693,7 @@ func (x *TurnFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnFailed.ProtoReflect.Descriptor instead.
 func (*TurnFailed) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{65}
+	return file_storage_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *TurnFailed) GetTurnSeq() uint64 {
@@ -6452,7 +6778,7 @@ type Violation struct {
 
 func (x *Violation) Reset() {
 	*x = Violation{}
-	mi := &file_storage_proto_msgTypes[66]
+	mi := &file_storage_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6464,7 +6790,7 @@ func (x *Violation) String() string {
 func (*Violation) ProtoMessage() {}
 
 func (x *Violation) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[66]
+	mi := &file_storage_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6477,7 +6803,7 @@ func (x *Violation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Violation.ProtoReflect.Descriptor instead.
 func (*Violation) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{66}
+	return file_storage_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *Violation) GetId() string {
@@ -6519,7 +6845,7 @@ type TurnAbandoned struct {
 
 func (x *TurnAbandoned) Reset() {
 	*x = TurnAbandoned{}
-	mi := &file_storage_proto_msgTypes[67]
+	mi := &file_storage_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6531,7 +6857,7 @@ func (x *TurnAbandoned) String() string {
 func (*TurnAbandoned) ProtoMessage() {}
 
 func (x *TurnAbandoned) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[67]
+	mi := &file_storage_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6544,7 +6870,7 @@ func (x *TurnAbandoned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnAbandoned.ProtoReflect.Descriptor instead.
 func (*TurnAbandoned) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{67}
+	return file_storage_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *TurnAbandoned) GetTurnSeq() uint64 {
@@ -6579,7 +6905,7 @@ type TurnSuspended struct {
 
 func (x *TurnSuspended) Reset() {
 	*x = TurnSuspended{}
-	mi := &file_storage_proto_msgTypes[68]
+	mi := &file_storage_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6591,7 +6917,7 @@ func (x *TurnSuspended) String() string {
 func (*TurnSuspended) ProtoMessage() {}
 
 func (x *TurnSuspended) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[68]
+	mi := &file_storage_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6604,7 +6930,7 @@ func (x *TurnSuspended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnSuspended.ProtoReflect.Descriptor instead.
 func (*TurnSuspended) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{68}
+	return file_storage_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *TurnSuspended) GetTurnSeq() uint64 {
@@ -6638,7 +6964,7 @@ type TurnReady struct {
 
 func (x *TurnReady) Reset() {
 	*x = TurnReady{}
-	mi := &file_storage_proto_msgTypes[69]
+	mi := &file_storage_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6650,7 +6976,7 @@ func (x *TurnReady) String() string {
 func (*TurnReady) ProtoMessage() {}
 
 func (x *TurnReady) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[69]
+	mi := &file_storage_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6663,7 +6989,7 @@ func (x *TurnReady) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TurnReady.ProtoReflect.Descriptor instead.
 func (*TurnReady) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{69}
+	return file_storage_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *TurnReady) GetTurnSeq() uint64 {
@@ -6709,7 +7035,7 @@ type StepRequested struct {
 
 func (x *StepRequested) Reset() {
 	*x = StepRequested{}
-	mi := &file_storage_proto_msgTypes[70]
+	mi := &file_storage_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6721,7 +7047,7 @@ func (x *StepRequested) String() string {
 func (*StepRequested) ProtoMessage() {}
 
 func (x *StepRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[70]
+	mi := &file_storage_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6734,7 +7060,7 @@ func (x *StepRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRequested.ProtoReflect.Descriptor instead.
 func (*StepRequested) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{70}
+	return file_storage_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *StepRequested) GetStep() uint32 {
@@ -6910,7 +7236,7 @@ type StepResolved struct {
 
 func (x *StepResolved) Reset() {
 	*x = StepResolved{}
-	mi := &file_storage_proto_msgTypes[71]
+	mi := &file_storage_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6922,7 +7248,7 @@ func (x *StepResolved) String() string {
 func (*StepResolved) ProtoMessage() {}
 
 func (x *StepResolved) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[71]
+	mi := &file_storage_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6935,7 +7261,7 @@ func (x *StepResolved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepResolved.ProtoReflect.Descriptor instead.
 func (*StepResolved) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{71}
+	return file_storage_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *StepResolved) GetStep() uint32 {
@@ -7077,7 +7403,7 @@ type StepRejected struct {
 
 func (x *StepRejected) Reset() {
 	*x = StepRejected{}
-	mi := &file_storage_proto_msgTypes[72]
+	mi := &file_storage_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7089,7 +7415,7 @@ func (x *StepRejected) String() string {
 func (*StepRejected) ProtoMessage() {}
 
 func (x *StepRejected) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[72]
+	mi := &file_storage_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7102,7 +7428,7 @@ func (x *StepRejected) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepRejected.ProtoReflect.Descriptor instead.
 func (*StepRejected) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{72}
+	return file_storage_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *StepRejected) GetKey() string {
@@ -7140,7 +7466,7 @@ func (x *StepRejected) GetKind() uint32 {
 	return 0
 }
 
-// StepOutcomeUnknown: nobody knows what came of an attempt.
+// StepOutcomeUnknown records that the outcome of an attempt is unknown, and that a reconcile tool is called.
 type StepOutcomeUnknown struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Step          uint32                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
@@ -7156,7 +7482,7 @@ type StepOutcomeUnknown struct {
 
 func (x *StepOutcomeUnknown) Reset() {
 	*x = StepOutcomeUnknown{}
-	mi := &file_storage_proto_msgTypes[73]
+	mi := &file_storage_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7168,7 +7494,7 @@ func (x *StepOutcomeUnknown) String() string {
 func (*StepOutcomeUnknown) ProtoMessage() {}
 
 func (x *StepOutcomeUnknown) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[73]
+	mi := &file_storage_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7181,7 +7507,7 @@ func (x *StepOutcomeUnknown) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepOutcomeUnknown.ProtoReflect.Descriptor instead.
 func (*StepOutcomeUnknown) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{73}
+	return file_storage_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *StepOutcomeUnknown) GetStep() uint32 {
@@ -7250,7 +7576,7 @@ type CompensationStarted struct {
 
 func (x *CompensationStarted) Reset() {
 	*x = CompensationStarted{}
-	mi := &file_storage_proto_msgTypes[74]
+	mi := &file_storage_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7262,7 +7588,7 @@ func (x *CompensationStarted) String() string {
 func (*CompensationStarted) ProtoMessage() {}
 
 func (x *CompensationStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[74]
+	mi := &file_storage_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7275,7 +7601,7 @@ func (x *CompensationStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompensationStarted.ProtoReflect.Descriptor instead.
 func (*CompensationStarted) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{74}
+	return file_storage_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *CompensationStarted) GetStatus() uint32 {
@@ -7354,7 +7680,7 @@ type StepCancelled struct {
 
 func (x *StepCancelled) Reset() {
 	*x = StepCancelled{}
-	mi := &file_storage_proto_msgTypes[75]
+	mi := &file_storage_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7366,7 +7692,7 @@ func (x *StepCancelled) String() string {
 func (*StepCancelled) ProtoMessage() {}
 
 func (x *StepCancelled) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[75]
+	mi := &file_storage_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7379,7 +7705,7 @@ func (x *StepCancelled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepCancelled.ProtoReflect.Descriptor instead.
 func (*StepCancelled) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{75}
+	return file_storage_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *StepCancelled) GetStep() uint32 {
@@ -7428,7 +7754,7 @@ type Holding struct {
 
 func (x *Holding) Reset() {
 	*x = Holding{}
-	mi := &file_storage_proto_msgTypes[76]
+	mi := &file_storage_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7440,7 +7766,7 @@ func (x *Holding) String() string {
 func (*Holding) ProtoMessage() {}
 
 func (x *Holding) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[76]
+	mi := &file_storage_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7453,7 +7779,7 @@ func (x *Holding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holding.ProtoReflect.Descriptor instead.
 func (*Holding) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{76}
+	return file_storage_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *Holding) GetFree() bool {
@@ -7470,7 +7796,7 @@ func (x *Holding) GetWhy() string {
 	return ""
 }
 
-// ApprovalHold says that a call waits for a decision.
+// ApprovalHold means that a call waits for a decision.
 type ApprovalHold struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Why           string                 `protobuf:"bytes,1,opt,name=why,proto3" json:"why,omitempty"`
@@ -7480,7 +7806,7 @@ type ApprovalHold struct {
 
 func (x *ApprovalHold) Reset() {
 	*x = ApprovalHold{}
-	mi := &file_storage_proto_msgTypes[77]
+	mi := &file_storage_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7492,7 +7818,7 @@ func (x *ApprovalHold) String() string {
 func (*ApprovalHold) ProtoMessage() {}
 
 func (x *ApprovalHold) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[77]
+	mi := &file_storage_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7505,7 +7831,7 @@ func (x *ApprovalHold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalHold.ProtoReflect.Descriptor instead.
 func (*ApprovalHold) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{77}
+	return file_storage_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *ApprovalHold) GetWhy() string {
@@ -7533,7 +7859,7 @@ type StepApproval struct {
 
 func (x *StepApproval) Reset() {
 	*x = StepApproval{}
-	mi := &file_storage_proto_msgTypes[78]
+	mi := &file_storage_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7545,7 +7871,7 @@ func (x *StepApproval) String() string {
 func (*StepApproval) ProtoMessage() {}
 
 func (x *StepApproval) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[78]
+	mi := &file_storage_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7558,7 +7884,7 @@ func (x *StepApproval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepApproval.ProtoReflect.Descriptor instead.
 func (*StepApproval) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{78}
+	return file_storage_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *StepApproval) GetHeld() bool {
@@ -7640,7 +7966,7 @@ type DecideStep struct {
 
 func (x *DecideStep) Reset() {
 	*x = DecideStep{}
-	mi := &file_storage_proto_msgTypes[79]
+	mi := &file_storage_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7652,7 +7978,7 @@ func (x *DecideStep) String() string {
 func (*DecideStep) ProtoMessage() {}
 
 func (x *DecideStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[79]
+	mi := &file_storage_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7665,7 +7991,7 @@ func (x *DecideStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideStep.ProtoReflect.Descriptor instead.
 func (*DecideStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{79}
+	return file_storage_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *DecideStep) GetStep() uint32 {
@@ -7741,7 +8067,7 @@ type StepDecided struct {
 
 func (x *StepDecided) Reset() {
 	*x = StepDecided{}
-	mi := &file_storage_proto_msgTypes[80]
+	mi := &file_storage_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7753,7 +8079,7 @@ func (x *StepDecided) String() string {
 func (*StepDecided) ProtoMessage() {}
 
 func (x *StepDecided) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[80]
+	mi := &file_storage_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7766,7 +8092,7 @@ func (x *StepDecided) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDecided.ProtoReflect.Descriptor instead.
 func (*StepDecided) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{80}
+	return file_storage_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *StepDecided) GetStep() uint32 {
@@ -7844,7 +8170,7 @@ type Amount struct {
 
 func (x *Amount) Reset() {
 	*x = Amount{}
-	mi := &file_storage_proto_msgTypes[81]
+	mi := &file_storage_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7856,7 +8182,7 @@ func (x *Amount) String() string {
 func (*Amount) ProtoMessage() {}
 
 func (x *Amount) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[81]
+	mi := &file_storage_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7869,7 +8195,7 @@ func (x *Amount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Amount.ProtoReflect.Descriptor instead.
 func (*Amount) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{81}
+	return file_storage_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *Amount) GetTokens() int64 {
@@ -7903,7 +8229,7 @@ type Payer struct {
 
 func (x *Payer) Reset() {
 	*x = Payer{}
-	mi := &file_storage_proto_msgTypes[82]
+	mi := &file_storage_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7915,7 +8241,7 @@ func (x *Payer) String() string {
 func (*Payer) ProtoMessage() {}
 
 func (x *Payer) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[82]
+	mi := &file_storage_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7928,7 +8254,7 @@ func (x *Payer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Payer.ProtoReflect.Descriptor instead.
 func (*Payer) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{82}
+	return file_storage_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *Payer) GetLabels() []*Label {
@@ -7951,7 +8277,7 @@ type ToolPolicy struct {
 
 func (x *ToolPolicy) Reset() {
 	*x = ToolPolicy{}
-	mi := &file_storage_proto_msgTypes[83]
+	mi := &file_storage_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7963,7 +8289,7 @@ func (x *ToolPolicy) String() string {
 func (*ToolPolicy) ProtoMessage() {}
 
 func (x *ToolPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[83]
+	mi := &file_storage_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7976,7 +8302,7 @@ func (x *ToolPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolPolicy.ProtoReflect.Descriptor instead.
 func (*ToolPolicy) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{83}
+	return file_storage_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *ToolPolicy) GetLimited() bool {
@@ -8021,7 +8347,7 @@ type Account struct {
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_storage_proto_msgTypes[84]
+	mi := &file_storage_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8033,7 +8359,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[84]
+	mi := &file_storage_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8046,7 +8372,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{84}
+	return file_storage_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *Account) GetLimit() *Amount {
@@ -8084,7 +8410,7 @@ func (x *Account) GetUnreported() []*UnreportedUsage {
 	return nil
 }
 
-// UnreportedUsage is an attempt of a call of a model that nobody told of.
+// UnreportedUsage is an attempt of a model call whose usage was not reported.
 type UnreportedUsage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Step          uint32                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
@@ -8097,7 +8423,7 @@ type UnreportedUsage struct {
 
 func (x *UnreportedUsage) Reset() {
 	*x = UnreportedUsage{}
-	mi := &file_storage_proto_msgTypes[85]
+	mi := &file_storage_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8109,7 +8435,7 @@ func (x *UnreportedUsage) String() string {
 func (*UnreportedUsage) ProtoMessage() {}
 
 func (x *UnreportedUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[85]
+	mi := &file_storage_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8122,7 +8448,7 @@ func (x *UnreportedUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnreportedUsage.ProtoReflect.Descriptor instead.
 func (*UnreportedUsage) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{85}
+	return file_storage_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *UnreportedUsage) GetStep() uint32 {
@@ -8163,7 +8489,7 @@ type RaiseBudget struct {
 
 func (x *RaiseBudget) Reset() {
 	*x = RaiseBudget{}
-	mi := &file_storage_proto_msgTypes[86]
+	mi := &file_storage_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8175,7 +8501,7 @@ func (x *RaiseBudget) String() string {
 func (*RaiseBudget) ProtoMessage() {}
 
 func (x *RaiseBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[86]
+	mi := &file_storage_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8188,7 +8514,7 @@ func (x *RaiseBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseBudget.ProtoReflect.Descriptor instead.
 func (*RaiseBudget) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{86}
+	return file_storage_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *RaiseBudget) GetTo() *Amount {
@@ -8216,7 +8542,7 @@ type BudgetRaised struct {
 
 func (x *BudgetRaised) Reset() {
 	*x = BudgetRaised{}
-	mi := &file_storage_proto_msgTypes[87]
+	mi := &file_storage_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8228,7 +8554,7 @@ func (x *BudgetRaised) String() string {
 func (*BudgetRaised) ProtoMessage() {}
 
 func (x *BudgetRaised) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[87]
+	mi := &file_storage_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8241,7 +8567,7 @@ func (x *BudgetRaised) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetRaised.ProtoReflect.Descriptor instead.
 func (*BudgetRaised) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{87}
+	return file_storage_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *BudgetRaised) GetFrom() *Amount {
@@ -8265,7 +8591,7 @@ func (x *BudgetRaised) GetReason() string {
 	return ""
 }
 
-// Steer is something that is said to a run that goes on.
+// Steer is a message to a run that continues.
 type Steer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Text          string                 `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
@@ -8276,7 +8602,7 @@ type Steer struct {
 
 func (x *Steer) Reset() {
 	*x = Steer{}
-	mi := &file_storage_proto_msgTypes[88]
+	mi := &file_storage_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8288,7 +8614,7 @@ func (x *Steer) String() string {
 func (*Steer) ProtoMessage() {}
 
 func (x *Steer) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[88]
+	mi := &file_storage_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8301,7 +8627,7 @@ func (x *Steer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Steer.ProtoReflect.Descriptor instead.
 func (*Steer) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{88}
+	return file_storage_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *Steer) GetText() string {
@@ -8328,7 +8654,7 @@ type Steered struct {
 
 func (x *Steered) Reset() {
 	*x = Steered{}
-	mi := &file_storage_proto_msgTypes[89]
+	mi := &file_storage_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8340,7 +8666,7 @@ func (x *Steered) String() string {
 func (*Steered) ProtoMessage() {}
 
 func (x *Steered) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[89]
+	mi := &file_storage_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8353,7 +8679,7 @@ func (x *Steered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Steered.ProtoReflect.Descriptor instead.
 func (*Steered) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{89}
+	return file_storage_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *Steered) GetText() string {
@@ -8384,7 +8710,7 @@ type Stopped struct {
 
 func (x *Stopped) Reset() {
 	*x = Stopped{}
-	mi := &file_storage_proto_msgTypes[90]
+	mi := &file_storage_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8396,7 +8722,7 @@ func (x *Stopped) String() string {
 func (*Stopped) ProtoMessage() {}
 
 func (x *Stopped) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[90]
+	mi := &file_storage_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8409,7 +8735,7 @@ func (x *Stopped) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stopped.ProtoReflect.Descriptor instead.
 func (*Stopped) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{90}
+	return file_storage_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *Stopped) GetTurnSeq() uint64 {
@@ -8458,7 +8784,7 @@ type NoticeAdded struct {
 
 func (x *NoticeAdded) Reset() {
 	*x = NoticeAdded{}
-	mi := &file_storage_proto_msgTypes[91]
+	mi := &file_storage_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8470,7 +8796,7 @@ func (x *NoticeAdded) String() string {
 func (*NoticeAdded) ProtoMessage() {}
 
 func (x *NoticeAdded) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[91]
+	mi := &file_storage_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8483,7 +8809,7 @@ func (x *NoticeAdded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoticeAdded.ProtoReflect.Descriptor instead.
 func (*NoticeAdded) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{91}
+	return file_storage_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *NoticeAdded) GetCode() string {
@@ -8514,7 +8840,7 @@ type RequiredMessage struct {
 
 func (x *RequiredMessage) Reset() {
 	*x = RequiredMessage{}
-	mi := &file_storage_proto_msgTypes[92]
+	mi := &file_storage_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8526,7 +8852,7 @@ func (x *RequiredMessage) String() string {
 func (*RequiredMessage) ProtoMessage() {}
 
 func (x *RequiredMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[92]
+	mi := &file_storage_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8539,7 +8865,7 @@ func (x *RequiredMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequiredMessage.ProtoReflect.Descriptor instead.
 func (*RequiredMessage) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{92}
+	return file_storage_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *RequiredMessage) GetSeq() uint64 {
@@ -8592,7 +8918,7 @@ type ModelUpdated struct {
 
 func (x *ModelUpdated) Reset() {
 	*x = ModelUpdated{}
-	mi := &file_storage_proto_msgTypes[93]
+	mi := &file_storage_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8604,7 +8930,7 @@ func (x *ModelUpdated) String() string {
 func (*ModelUpdated) ProtoMessage() {}
 
 func (x *ModelUpdated) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[93]
+	mi := &file_storage_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8617,7 +8943,7 @@ func (x *ModelUpdated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelUpdated.ProtoReflect.Descriptor instead.
 func (*ModelUpdated) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{93}
+	return file_storage_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *ModelUpdated) GetStep() uint32 {
@@ -8672,7 +8998,7 @@ type ArtifactsSet struct {
 
 func (x *ArtifactsSet) Reset() {
 	*x = ArtifactsSet{}
-	mi := &file_storage_proto_msgTypes[94]
+	mi := &file_storage_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8684,7 +9010,7 @@ func (x *ArtifactsSet) String() string {
 func (*ArtifactsSet) ProtoMessage() {}
 
 func (x *ArtifactsSet) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[94]
+	mi := &file_storage_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8697,7 +9023,7 @@ func (x *ArtifactsSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactsSet.ProtoReflect.Descriptor instead.
 func (*ArtifactsSet) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{94}
+	return file_storage_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *ArtifactsSet) GetArtifacts() []*ArtifactWrite {
@@ -8731,7 +9057,7 @@ type Origin struct {
 
 func (x *Origin) Reset() {
 	*x = Origin{}
-	mi := &file_storage_proto_msgTypes[95]
+	mi := &file_storage_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8743,7 +9069,7 @@ func (x *Origin) String() string {
 func (*Origin) ProtoMessage() {}
 
 func (x *Origin) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[95]
+	mi := &file_storage_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8756,7 +9082,7 @@ func (x *Origin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Origin.ProtoReflect.Descriptor instead.
 func (*Origin) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{95}
+	return file_storage_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *Origin) GetRunId() string {
@@ -8838,7 +9164,7 @@ type Ended struct {
 
 func (x *Ended) Reset() {
 	*x = Ended{}
-	mi := &file_storage_proto_msgTypes[96]
+	mi := &file_storage_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8850,7 +9176,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[96]
+	mi := &file_storage_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8863,7 +9189,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{96}
+	return file_storage_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *Ended) GetStatus() uint32 {
@@ -8933,7 +9259,7 @@ type NoChange struct {
 
 func (x *NoChange) Reset() {
 	*x = NoChange{}
-	mi := &file_storage_proto_msgTypes[97]
+	mi := &file_storage_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8945,7 +9271,7 @@ func (x *NoChange) String() string {
 func (*NoChange) ProtoMessage() {}
 
 func (x *NoChange) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[97]
+	mi := &file_storage_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8958,7 +9284,7 @@ func (x *NoChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoChange.ProtoReflect.Descriptor instead.
 func (*NoChange) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{97}
+	return file_storage_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *NoChange) GetCommand() uint32 {
@@ -8985,7 +9311,7 @@ type Redirect struct {
 
 func (x *Redirect) Reset() {
 	*x = Redirect{}
-	mi := &file_storage_proto_msgTypes[98]
+	mi := &file_storage_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8997,7 +9323,7 @@ func (x *Redirect) String() string {
 func (*Redirect) ProtoMessage() {}
 
 func (x *Redirect) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[98]
+	mi := &file_storage_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9010,7 +9336,7 @@ func (x *Redirect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Redirect.ProtoReflect.Descriptor instead.
 func (*Redirect) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{98}
+	return file_storage_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *Redirect) GetState() string {
@@ -9093,13 +9419,14 @@ type State struct {
 	Policy           *ToolPolicy            `protobuf:"bytes,260,opt,name=policy,proto3" json:"policy,omitempty"`
 	Payer            *Payer                 `protobuf:"bytes,270,opt,name=payer,proto3" json:"payer,omitempty"`
 	Apart            *Amount                `protobuf:"bytes,271,opt,name=apart,proto3" json:"apart,omitempty"`
+	Conversation     bool                   `protobuf:"varint,280,opt,name=conversation,proto3" json:"conversation,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_storage_proto_msgTypes[99]
+	mi := &file_storage_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9111,7 +9438,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[99]
+	mi := &file_storage_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9124,7 +9451,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{99}
+	return file_storage_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *State) GetNamespace() uint32 {
@@ -9568,6 +9895,13 @@ func (x *State) GetApart() *Amount {
 	return nil
 }
 
+func (x *State) GetConversation() bool {
+	if x != nil {
+		return x.Conversation
+	}
+	return false
+}
+
 type Count struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	State         string                 `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
@@ -9578,7 +9912,7 @@ type Count struct {
 
 func (x *Count) Reset() {
 	*x = Count{}
-	mi := &file_storage_proto_msgTypes[100]
+	mi := &file_storage_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9590,7 +9924,7 @@ func (x *Count) String() string {
 func (*Count) ProtoMessage() {}
 
 func (x *Count) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[100]
+	mi := &file_storage_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9603,7 +9937,7 @@ func (x *Count) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Count.ProtoReflect.Descriptor instead.
 func (*Count) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{100}
+	return file_storage_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *Count) GetState() string {
@@ -9631,7 +9965,7 @@ type EdgeCount struct {
 
 func (x *EdgeCount) Reset() {
 	*x = EdgeCount{}
-	mi := &file_storage_proto_msgTypes[101]
+	mi := &file_storage_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9643,7 +9977,7 @@ func (x *EdgeCount) String() string {
 func (*EdgeCount) ProtoMessage() {}
 
 func (x *EdgeCount) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[101]
+	mi := &file_storage_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9656,7 +9990,7 @@ func (x *EdgeCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EdgeCount.ProtoReflect.Descriptor instead.
 func (*EdgeCount) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{101}
+	return file_storage_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *EdgeCount) GetState() string {
@@ -9691,7 +10025,7 @@ type Repeat struct {
 
 func (x *Repeat) Reset() {
 	*x = Repeat{}
-	mi := &file_storage_proto_msgTypes[102]
+	mi := &file_storage_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9703,7 +10037,7 @@ func (x *Repeat) String() string {
 func (*Repeat) ProtoMessage() {}
 
 func (x *Repeat) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[102]
+	mi := &file_storage_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9716,7 +10050,7 @@ func (x *Repeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Repeat.ProtoReflect.Descriptor instead.
 func (*Repeat) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{102}
+	return file_storage_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *Repeat) GetState() string {
@@ -9757,7 +10091,7 @@ type Turn struct {
 
 func (x *Turn) Reset() {
 	*x = Turn{}
-	mi := &file_storage_proto_msgTypes[103]
+	mi := &file_storage_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9769,7 +10103,7 @@ func (x *Turn) String() string {
 func (*Turn) ProtoMessage() {}
 
 func (x *Turn) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[103]
+	mi := &file_storage_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9782,7 +10116,7 @@ func (x *Turn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Turn.ProtoReflect.Descriptor instead.
 func (*Turn) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{103}
+	return file_storage_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *Turn) GetSeq() uint64 {
@@ -9879,7 +10213,7 @@ type ToolStep struct {
 
 func (x *ToolStep) Reset() {
 	*x = ToolStep{}
-	mi := &file_storage_proto_msgTypes[104]
+	mi := &file_storage_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9891,7 +10225,7 @@ func (x *ToolStep) String() string {
 func (*ToolStep) ProtoMessage() {}
 
 func (x *ToolStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[104]
+	mi := &file_storage_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9904,7 +10238,7 @@ func (x *ToolStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolStep.ProtoReflect.Descriptor instead.
 func (*ToolStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{104}
+	return file_storage_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *ToolStep) GetStep() uint32 {
@@ -10089,7 +10423,7 @@ type ModelStep struct {
 
 func (x *ModelStep) Reset() {
 	*x = ModelStep{}
-	mi := &file_storage_proto_msgTypes[105]
+	mi := &file_storage_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10101,7 +10435,7 @@ func (x *ModelStep) String() string {
 func (*ModelStep) ProtoMessage() {}
 
 func (x *ModelStep) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[105]
+	mi := &file_storage_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10114,7 +10448,7 @@ func (x *ModelStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelStep.ProtoReflect.Descriptor instead.
 func (*ModelStep) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{105}
+	return file_storage_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *ModelStep) GetTurnAttempt() int64 {
@@ -10218,7 +10552,7 @@ type TextRef struct {
 
 func (x *TextRef) Reset() {
 	*x = TextRef{}
-	mi := &file_storage_proto_msgTypes[106]
+	mi := &file_storage_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10230,7 +10564,7 @@ func (x *TextRef) String() string {
 func (*TextRef) ProtoMessage() {}
 
 func (x *TextRef) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[106]
+	mi := &file_storage_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10243,7 +10577,7 @@ func (x *TextRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TextRef.ProtoReflect.Descriptor instead.
 func (*TextRef) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{106}
+	return file_storage_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *TextRef) GetHash() []byte {
@@ -10275,7 +10609,7 @@ type ArtifactHead struct {
 
 func (x *ArtifactHead) Reset() {
 	*x = ArtifactHead{}
-	mi := &file_storage_proto_msgTypes[107]
+	mi := &file_storage_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10287,7 +10621,7 @@ func (x *ArtifactHead) String() string {
 func (*ArtifactHead) ProtoMessage() {}
 
 func (x *ArtifactHead) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[107]
+	mi := &file_storage_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10300,7 +10634,7 @@ func (x *ArtifactHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactHead.ProtoReflect.Descriptor instead.
 func (*ArtifactHead) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{107}
+	return file_storage_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *ArtifactHead) GetName() string {
@@ -10363,7 +10697,7 @@ type Conversation struct {
 
 func (x *Conversation) Reset() {
 	*x = Conversation{}
-	mi := &file_storage_proto_msgTypes[108]
+	mi := &file_storage_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10375,7 +10709,7 @@ func (x *Conversation) String() string {
 func (*Conversation) ProtoMessage() {}
 
 func (x *Conversation) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[108]
+	mi := &file_storage_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10388,7 +10722,7 @@ func (x *Conversation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Conversation.ProtoReflect.Descriptor instead.
 func (*Conversation) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{108}
+	return file_storage_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *Conversation) GetState() string {
@@ -10425,7 +10759,7 @@ type Dedupe struct {
 
 func (x *Dedupe) Reset() {
 	*x = Dedupe{}
-	mi := &file_storage_proto_msgTypes[109]
+	mi := &file_storage_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10437,7 +10771,7 @@ func (x *Dedupe) String() string {
 func (*Dedupe) ProtoMessage() {}
 
 func (x *Dedupe) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[109]
+	mi := &file_storage_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10450,7 +10784,7 @@ func (x *Dedupe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dedupe.ProtoReflect.Descriptor instead.
 func (*Dedupe) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{109}
+	return file_storage_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *Dedupe) GetBodyHash() []byte {
@@ -10491,7 +10825,7 @@ type ArtifactVersions struct {
 
 func (x *ArtifactVersions) Reset() {
 	*x = ArtifactVersions{}
-	mi := &file_storage_proto_msgTypes[110]
+	mi := &file_storage_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10503,7 +10837,7 @@ func (x *ArtifactVersions) String() string {
 func (*ArtifactVersions) ProtoMessage() {}
 
 func (x *ArtifactVersions) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[110]
+	mi := &file_storage_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10516,7 +10850,7 @@ func (x *ArtifactVersions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactVersions.ProtoReflect.Descriptor instead.
 func (*ArtifactVersions) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{110}
+	return file_storage_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *ArtifactVersions) GetVersions() []*ArtifactVersion {
@@ -10537,7 +10871,7 @@ type ArtifactVersion struct {
 
 func (x *ArtifactVersion) Reset() {
 	*x = ArtifactVersion{}
-	mi := &file_storage_proto_msgTypes[111]
+	mi := &file_storage_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10549,7 +10883,7 @@ func (x *ArtifactVersion) String() string {
 func (*ArtifactVersion) ProtoMessage() {}
 
 func (x *ArtifactVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[111]
+	mi := &file_storage_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10562,7 +10896,7 @@ func (x *ArtifactVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArtifactVersion.ProtoReflect.Descriptor instead.
 func (*ArtifactVersion) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{111}
+	return file_storage_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *ArtifactVersion) GetMode() uint32 {
@@ -10596,7 +10930,7 @@ type Places struct {
 
 func (x *Places) Reset() {
 	*x = Places{}
-	mi := &file_storage_proto_msgTypes[112]
+	mi := &file_storage_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10608,7 +10942,7 @@ func (x *Places) String() string {
 func (*Places) ProtoMessage() {}
 
 func (x *Places) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[112]
+	mi := &file_storage_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10621,7 +10955,7 @@ func (x *Places) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Places.ProtoReflect.Descriptor instead.
 func (*Places) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{112}
+	return file_storage_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *Places) GetPlaces() []*Place {
@@ -10631,7 +10965,7 @@ func (x *Places) GetPlaces() []*Place {
 	return nil
 }
 
-// Place is an entry; without a run it is as many places in a row as first says, of
+// Place is an entry. Without a run it is a number of places in a row, which is in first, of
 // entries of runs that were deleted.
 type Place struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -10643,7 +10977,7 @@ type Place struct {
 
 func (x *Place) Reset() {
 	*x = Place{}
-	mi := &file_storage_proto_msgTypes[113]
+	mi := &file_storage_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10655,7 +10989,7 @@ func (x *Place) String() string {
 func (*Place) ProtoMessage() {}
 
 func (x *Place) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[113]
+	mi := &file_storage_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10668,7 +11002,7 @@ func (x *Place) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Place.ProtoReflect.Descriptor instead.
 func (*Place) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{113}
+	return file_storage_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *Place) GetRunId() string {
@@ -10695,7 +11029,7 @@ type PackBytes struct {
 
 func (x *PackBytes) Reset() {
 	*x = PackBytes{}
-	mi := &file_storage_proto_msgTypes[114]
+	mi := &file_storage_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10707,7 +11041,7 @@ func (x *PackBytes) String() string {
 func (*PackBytes) ProtoMessage() {}
 
 func (x *PackBytes) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[114]
+	mi := &file_storage_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10720,7 +11054,7 @@ func (x *PackBytes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackBytes.ProtoReflect.Descriptor instead.
 func (*PackBytes) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{114}
+	return file_storage_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *PackBytes) GetCanonical() []byte {
@@ -10750,7 +11084,7 @@ type PackName struct {
 
 func (x *PackName) Reset() {
 	*x = PackName{}
-	mi := &file_storage_proto_msgTypes[115]
+	mi := &file_storage_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10762,7 +11096,7 @@ func (x *PackName) String() string {
 func (*PackName) ProtoMessage() {}
 
 func (x *PackName) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[115]
+	mi := &file_storage_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10775,7 +11109,7 @@ func (x *PackName) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PackName.ProtoReflect.Descriptor instead.
 func (*PackName) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{115}
+	return file_storage_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *PackName) GetDigest() string {
@@ -10806,7 +11140,7 @@ func (x *PackName) GetRegisteredAt() uint64 {
 	return 0
 }
 
-// StepHolder stands under the outgoing work of a step; empty: nobody holds it.
+// StepHolder is the value of the outbox row of a step: the worker that holds the step. Empty means that no worker holds it.
 type StepHolder struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Principal     string                 `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
@@ -10819,7 +11153,7 @@ type StepHolder struct {
 
 func (x *StepHolder) Reset() {
 	*x = StepHolder{}
-	mi := &file_storage_proto_msgTypes[116]
+	mi := &file_storage_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10831,7 +11165,7 @@ func (x *StepHolder) String() string {
 func (*StepHolder) ProtoMessage() {}
 
 func (x *StepHolder) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[116]
+	mi := &file_storage_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10844,7 +11178,7 @@ func (x *StepHolder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepHolder.ProtoReflect.Descriptor instead.
 func (*StepHolder) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{116}
+	return file_storage_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *StepHolder) GetPrincipal() string {
@@ -10890,7 +11224,7 @@ type Blob struct {
 
 func (x *Blob) Reset() {
 	*x = Blob{}
-	mi := &file_storage_proto_msgTypes[117]
+	mi := &file_storage_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10902,7 +11236,7 @@ func (x *Blob) String() string {
 func (*Blob) ProtoMessage() {}
 
 func (x *Blob) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[117]
+	mi := &file_storage_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10915,7 +11249,7 @@ func (x *Blob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Blob.ProtoReflect.Descriptor instead.
 func (*Blob) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{117}
+	return file_storage_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *Blob) GetSize() int64 {
@@ -10953,7 +11287,7 @@ func (x *Blob) GetPieces() []byte {
 	return nil
 }
 
-// Upload is a blob under way.
+// Upload is a blob that is not complete.
 type Upload struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Size   int64                  `protobuf:"varint,1,opt,name=size,proto3" json:"size,omitempty"`
@@ -10967,7 +11301,7 @@ type Upload struct {
 
 func (x *Upload) Reset() {
 	*x = Upload{}
-	mi := &file_storage_proto_msgTypes[118]
+	mi := &file_storage_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10979,7 +11313,7 @@ func (x *Upload) String() string {
 func (*Upload) ProtoMessage() {}
 
 func (x *Upload) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[118]
+	mi := &file_storage_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10992,7 +11326,7 @@ func (x *Upload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Upload.ProtoReflect.Descriptor instead.
 func (*Upload) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{118}
+	return file_storage_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *Upload) GetSize() int64 {
@@ -11051,7 +11385,7 @@ type Subscription struct {
 
 func (x *Subscription) Reset() {
 	*x = Subscription{}
-	mi := &file_storage_proto_msgTypes[119]
+	mi := &file_storage_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11063,7 +11397,7 @@ func (x *Subscription) String() string {
 func (*Subscription) ProtoMessage() {}
 
 func (x *Subscription) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[119]
+	mi := &file_storage_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11076,7 +11410,7 @@ func (x *Subscription) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Subscription.ProtoReflect.Descriptor instead.
 func (*Subscription) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{119}
+	return file_storage_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *Subscription) GetOwner() string {
@@ -11225,7 +11559,7 @@ type SubscriptionFilter struct {
 
 func (x *SubscriptionFilter) Reset() {
 	*x = SubscriptionFilter{}
-	mi := &file_storage_proto_msgTypes[120]
+	mi := &file_storage_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11237,7 +11571,7 @@ func (x *SubscriptionFilter) String() string {
 func (*SubscriptionFilter) ProtoMessage() {}
 
 func (x *SubscriptionFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[120]
+	mi := &file_storage_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11250,7 +11584,7 @@ func (x *SubscriptionFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscriptionFilter.ProtoReflect.Descriptor instead.
 func (*SubscriptionFilter) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{120}
+	return file_storage_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *SubscriptionFilter) GetPack() string {
@@ -11303,7 +11637,7 @@ type DeadLetter struct {
 
 func (x *DeadLetter) Reset() {
 	*x = DeadLetter{}
-	mi := &file_storage_proto_msgTypes[121]
+	mi := &file_storage_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11315,7 +11649,7 @@ func (x *DeadLetter) String() string {
 func (*DeadLetter) ProtoMessage() {}
 
 func (x *DeadLetter) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[121]
+	mi := &file_storage_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11328,7 +11662,7 @@ func (x *DeadLetter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeadLetter.ProtoReflect.Descriptor instead.
 func (*DeadLetter) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{121}
+	return file_storage_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *DeadLetter) GetAt() uint64 {
@@ -11392,7 +11726,7 @@ type Deleted struct {
 
 func (x *Deleted) Reset() {
 	*x = Deleted{}
-	mi := &file_storage_proto_msgTypes[122]
+	mi := &file_storage_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11404,7 +11738,7 @@ func (x *Deleted) String() string {
 func (*Deleted) ProtoMessage() {}
 
 func (x *Deleted) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[122]
+	mi := &file_storage_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11417,7 +11751,7 @@ func (x *Deleted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deleted.ProtoReflect.Descriptor instead.
 func (*Deleted) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{122}
+	return file_storage_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *Deleted) GetAt() uint64 {
@@ -11507,7 +11841,7 @@ type ScheduleMark struct {
 
 func (x *ScheduleMark) Reset() {
 	*x = ScheduleMark{}
-	mi := &file_storage_proto_msgTypes[123]
+	mi := &file_storage_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11519,7 +11853,7 @@ func (x *ScheduleMark) String() string {
 func (*ScheduleMark) ProtoMessage() {}
 
 func (x *ScheduleMark) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[123]
+	mi := &file_storage_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11532,7 +11866,7 @@ func (x *ScheduleMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleMark.ProtoReflect.Descriptor instead.
 func (*ScheduleMark) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{123}
+	return file_storage_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *ScheduleMark) GetRule() string {
@@ -11605,7 +11939,7 @@ type Erased struct {
 
 func (x *Erased) Reset() {
 	*x = Erased{}
-	mi := &file_storage_proto_msgTypes[124]
+	mi := &file_storage_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11617,7 +11951,7 @@ func (x *Erased) String() string {
 func (*Erased) ProtoMessage() {}
 
 func (x *Erased) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[124]
+	mi := &file_storage_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11630,7 +11964,7 @@ func (x *Erased) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Erased.ProtoReflect.Descriptor instead.
 func (*Erased) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{124}
+	return file_storage_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *Erased) GetAt() uint64 {
@@ -11674,7 +12008,7 @@ type Effect struct {
 
 func (x *Effect) Reset() {
 	*x = Effect{}
-	mi := &file_storage_proto_msgTypes[125]
+	mi := &file_storage_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11686,7 +12020,7 @@ func (x *Effect) String() string {
 func (*Effect) ProtoMessage() {}
 
 func (x *Effect) ProtoReflect() protoreflect.Message {
-	mi := &file_storage_proto_msgTypes[125]
+	mi := &file_storage_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11699,7 +12033,7 @@ func (x *Effect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Effect.ProtoReflect.Descriptor instead.
 func (*Effect) Descriptor() ([]byte, []int) {
-	return file_storage_proto_rawDescGZIP(), []int{125}
+	return file_storage_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *Effect) GetRunId() string {
@@ -11738,7 +12072,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x05Entry\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x04R\x05first\x12,\n" +
 	"\x05input\x18\x02 \x01(\v2\x16.pawl.storage.v1.InputR\x05input\x121\n" +
-	"\arecords\x18\x03 \x03(\v2\x17.pawl.storage.v1.RecordR\arecords\"\xdc\r\n" +
+	"\arecords\x18\x03 \x03(\v2\x17.pawl.storage.v1.RecordR\arecords\"\x90\x0e\n" +
 	"\x05Input\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\x06R\x02at\x12\x1c\n" +
 	"\tprincipal\x18\x02 \x01(\tR\tprincipal\x12\x0e\n" +
@@ -11776,8 +12110,32 @@ const file_storage_proto_rawDesc = "" +
 	"\x04fork\x18\x18 \x01(\v2\x15.pawl.storage.v1.ForkH\x00R\x04fork\x12\x1c\n" +
 	"\tsemantics\x18$ \x01(\rR\tsemantics\x12.\n" +
 	"\x06billed\x18\xe6\x01 \x03(\v2\x15.pawl.storage.v1.BillR\x06billed\x12,\n" +
-	"\x05fills\x18\xf0\x01 \x03(\v2\x15.pawl.storage.v1.FillR\x05fillsB\t\n" +
-	"\acommand\"\x97\x01\n" +
+	"\x05fills\x18\xf0\x01 \x03(\v2\x15.pawl.storage.v1.FillR\x05fills\x122\n" +
+	"\x05evals\x18\xe7\x01 \x03(\v2\x1b.pawl.storage.v1.EvalResultR\x05evalsB\t\n" +
+	"\acommand\"\xeb\x02\n" +
+	"\n" +
+	"EvalResult\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04type\x18\x02 \x01(\tR\x04type\x12\x16\n" +
+	"\x06prompt\x18\x03 \x01(\tR\x06prompt\x12\x18\n" +
+	"\atrigger\x18\x04 \x01(\tR\atrigger\x12\x19\n" +
+	"\bturn_seq\x18\x05 \x01(\x04R\aturnSeq\x12\x1b\n" +
+	"\tvisit_seq\x18\x06 \x01(\x04R\bvisitSeq\x12\x14\n" +
+	"\x05score\x18\a \x01(\x03R\x05score\x12\x16\n" +
+	"\x06passed\x18\b \x01(\bR\x06passed\x12 \n" +
+	"\vexplanation\x18\t \x01(\tR\vexplanation\x12\x14\n" +
+	"\x05error\x18\n" +
+	" \x01(\tR\x05error\x12\x16\n" +
+	"\x06groups\x18\v \x03(\tR\x06groups\x123\n" +
+	"\x06metric\x18\f \x01(\v2\x1b.pawl.storage.v1.EvalMetricR\x06metric\x12\x1c\n" +
+	"\tthreshold\x18\r \x01(\tR\tthreshold\"p\n" +
+	"\n" +
+	"EvalMetric\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06ranged\x18\x03 \x01(\bR\x06ranged\x12\x10\n" +
+	"\x03min\x18\x04 \x01(\x03R\x03min\x12\x10\n" +
+	"\x03max\x18\x05 \x01(\x03R\x03max\"\x97\x01\n" +
 	"\x04Bill\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\tR\aaccount\x12\x16\n" +
 	"\x06window\x18\x02 \x01(\x03R\x06window\x12\x14\n" +
@@ -11826,7 +12184,7 @@ const file_storage_proto_rawDesc = "" +
 	"\n" +
 	"answer_seq\x18\x04 \x01(\x04R\tanswerSeq\x12\x1a\n" +
 	"\binquired\x18\x05 \x01(\bR\binquired\x12\x10\n" +
-	"\x03key\x18\x06 \x01(\fR\x03key\"\xc9\x02\n" +
+	"\x03key\x18\x06 \x01(\fR\x03key\"\xe4\x02\n" +
 	"\x04Undo\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\rR\x06status\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
@@ -11836,12 +12194,14 @@ const file_storage_proto_rawDesc = "" +
 	"\tredirects\x18\x06 \x03(\v2\x19.pawl.storage.v1.RedirectR\tredirects\x124\n" +
 	"\x03now\x18\a \x01(\v2\".pawl.storage.v1.CompensableEffectR\x03now\x12\x0e\n" +
 	"\x02by\x18\b \x01(\rR\x02by\x12J\n" +
-	"\runcompensated\x18\t \x03(\v2$.pawl.storage.v1.UncompensatedEffectR\runcompensated\"a\n" +
+	"\runcompensated\x18\t \x03(\v2$.pawl.storage.v1.UncompensatedEffectR\runcompensated\x12\x19\n" +
+	"\bby_agent\x18\n" +
+	" \x01(\bR\abyAgent\"a\n" +
 	"\x13UncompensatedEffect\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x0e\n" +
 	"\x02by\x18\x03 \x01(\rR\x02by\x12\x12\n" +
-	"\x04code\x18\x04 \x01(\tR\x04code\"\xac\x05\n" +
+	"\x04code\x18\x04 \x01(\tR\x04code\"\xd1\x05\n" +
 	"\x05Start\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\rR\tnamespace\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12%\n" +
@@ -11860,7 +12220,8 @@ const file_storage_proto_rawDesc = "" +
 	"\benvelope\x18\x1f \x01(\v2\x19.pawl.storage.v1.EnvelopeR\benvelope\x12.\n" +
 	"\x05lease\x18\xdc\x01 \x01(\v2\x17.pawl.storage.v1.AmountR\x05lease\x124\n" +
 	"\x06policy\x18\x84\x02 \x01(\v2\x1b.pawl.storage.v1.ToolPolicyR\x06policy\x12-\n" +
-	"\x05payer\x18\x8e\x02 \x01(\v2\x16.pawl.storage.v1.PayerR\x05payer\"S\n" +
+	"\x05payer\x18\x8e\x02 \x01(\v2\x16.pawl.storage.v1.PayerR\x05payer\x12#\n" +
+	"\fconversation\x18\x98\x02 \x01(\bR\fconversation\"S\n" +
 	"\x04Task\x12\x1d\n" +
 	"\n" +
 	"context_id\x18\x01 \x01(\tR\tcontextId\x12\x14\n" +
@@ -12191,7 +12552,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\rR\x04step\x12\x18\n" +
 	"\aattempt\x18\x03 \x01(\x03R\aattempt\x12\x16\n" +
-	"\x06origin\x18\x04 \x01(\tR\x06origin\"\xed\x0f\n" +
+	"\x06origin\x18\x04 \x01(\tR\x06origin\"\xa9\x10\n" +
 	"\x06Record\x12\x19\n" +
 	"\bat_delta\x18\x01 \x01(\x12R\aatDelta\x12!\n" +
 	"\tprincipal\x18\x02 \x01(\tH\x01R\tprincipal\x88\x01\x01\x12=\n" +
@@ -12229,10 +12590,14 @@ const file_storage_proto_rawDesc = "" +
 	"\rbudget_raised\x18( \x01(\v2\x1d.pawl.storage.v1.BudgetRaisedH\x00R\fbudgetRaised\x124\n" +
 	"\asteered\x18% \x01(\v2\x18.pawl.storage.v1.SteeredH\x00R\asteered\x124\n" +
 	"\astopped\x18& \x01(\v2\x18.pawl.storage.v1.StoppedH\x00R\astopped\x12A\n" +
-	"\fnotice_added\x18' \x01(\v2\x1c.pawl.storage.v1.NoticeAddedH\x00R\vnoticeAddedB\x06\n" +
+	"\fnotice_added\x18' \x01(\v2\x1c.pawl.storage.v1.NoticeAddedH\x00R\vnoticeAdded\x12:\n" +
+	"\tevaluated\x18) \x01(\v2\x1a.pawl.storage.v1.EvaluatedH\x00R\tevaluatedB\x06\n" +
 	"\x04bodyB\f\n" +
 	"\n" +
-	"_principal\"\xa8\x03\n" +
+	"_principal\"l\n" +
+	"\tEvaluated\x125\n" +
+	"\aresults\x18\x01 \x03(\v2\x1b.pawl.storage.v1.EvalResultR\aresults\x12(\n" +
+	"\x10results_of_input\x18\x02 \x01(\bR\x0eresultsOfInput\"\xf1\x03\n" +
 	"\n" +
 	"Transition\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x14\n" +
@@ -12246,7 +12611,9 @@ const file_storage_proto_rawDesc = "" +
 	"\tartifacts\x18\t \x03(\v2\x1e.pawl.storage.v1.ArtifactWriteR\tartifacts\x12,\n" +
 	"\x12artifacts_of_input\x18\n" +
 	" \x01(\bR\x10artifactsOfInput\x12K\n" +
-	"\runcompensated\x18\xf0\x01 \x03(\v2$.pawl.storage.v1.UncompensatedEffectR\runcompensatedB\v\n" +
+	"\runcompensated\x18\xf0\x01 \x03(\v2$.pawl.storage.v1.UncompensatedEffectR\runcompensated\x12\"\n" +
+	"\fawaits_input\x18\x98\x02 \x01(\bR\vawaitsInput\x12#\n" +
+	"\fconversation\x18\x99\x02 \x01(\bR\fconversationB\v\n" +
 	"\t_intended\"\x9b\x02\n" +
 	"\rInputReceived\x12+\n" +
 	"\x05parts\x18\x01 \x03(\v2\x15.pawl.storage.v1.PartR\x05parts\x12$\n" +
@@ -12529,7 +12896,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x02id\x18\x02 \x01(\tR\x02id\"6\n" +
 	"\bRedirect\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x14\n" +
-	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xa6\x12\n" +
+	"\x05guard\x18\x02 \x01(\tR\x05guard\"\xcb\x12\n" +
 	"\x05State\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\rR\tnamespace\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x16\n" +
@@ -12598,7 +12965,8 @@ const file_storage_proto_rawDesc = "" +
 	"\x06called\x18\xfb\x01 \x03(\v2\x16.pawl.storage.v1.CountR\x06called\x124\n" +
 	"\x06policy\x18\x84\x02 \x01(\v2\x1b.pawl.storage.v1.ToolPolicyR\x06policy\x12-\n" +
 	"\x05payer\x18\x8e\x02 \x01(\v2\x16.pawl.storage.v1.PayerR\x05payer\x12.\n" +
-	"\x05apart\x18\x8f\x02 \x01(\v2\x17.pawl.storage.v1.AmountR\x05apart\"+\n" +
+	"\x05apart\x18\x8f\x02 \x01(\v2\x17.pawl.storage.v1.AmountR\x05apart\x12#\n" +
+	"\fconversation\x18\x98\x02 \x01(\bR\fconversation\"+\n" +
 	"\x05Count\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\f\n" +
 	"\x01n\x18\x02 \x01(\x03R\x01n\"E\n" +
@@ -12810,364 +13178,371 @@ func file_storage_proto_rawDescGZIP() []byte {
 	return file_storage_proto_rawDescData
 }
 
-var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 126)
+var file_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 129)
 var file_storage_proto_goTypes = []any{
 	(*Entry)(nil),               // 0: pawl.storage.v1.Entry
 	(*Input)(nil),               // 1: pawl.storage.v1.Input
-	(*Bill)(nil),                // 2: pawl.storage.v1.Bill
-	(*Charge)(nil),              // 3: pawl.storage.v1.Charge
-	(*AccountRow)(nil),          // 4: pawl.storage.v1.AccountRow
-	(*Fill)(nil),                // 5: pawl.storage.v1.Fill
-	(*About)(nil),               // 6: pawl.storage.v1.About
-	(*CompensableEffect)(nil),   // 7: pawl.storage.v1.CompensableEffect
-	(*Undo)(nil),                // 8: pawl.storage.v1.Undo
-	(*UncompensatedEffect)(nil), // 9: pawl.storage.v1.UncompensatedEffect
-	(*Start)(nil),               // 10: pawl.storage.v1.Start
-	(*Task)(nil),                // 11: pawl.storage.v1.Task
-	(*Envelope)(nil),            // 12: pawl.storage.v1.Envelope
-	(*OutputPiece)(nil),         // 13: pawl.storage.v1.OutputPiece
-	(*WriteOutput)(nil),         // 14: pawl.storage.v1.WriteOutput
-	(*Remote)(nil),              // 15: pawl.storage.v1.Remote
-	(*NoteDelegation)(nil),      // 16: pawl.storage.v1.NoteDelegation
-	(*EmitEvent)(nil),           // 17: pawl.storage.v1.EmitEvent
-	(*SendInput)(nil),           // 18: pawl.storage.v1.SendInput
-	(*SetArtifacts)(nil),        // 19: pawl.storage.v1.SetArtifacts
-	(*CompleteTurn)(nil),        // 20: pawl.storage.v1.CompleteTurn
-	(*RequestModel)(nil),        // 21: pawl.storage.v1.RequestModel
-	(*AnswerModel)(nil),         // 22: pawl.storage.v1.AnswerModel
-	(*UpdateModelCall)(nil),     // 23: pawl.storage.v1.UpdateModelCall
-	(*ModelRequest)(nil),        // 24: pawl.storage.v1.ModelRequest
-	(*StepRef)(nil),             // 25: pawl.storage.v1.StepRef
-	(*ModelText)(nil),           // 26: pawl.storage.v1.ModelText
-	(*ModelMessage)(nil),        // 27: pawl.storage.v1.ModelMessage
-	(*ConversationRange)(nil),   // 28: pawl.storage.v1.ConversationRange
-	(*ToolResult)(nil),          // 29: pawl.storage.v1.ToolResult
-	(*ModelAnswer)(nil),         // 30: pawl.storage.v1.ModelAnswer
-	(*ModelCall)(nil),           // 31: pawl.storage.v1.ModelCall
-	(*CallRef)(nil),             // 32: pawl.storage.v1.CallRef
-	(*FailTurn)(nil),            // 33: pawl.storage.v1.FailTurn
-	(*SuspendTurn)(nil),         // 34: pawl.storage.v1.SuspendTurn
-	(*RequestSteps)(nil),        // 35: pawl.storage.v1.RequestSteps
-	(*ResolveStep)(nil),         // 36: pawl.storage.v1.ResolveStep
-	(*FireTimer)(nil),           // 37: pawl.storage.v1.FireTimer
-	(*Note)(nil),                // 38: pawl.storage.v1.Note
-	(*LoseTurn)(nil),            // 39: pawl.storage.v1.LoseTurn
-	(*LoseStep)(nil),            // 40: pawl.storage.v1.LoseStep
-	(*Fork)(nil),                // 41: pawl.storage.v1.Fork
-	(*ConversationCopy)(nil),    // 42: pawl.storage.v1.ConversationCopy
-	(*QueuedInput)(nil),         // 43: pawl.storage.v1.QueuedInput
-	(*TakenStep)(nil),           // 44: pawl.storage.v1.TakenStep
-	(*Forked)(nil),              // 45: pawl.storage.v1.Forked
-	(*ArtifactWrite)(nil),       // 46: pawl.storage.v1.ArtifactWrite
-	(*StepRequest)(nil),         // 47: pawl.storage.v1.StepRequest
-	(*Fault)(nil),               // 48: pawl.storage.v1.Fault
-	(*Usage)(nil),               // 49: pawl.storage.v1.Usage
-	(*Price)(nil),               // 50: pawl.storage.v1.Price
-	(*Assignment)(nil),          // 51: pawl.storage.v1.Assignment
-	(*Part)(nil),                // 52: pawl.storage.v1.Part
-	(*Message)(nil),             // 53: pawl.storage.v1.Message
-	(*Label)(nil),               // 54: pawl.storage.v1.Label
-	(*Limits)(nil),              // 55: pawl.storage.v1.Limits
-	(*Parent)(nil),              // 56: pawl.storage.v1.Parent
-	(*Record)(nil),              // 57: pawl.storage.v1.Record
-	(*Transition)(nil),          // 58: pawl.storage.v1.Transition
-	(*InputReceived)(nil),       // 59: pawl.storage.v1.InputReceived
-	(*TurnOpened)(nil),          // 60: pawl.storage.v1.TurnOpened
-	(*TurnAssigned)(nil),        // 61: pawl.storage.v1.TurnAssigned
-	(*TurnCompleted)(nil),       // 62: pawl.storage.v1.TurnCompleted
-	(*OutputWritten)(nil),       // 63: pawl.storage.v1.OutputWritten
-	(*StepDelegated)(nil),       // 64: pawl.storage.v1.StepDelegated
-	(*TurnFailed)(nil),          // 65: pawl.storage.v1.TurnFailed
-	(*Violation)(nil),           // 66: pawl.storage.v1.Violation
-	(*TurnAbandoned)(nil),       // 67: pawl.storage.v1.TurnAbandoned
-	(*TurnSuspended)(nil),       // 68: pawl.storage.v1.TurnSuspended
-	(*TurnReady)(nil),           // 69: pawl.storage.v1.TurnReady
-	(*StepRequested)(nil),       // 70: pawl.storage.v1.StepRequested
-	(*StepResolved)(nil),        // 71: pawl.storage.v1.StepResolved
-	(*StepRejected)(nil),        // 72: pawl.storage.v1.StepRejected
-	(*StepOutcomeUnknown)(nil),  // 73: pawl.storage.v1.StepOutcomeUnknown
-	(*CompensationStarted)(nil), // 74: pawl.storage.v1.CompensationStarted
-	(*StepCancelled)(nil),       // 75: pawl.storage.v1.StepCancelled
-	(*Holding)(nil),             // 76: pawl.storage.v1.Holding
-	(*ApprovalHold)(nil),        // 77: pawl.storage.v1.ApprovalHold
-	(*StepApproval)(nil),        // 78: pawl.storage.v1.StepApproval
-	(*DecideStep)(nil),          // 79: pawl.storage.v1.DecideStep
-	(*StepDecided)(nil),         // 80: pawl.storage.v1.StepDecided
-	(*Amount)(nil),              // 81: pawl.storage.v1.Amount
-	(*Payer)(nil),               // 82: pawl.storage.v1.Payer
-	(*ToolPolicy)(nil),          // 83: pawl.storage.v1.ToolPolicy
-	(*Account)(nil),             // 84: pawl.storage.v1.Account
-	(*UnreportedUsage)(nil),     // 85: pawl.storage.v1.UnreportedUsage
-	(*RaiseBudget)(nil),         // 86: pawl.storage.v1.RaiseBudget
-	(*BudgetRaised)(nil),        // 87: pawl.storage.v1.BudgetRaised
-	(*Steer)(nil),               // 88: pawl.storage.v1.Steer
-	(*Steered)(nil),             // 89: pawl.storage.v1.Steered
-	(*Stopped)(nil),             // 90: pawl.storage.v1.Stopped
-	(*NoticeAdded)(nil),         // 91: pawl.storage.v1.NoticeAdded
-	(*RequiredMessage)(nil),     // 92: pawl.storage.v1.RequiredMessage
-	(*ModelUpdated)(nil),        // 93: pawl.storage.v1.ModelUpdated
-	(*ArtifactsSet)(nil),        // 94: pawl.storage.v1.ArtifactsSet
-	(*Origin)(nil),              // 95: pawl.storage.v1.Origin
-	(*Ended)(nil),               // 96: pawl.storage.v1.Ended
-	(*NoChange)(nil),            // 97: pawl.storage.v1.NoChange
-	(*Redirect)(nil),            // 98: pawl.storage.v1.Redirect
-	(*State)(nil),               // 99: pawl.storage.v1.State
-	(*Count)(nil),               // 100: pawl.storage.v1.Count
-	(*EdgeCount)(nil),           // 101: pawl.storage.v1.EdgeCount
-	(*Repeat)(nil),              // 102: pawl.storage.v1.Repeat
-	(*Turn)(nil),                // 103: pawl.storage.v1.Turn
-	(*ToolStep)(nil),            // 104: pawl.storage.v1.ToolStep
-	(*ModelStep)(nil),           // 105: pawl.storage.v1.ModelStep
-	(*TextRef)(nil),             // 106: pawl.storage.v1.TextRef
-	(*ArtifactHead)(nil),        // 107: pawl.storage.v1.ArtifactHead
-	(*Conversation)(nil),        // 108: pawl.storage.v1.Conversation
-	(*Dedupe)(nil),              // 109: pawl.storage.v1.Dedupe
-	(*ArtifactVersions)(nil),    // 110: pawl.storage.v1.ArtifactVersions
-	(*ArtifactVersion)(nil),     // 111: pawl.storage.v1.ArtifactVersion
-	(*Places)(nil),              // 112: pawl.storage.v1.Places
-	(*Place)(nil),               // 113: pawl.storage.v1.Place
-	(*PackBytes)(nil),           // 114: pawl.storage.v1.PackBytes
-	(*PackName)(nil),            // 115: pawl.storage.v1.PackName
-	(*StepHolder)(nil),          // 116: pawl.storage.v1.StepHolder
-	(*Blob)(nil),                // 117: pawl.storage.v1.Blob
-	(*Upload)(nil),              // 118: pawl.storage.v1.Upload
-	(*Subscription)(nil),        // 119: pawl.storage.v1.Subscription
-	(*SubscriptionFilter)(nil),  // 120: pawl.storage.v1.SubscriptionFilter
-	(*DeadLetter)(nil),          // 121: pawl.storage.v1.DeadLetter
-	(*Deleted)(nil),             // 122: pawl.storage.v1.Deleted
-	(*ScheduleMark)(nil),        // 123: pawl.storage.v1.ScheduleMark
-	(*Erased)(nil),              // 124: pawl.storage.v1.Erased
-	(*Effect)(nil),              // 125: pawl.storage.v1.Effect
+	(*EvalResult)(nil),          // 2: pawl.storage.v1.EvalResult
+	(*EvalMetric)(nil),          // 3: pawl.storage.v1.EvalMetric
+	(*Bill)(nil),                // 4: pawl.storage.v1.Bill
+	(*Charge)(nil),              // 5: pawl.storage.v1.Charge
+	(*AccountRow)(nil),          // 6: pawl.storage.v1.AccountRow
+	(*Fill)(nil),                // 7: pawl.storage.v1.Fill
+	(*About)(nil),               // 8: pawl.storage.v1.About
+	(*CompensableEffect)(nil),   // 9: pawl.storage.v1.CompensableEffect
+	(*Undo)(nil),                // 10: pawl.storage.v1.Undo
+	(*UncompensatedEffect)(nil), // 11: pawl.storage.v1.UncompensatedEffect
+	(*Start)(nil),               // 12: pawl.storage.v1.Start
+	(*Task)(nil),                // 13: pawl.storage.v1.Task
+	(*Envelope)(nil),            // 14: pawl.storage.v1.Envelope
+	(*OutputPiece)(nil),         // 15: pawl.storage.v1.OutputPiece
+	(*WriteOutput)(nil),         // 16: pawl.storage.v1.WriteOutput
+	(*Remote)(nil),              // 17: pawl.storage.v1.Remote
+	(*NoteDelegation)(nil),      // 18: pawl.storage.v1.NoteDelegation
+	(*EmitEvent)(nil),           // 19: pawl.storage.v1.EmitEvent
+	(*SendInput)(nil),           // 20: pawl.storage.v1.SendInput
+	(*SetArtifacts)(nil),        // 21: pawl.storage.v1.SetArtifacts
+	(*CompleteTurn)(nil),        // 22: pawl.storage.v1.CompleteTurn
+	(*RequestModel)(nil),        // 23: pawl.storage.v1.RequestModel
+	(*AnswerModel)(nil),         // 24: pawl.storage.v1.AnswerModel
+	(*UpdateModelCall)(nil),     // 25: pawl.storage.v1.UpdateModelCall
+	(*ModelRequest)(nil),        // 26: pawl.storage.v1.ModelRequest
+	(*StepRef)(nil),             // 27: pawl.storage.v1.StepRef
+	(*ModelText)(nil),           // 28: pawl.storage.v1.ModelText
+	(*ModelMessage)(nil),        // 29: pawl.storage.v1.ModelMessage
+	(*ConversationRange)(nil),   // 30: pawl.storage.v1.ConversationRange
+	(*ToolResult)(nil),          // 31: pawl.storage.v1.ToolResult
+	(*ModelAnswer)(nil),         // 32: pawl.storage.v1.ModelAnswer
+	(*ModelCall)(nil),           // 33: pawl.storage.v1.ModelCall
+	(*CallRef)(nil),             // 34: pawl.storage.v1.CallRef
+	(*FailTurn)(nil),            // 35: pawl.storage.v1.FailTurn
+	(*SuspendTurn)(nil),         // 36: pawl.storage.v1.SuspendTurn
+	(*RequestSteps)(nil),        // 37: pawl.storage.v1.RequestSteps
+	(*ResolveStep)(nil),         // 38: pawl.storage.v1.ResolveStep
+	(*FireTimer)(nil),           // 39: pawl.storage.v1.FireTimer
+	(*Note)(nil),                // 40: pawl.storage.v1.Note
+	(*LoseTurn)(nil),            // 41: pawl.storage.v1.LoseTurn
+	(*LoseStep)(nil),            // 42: pawl.storage.v1.LoseStep
+	(*Fork)(nil),                // 43: pawl.storage.v1.Fork
+	(*ConversationCopy)(nil),    // 44: pawl.storage.v1.ConversationCopy
+	(*QueuedInput)(nil),         // 45: pawl.storage.v1.QueuedInput
+	(*TakenStep)(nil),           // 46: pawl.storage.v1.TakenStep
+	(*Forked)(nil),              // 47: pawl.storage.v1.Forked
+	(*ArtifactWrite)(nil),       // 48: pawl.storage.v1.ArtifactWrite
+	(*StepRequest)(nil),         // 49: pawl.storage.v1.StepRequest
+	(*Fault)(nil),               // 50: pawl.storage.v1.Fault
+	(*Usage)(nil),               // 51: pawl.storage.v1.Usage
+	(*Price)(nil),               // 52: pawl.storage.v1.Price
+	(*Assignment)(nil),          // 53: pawl.storage.v1.Assignment
+	(*Part)(nil),                // 54: pawl.storage.v1.Part
+	(*Message)(nil),             // 55: pawl.storage.v1.Message
+	(*Label)(nil),               // 56: pawl.storage.v1.Label
+	(*Limits)(nil),              // 57: pawl.storage.v1.Limits
+	(*Parent)(nil),              // 58: pawl.storage.v1.Parent
+	(*Record)(nil),              // 59: pawl.storage.v1.Record
+	(*Evaluated)(nil),           // 60: pawl.storage.v1.Evaluated
+	(*Transition)(nil),          // 61: pawl.storage.v1.Transition
+	(*InputReceived)(nil),       // 62: pawl.storage.v1.InputReceived
+	(*TurnOpened)(nil),          // 63: pawl.storage.v1.TurnOpened
+	(*TurnAssigned)(nil),        // 64: pawl.storage.v1.TurnAssigned
+	(*TurnCompleted)(nil),       // 65: pawl.storage.v1.TurnCompleted
+	(*OutputWritten)(nil),       // 66: pawl.storage.v1.OutputWritten
+	(*StepDelegated)(nil),       // 67: pawl.storage.v1.StepDelegated
+	(*TurnFailed)(nil),          // 68: pawl.storage.v1.TurnFailed
+	(*Violation)(nil),           // 69: pawl.storage.v1.Violation
+	(*TurnAbandoned)(nil),       // 70: pawl.storage.v1.TurnAbandoned
+	(*TurnSuspended)(nil),       // 71: pawl.storage.v1.TurnSuspended
+	(*TurnReady)(nil),           // 72: pawl.storage.v1.TurnReady
+	(*StepRequested)(nil),       // 73: pawl.storage.v1.StepRequested
+	(*StepResolved)(nil),        // 74: pawl.storage.v1.StepResolved
+	(*StepRejected)(nil),        // 75: pawl.storage.v1.StepRejected
+	(*StepOutcomeUnknown)(nil),  // 76: pawl.storage.v1.StepOutcomeUnknown
+	(*CompensationStarted)(nil), // 77: pawl.storage.v1.CompensationStarted
+	(*StepCancelled)(nil),       // 78: pawl.storage.v1.StepCancelled
+	(*Holding)(nil),             // 79: pawl.storage.v1.Holding
+	(*ApprovalHold)(nil),        // 80: pawl.storage.v1.ApprovalHold
+	(*StepApproval)(nil),        // 81: pawl.storage.v1.StepApproval
+	(*DecideStep)(nil),          // 82: pawl.storage.v1.DecideStep
+	(*StepDecided)(nil),         // 83: pawl.storage.v1.StepDecided
+	(*Amount)(nil),              // 84: pawl.storage.v1.Amount
+	(*Payer)(nil),               // 85: pawl.storage.v1.Payer
+	(*ToolPolicy)(nil),          // 86: pawl.storage.v1.ToolPolicy
+	(*Account)(nil),             // 87: pawl.storage.v1.Account
+	(*UnreportedUsage)(nil),     // 88: pawl.storage.v1.UnreportedUsage
+	(*RaiseBudget)(nil),         // 89: pawl.storage.v1.RaiseBudget
+	(*BudgetRaised)(nil),        // 90: pawl.storage.v1.BudgetRaised
+	(*Steer)(nil),               // 91: pawl.storage.v1.Steer
+	(*Steered)(nil),             // 92: pawl.storage.v1.Steered
+	(*Stopped)(nil),             // 93: pawl.storage.v1.Stopped
+	(*NoticeAdded)(nil),         // 94: pawl.storage.v1.NoticeAdded
+	(*RequiredMessage)(nil),     // 95: pawl.storage.v1.RequiredMessage
+	(*ModelUpdated)(nil),        // 96: pawl.storage.v1.ModelUpdated
+	(*ArtifactsSet)(nil),        // 97: pawl.storage.v1.ArtifactsSet
+	(*Origin)(nil),              // 98: pawl.storage.v1.Origin
+	(*Ended)(nil),               // 99: pawl.storage.v1.Ended
+	(*NoChange)(nil),            // 100: pawl.storage.v1.NoChange
+	(*Redirect)(nil),            // 101: pawl.storage.v1.Redirect
+	(*State)(nil),               // 102: pawl.storage.v1.State
+	(*Count)(nil),               // 103: pawl.storage.v1.Count
+	(*EdgeCount)(nil),           // 104: pawl.storage.v1.EdgeCount
+	(*Repeat)(nil),              // 105: pawl.storage.v1.Repeat
+	(*Turn)(nil),                // 106: pawl.storage.v1.Turn
+	(*ToolStep)(nil),            // 107: pawl.storage.v1.ToolStep
+	(*ModelStep)(nil),           // 108: pawl.storage.v1.ModelStep
+	(*TextRef)(nil),             // 109: pawl.storage.v1.TextRef
+	(*ArtifactHead)(nil),        // 110: pawl.storage.v1.ArtifactHead
+	(*Conversation)(nil),        // 111: pawl.storage.v1.Conversation
+	(*Dedupe)(nil),              // 112: pawl.storage.v1.Dedupe
+	(*ArtifactVersions)(nil),    // 113: pawl.storage.v1.ArtifactVersions
+	(*ArtifactVersion)(nil),     // 114: pawl.storage.v1.ArtifactVersion
+	(*Places)(nil),              // 115: pawl.storage.v1.Places
+	(*Place)(nil),               // 116: pawl.storage.v1.Place
+	(*PackBytes)(nil),           // 117: pawl.storage.v1.PackBytes
+	(*PackName)(nil),            // 118: pawl.storage.v1.PackName
+	(*StepHolder)(nil),          // 119: pawl.storage.v1.StepHolder
+	(*Blob)(nil),                // 120: pawl.storage.v1.Blob
+	(*Upload)(nil),              // 121: pawl.storage.v1.Upload
+	(*Subscription)(nil),        // 122: pawl.storage.v1.Subscription
+	(*SubscriptionFilter)(nil),  // 123: pawl.storage.v1.SubscriptionFilter
+	(*DeadLetter)(nil),          // 124: pawl.storage.v1.DeadLetter
+	(*Deleted)(nil),             // 125: pawl.storage.v1.Deleted
+	(*ScheduleMark)(nil),        // 126: pawl.storage.v1.ScheduleMark
+	(*Erased)(nil),              // 127: pawl.storage.v1.Erased
+	(*Effect)(nil),              // 128: pawl.storage.v1.Effect
 }
 var file_storage_proto_depIdxs = []int32{
 	1,   // 0: pawl.storage.v1.Entry.input:type_name -> pawl.storage.v1.Input
-	57,  // 1: pawl.storage.v1.Entry.records:type_name -> pawl.storage.v1.Record
-	10,  // 2: pawl.storage.v1.Input.start:type_name -> pawl.storage.v1.Start
-	17,  // 3: pawl.storage.v1.Input.emit_event:type_name -> pawl.storage.v1.EmitEvent
-	18,  // 4: pawl.storage.v1.Input.send_input:type_name -> pawl.storage.v1.SendInput
-	19,  // 5: pawl.storage.v1.Input.set_artifacts:type_name -> pawl.storage.v1.SetArtifacts
-	20,  // 6: pawl.storage.v1.Input.complete_turn:type_name -> pawl.storage.v1.CompleteTurn
-	33,  // 7: pawl.storage.v1.Input.fail_turn:type_name -> pawl.storage.v1.FailTurn
-	34,  // 8: pawl.storage.v1.Input.suspend_turn:type_name -> pawl.storage.v1.SuspendTurn
-	35,  // 9: pawl.storage.v1.Input.request_steps:type_name -> pawl.storage.v1.RequestSteps
-	36,  // 10: pawl.storage.v1.Input.resolve_step:type_name -> pawl.storage.v1.ResolveStep
-	37,  // 11: pawl.storage.v1.Input.fire_timer:type_name -> pawl.storage.v1.FireTimer
-	38,  // 12: pawl.storage.v1.Input.pause:type_name -> pawl.storage.v1.Note
-	38,  // 13: pawl.storage.v1.Input.resume:type_name -> pawl.storage.v1.Note
-	38,  // 14: pawl.storage.v1.Input.cancel:type_name -> pawl.storage.v1.Note
-	39,  // 15: pawl.storage.v1.Input.lose_turn:type_name -> pawl.storage.v1.LoseTurn
-	40,  // 16: pawl.storage.v1.Input.lose_step:type_name -> pawl.storage.v1.LoseStep
-	14,  // 17: pawl.storage.v1.Input.write_output:type_name -> pawl.storage.v1.WriteOutput
-	16,  // 18: pawl.storage.v1.Input.note_delegation:type_name -> pawl.storage.v1.NoteDelegation
-	21,  // 19: pawl.storage.v1.Input.request_model:type_name -> pawl.storage.v1.RequestModel
-	22,  // 20: pawl.storage.v1.Input.answer_model:type_name -> pawl.storage.v1.AnswerModel
-	23,  // 21: pawl.storage.v1.Input.update_model_call:type_name -> pawl.storage.v1.UpdateModelCall
-	79,  // 22: pawl.storage.v1.Input.decide_step:type_name -> pawl.storage.v1.DecideStep
-	86,  // 23: pawl.storage.v1.Input.raise_budget:type_name -> pawl.storage.v1.RaiseBudget
-	88,  // 24: pawl.storage.v1.Input.steer:type_name -> pawl.storage.v1.Steer
-	38,  // 25: pawl.storage.v1.Input.stop:type_name -> pawl.storage.v1.Note
-	41,  // 26: pawl.storage.v1.Input.fork:type_name -> pawl.storage.v1.Fork
-	2,   // 27: pawl.storage.v1.Input.billed:type_name -> pawl.storage.v1.Bill
-	5,   // 28: pawl.storage.v1.Input.fills:type_name -> pawl.storage.v1.Fill
-	98,  // 29: pawl.storage.v1.Undo.redirects:type_name -> pawl.storage.v1.Redirect
-	7,   // 30: pawl.storage.v1.Undo.now:type_name -> pawl.storage.v1.CompensableEffect
-	9,   // 31: pawl.storage.v1.Undo.uncompensated:type_name -> pawl.storage.v1.UncompensatedEffect
-	52,  // 32: pawl.storage.v1.Start.input:type_name -> pawl.storage.v1.Part
-	54,  // 33: pawl.storage.v1.Start.labels:type_name -> pawl.storage.v1.Label
-	55,  // 34: pawl.storage.v1.Start.limits:type_name -> pawl.storage.v1.Limits
-	56,  // 35: pawl.storage.v1.Start.parent:type_name -> pawl.storage.v1.Parent
-	11,  // 36: pawl.storage.v1.Start.task:type_name -> pawl.storage.v1.Task
-	12,  // 37: pawl.storage.v1.Start.envelope:type_name -> pawl.storage.v1.Envelope
-	81,  // 38: pawl.storage.v1.Start.lease:type_name -> pawl.storage.v1.Amount
-	83,  // 39: pawl.storage.v1.Start.policy:type_name -> pawl.storage.v1.ToolPolicy
-	82,  // 40: pawl.storage.v1.Start.payer:type_name -> pawl.storage.v1.Payer
-	52,  // 41: pawl.storage.v1.OutputPiece.parts:type_name -> pawl.storage.v1.Part
-	13,  // 42: pawl.storage.v1.WriteOutput.piece:type_name -> pawl.storage.v1.OutputPiece
-	51,  // 43: pawl.storage.v1.WriteOutput.assigned:type_name -> pawl.storage.v1.Assignment
-	15,  // 44: pawl.storage.v1.NoteDelegation.remote:type_name -> pawl.storage.v1.Remote
-	52,  // 45: pawl.storage.v1.NoteDelegation.question:type_name -> pawl.storage.v1.Part
-	46,  // 46: pawl.storage.v1.EmitEvent.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	51,  // 47: pawl.storage.v1.EmitEvent.assigned:type_name -> pawl.storage.v1.Assignment
-	66,  // 48: pawl.storage.v1.EmitEvent.violation:type_name -> pawl.storage.v1.Violation
-	52,  // 49: pawl.storage.v1.SendInput.parts:type_name -> pawl.storage.v1.Part
-	12,  // 50: pawl.storage.v1.SendInput.envelope:type_name -> pawl.storage.v1.Envelope
-	46,  // 51: pawl.storage.v1.SetArtifacts.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	52,  // 52: pawl.storage.v1.CompleteTurn.output:type_name -> pawl.storage.v1.Part
-	53,  // 53: pawl.storage.v1.CompleteTurn.messages:type_name -> pawl.storage.v1.Message
-	49,  // 54: pawl.storage.v1.CompleteTurn.usage:type_name -> pawl.storage.v1.Usage
-	46,  // 55: pawl.storage.v1.CompleteTurn.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	51,  // 56: pawl.storage.v1.CompleteTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	66,  // 57: pawl.storage.v1.CompleteTurn.violation:type_name -> pawl.storage.v1.Violation
-	24,  // 58: pawl.storage.v1.RequestModel.model:type_name -> pawl.storage.v1.ModelRequest
-	49,  // 59: pawl.storage.v1.RequestModel.bound:type_name -> pawl.storage.v1.Usage
-	51,  // 60: pawl.storage.v1.RequestModel.assigned:type_name -> pawl.storage.v1.Assignment
-	48,  // 61: pawl.storage.v1.RequestModel.denied:type_name -> pawl.storage.v1.Fault
-	30,  // 62: pawl.storage.v1.AnswerModel.answer:type_name -> pawl.storage.v1.ModelAnswer
-	48,  // 63: pawl.storage.v1.AnswerModel.error:type_name -> pawl.storage.v1.Fault
-	49,  // 64: pawl.storage.v1.AnswerModel.usage:type_name -> pawl.storage.v1.Usage
-	51,  // 65: pawl.storage.v1.AnswerModel.assigned:type_name -> pawl.storage.v1.Assignment
-	66,  // 66: pawl.storage.v1.AnswerModel.violation:type_name -> pawl.storage.v1.Violation
-	51,  // 67: pawl.storage.v1.UpdateModelCall.assigned:type_name -> pawl.storage.v1.Assignment
-	25,  // 68: pawl.storage.v1.ModelRequest.previous_step:type_name -> pawl.storage.v1.StepRef
-	26,  // 69: pawl.storage.v1.ModelRequest.system:type_name -> pawl.storage.v1.ModelText
-	26,  // 70: pawl.storage.v1.ModelRequest.tools:type_name -> pawl.storage.v1.ModelText
-	26,  // 71: pawl.storage.v1.ModelRequest.parameters:type_name -> pawl.storage.v1.ModelText
-	27,  // 72: pawl.storage.v1.ModelRequest.messages:type_name -> pawl.storage.v1.ModelMessage
-	53,  // 73: pawl.storage.v1.ModelMessage.message:type_name -> pawl.storage.v1.Message
-	28,  // 74: pawl.storage.v1.ModelMessage.conversation:type_name -> pawl.storage.v1.ConversationRange
-	25,  // 75: pawl.storage.v1.ModelMessage.answer:type_name -> pawl.storage.v1.StepRef
-	29,  // 76: pawl.storage.v1.ModelMessage.result:type_name -> pawl.storage.v1.ToolResult
-	25,  // 77: pawl.storage.v1.ToolResult.answered_step:type_name -> pawl.storage.v1.StepRef
-	52,  // 78: pawl.storage.v1.ModelAnswer.parts:type_name -> pawl.storage.v1.Part
-	31,  // 79: pawl.storage.v1.ModelAnswer.calls:type_name -> pawl.storage.v1.ModelCall
-	48,  // 80: pawl.storage.v1.FailTurn.error:type_name -> pawl.storage.v1.Fault
-	49,  // 81: pawl.storage.v1.FailTurn.usage:type_name -> pawl.storage.v1.Usage
-	51,  // 82: pawl.storage.v1.FailTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	51,  // 83: pawl.storage.v1.SuspendTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	47,  // 84: pawl.storage.v1.RequestSteps.requests:type_name -> pawl.storage.v1.StepRequest
-	51,  // 85: pawl.storage.v1.RequestSteps.assigned:type_name -> pawl.storage.v1.Assignment
-	48,  // 86: pawl.storage.v1.ResolveStep.error:type_name -> pawl.storage.v1.Fault
-	49,  // 87: pawl.storage.v1.ResolveStep.usage:type_name -> pawl.storage.v1.Usage
-	51,  // 88: pawl.storage.v1.LoseTurn.assigned:type_name -> pawl.storage.v1.Assignment
-	54,  // 89: pawl.storage.v1.Fork.labels:type_name -> pawl.storage.v1.Label
-	55,  // 90: pawl.storage.v1.Fork.limits:type_name -> pawl.storage.v1.Limits
-	99,  // 91: pawl.storage.v1.Fork.from:type_name -> pawl.storage.v1.State
-	46,  // 92: pawl.storage.v1.Fork.values:type_name -> pawl.storage.v1.ArtifactWrite
-	46,  // 93: pawl.storage.v1.Fork.changes:type_name -> pawl.storage.v1.ArtifactWrite
-	42,  // 94: pawl.storage.v1.Fork.conversations:type_name -> pawl.storage.v1.ConversationCopy
-	43,  // 95: pawl.storage.v1.Fork.queued:type_name -> pawl.storage.v1.QueuedInput
-	44,  // 96: pawl.storage.v1.Fork.steps:type_name -> pawl.storage.v1.TakenStep
-	53,  // 97: pawl.storage.v1.ConversationCopy.messages:type_name -> pawl.storage.v1.Message
-	52,  // 98: pawl.storage.v1.QueuedInput.parts:type_name -> pawl.storage.v1.Part
-	48,  // 99: pawl.storage.v1.TakenStep.error:type_name -> pawl.storage.v1.Fault
-	24,  // 100: pawl.storage.v1.TakenStep.request:type_name -> pawl.storage.v1.ModelRequest
-	30,  // 101: pawl.storage.v1.TakenStep.answer:type_name -> pawl.storage.v1.ModelAnswer
-	48,  // 102: pawl.storage.v1.StepRequest.denied:type_name -> pawl.storage.v1.Fault
-	32,  // 103: pawl.storage.v1.StepRequest.call:type_name -> pawl.storage.v1.CallRef
-	76,  // 104: pawl.storage.v1.StepRequest.holding:type_name -> pawl.storage.v1.Holding
-	83,  // 105: pawl.storage.v1.StepRequest.policy:type_name -> pawl.storage.v1.ToolPolicy
-	50,  // 106: pawl.storage.v1.Usage.price:type_name -> pawl.storage.v1.Price
-	52,  // 107: pawl.storage.v1.Message.parts:type_name -> pawl.storage.v1.Part
-	12,  // 108: pawl.storage.v1.Message.envelope:type_name -> pawl.storage.v1.Envelope
-	58,  // 109: pawl.storage.v1.Record.transition:type_name -> pawl.storage.v1.Transition
-	59,  // 110: pawl.storage.v1.Record.input_received:type_name -> pawl.storage.v1.InputReceived
-	60,  // 111: pawl.storage.v1.Record.turn_opened:type_name -> pawl.storage.v1.TurnOpened
-	61,  // 112: pawl.storage.v1.Record.turn_assigned:type_name -> pawl.storage.v1.TurnAssigned
-	62,  // 113: pawl.storage.v1.Record.turn_completed:type_name -> pawl.storage.v1.TurnCompleted
-	65,  // 114: pawl.storage.v1.Record.turn_failed:type_name -> pawl.storage.v1.TurnFailed
-	67,  // 115: pawl.storage.v1.Record.turn_abandoned:type_name -> pawl.storage.v1.TurnAbandoned
-	68,  // 116: pawl.storage.v1.Record.turn_suspended:type_name -> pawl.storage.v1.TurnSuspended
-	70,  // 117: pawl.storage.v1.Record.step_requested:type_name -> pawl.storage.v1.StepRequested
-	71,  // 118: pawl.storage.v1.Record.step_resolved:type_name -> pawl.storage.v1.StepResolved
-	72,  // 119: pawl.storage.v1.Record.step_rejected:type_name -> pawl.storage.v1.StepRejected
-	75,  // 120: pawl.storage.v1.Record.step_cancelled:type_name -> pawl.storage.v1.StepCancelled
-	94,  // 121: pawl.storage.v1.Record.artifacts_set:type_name -> pawl.storage.v1.ArtifactsSet
-	38,  // 122: pawl.storage.v1.Record.paused:type_name -> pawl.storage.v1.Note
-	38,  // 123: pawl.storage.v1.Record.resumed:type_name -> pawl.storage.v1.Note
-	95,  // 124: pawl.storage.v1.Record.origin:type_name -> pawl.storage.v1.Origin
-	96,  // 125: pawl.storage.v1.Record.ended:type_name -> pawl.storage.v1.Ended
-	69,  // 126: pawl.storage.v1.Record.turn_ready:type_name -> pawl.storage.v1.TurnReady
-	63,  // 127: pawl.storage.v1.Record.output_written:type_name -> pawl.storage.v1.OutputWritten
-	64,  // 128: pawl.storage.v1.Record.step_delegated:type_name -> pawl.storage.v1.StepDelegated
-	97,  // 129: pawl.storage.v1.Record.no_change:type_name -> pawl.storage.v1.NoChange
-	93,  // 130: pawl.storage.v1.Record.model_updated:type_name -> pawl.storage.v1.ModelUpdated
-	80,  // 131: pawl.storage.v1.Record.step_decided:type_name -> pawl.storage.v1.StepDecided
-	73,  // 132: pawl.storage.v1.Record.step_outcome_unknown:type_name -> pawl.storage.v1.StepOutcomeUnknown
-	74,  // 133: pawl.storage.v1.Record.compensation_started:type_name -> pawl.storage.v1.CompensationStarted
-	87,  // 134: pawl.storage.v1.Record.budget_raised:type_name -> pawl.storage.v1.BudgetRaised
-	89,  // 135: pawl.storage.v1.Record.steered:type_name -> pawl.storage.v1.Steered
-	90,  // 136: pawl.storage.v1.Record.stopped:type_name -> pawl.storage.v1.Stopped
-	91,  // 137: pawl.storage.v1.Record.notice_added:type_name -> pawl.storage.v1.NoticeAdded
-	98,  // 138: pawl.storage.v1.Transition.redirects:type_name -> pawl.storage.v1.Redirect
-	46,  // 139: pawl.storage.v1.Transition.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	9,   // 140: pawl.storage.v1.Transition.uncompensated:type_name -> pawl.storage.v1.UncompensatedEffect
-	52,  // 141: pawl.storage.v1.InputReceived.parts:type_name -> pawl.storage.v1.Part
-	12,  // 142: pawl.storage.v1.InputReceived.envelope:type_name -> pawl.storage.v1.Envelope
-	51,  // 143: pawl.storage.v1.TurnAssigned.assigned:type_name -> pawl.storage.v1.Assignment
-	52,  // 144: pawl.storage.v1.TurnCompleted.output:type_name -> pawl.storage.v1.Part
-	53,  // 145: pawl.storage.v1.TurnCompleted.messages:type_name -> pawl.storage.v1.Message
-	49,  // 146: pawl.storage.v1.TurnCompleted.usage:type_name -> pawl.storage.v1.Usage
-	46,  // 147: pawl.storage.v1.TurnCompleted.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	25,  // 148: pawl.storage.v1.TurnCompleted.conversation_through:type_name -> pawl.storage.v1.StepRef
-	13,  // 149: pawl.storage.v1.OutputWritten.piece:type_name -> pawl.storage.v1.OutputPiece
-	15,  // 150: pawl.storage.v1.StepDelegated.remote:type_name -> pawl.storage.v1.Remote
-	52,  // 151: pawl.storage.v1.StepDelegated.question:type_name -> pawl.storage.v1.Part
-	48,  // 152: pawl.storage.v1.TurnFailed.error:type_name -> pawl.storage.v1.Fault
-	49,  // 153: pawl.storage.v1.TurnFailed.usage:type_name -> pawl.storage.v1.Usage
-	66,  // 154: pawl.storage.v1.TurnFailed.violation:type_name -> pawl.storage.v1.Violation
-	24,  // 155: pawl.storage.v1.StepRequested.model:type_name -> pawl.storage.v1.ModelRequest
-	49,  // 156: pawl.storage.v1.StepRequested.bound:type_name -> pawl.storage.v1.Usage
-	32,  // 157: pawl.storage.v1.StepRequested.call:type_name -> pawl.storage.v1.CallRef
-	77,  // 158: pawl.storage.v1.StepRequested.hold:type_name -> pawl.storage.v1.ApprovalHold
-	6,   // 159: pawl.storage.v1.StepRequested.about:type_name -> pawl.storage.v1.About
-	83,  // 160: pawl.storage.v1.StepRequested.policy:type_name -> pawl.storage.v1.ToolPolicy
-	48,  // 161: pawl.storage.v1.StepResolved.error:type_name -> pawl.storage.v1.Fault
-	46,  // 162: pawl.storage.v1.StepResolved.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	49,  // 163: pawl.storage.v1.StepResolved.usage:type_name -> pawl.storage.v1.Usage
-	30,  // 164: pawl.storage.v1.StepResolved.answer:type_name -> pawl.storage.v1.ModelAnswer
-	48,  // 165: pawl.storage.v1.StepRejected.denial:type_name -> pawl.storage.v1.Fault
-	48,  // 166: pawl.storage.v1.StepOutcomeUnknown.error:type_name -> pawl.storage.v1.Fault
-	98,  // 167: pawl.storage.v1.CompensationStarted.redirects:type_name -> pawl.storage.v1.Redirect
-	46,  // 168: pawl.storage.v1.CompensationStarted.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	49,  // 169: pawl.storage.v1.StepCancelled.usage:type_name -> pawl.storage.v1.Usage
-	54,  // 170: pawl.storage.v1.Payer.labels:type_name -> pawl.storage.v1.Label
-	81,  // 171: pawl.storage.v1.Account.limit:type_name -> pawl.storage.v1.Amount
-	85,  // 172: pawl.storage.v1.Account.unreported:type_name -> pawl.storage.v1.UnreportedUsage
-	81,  // 173: pawl.storage.v1.UnreportedUsage.bound:type_name -> pawl.storage.v1.Amount
-	81,  // 174: pawl.storage.v1.RaiseBudget.to:type_name -> pawl.storage.v1.Amount
-	81,  // 175: pawl.storage.v1.BudgetRaised.from:type_name -> pawl.storage.v1.Amount
-	81,  // 176: pawl.storage.v1.BudgetRaised.to:type_name -> pawl.storage.v1.Amount
-	25,  // 177: pawl.storage.v1.Stopped.conversation_through:type_name -> pawl.storage.v1.StepRef
-	25,  // 178: pawl.storage.v1.Stopped.calls:type_name -> pawl.storage.v1.StepRef
-	49,  // 179: pawl.storage.v1.ModelUpdated.usage:type_name -> pawl.storage.v1.Usage
-	46,  // 180: pawl.storage.v1.ArtifactsSet.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	99,  // 181: pawl.storage.v1.Origin.state:type_name -> pawl.storage.v1.State
-	46,  // 182: pawl.storage.v1.Origin.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	42,  // 183: pawl.storage.v1.Origin.conversations:type_name -> pawl.storage.v1.ConversationCopy
-	44,  // 184: pawl.storage.v1.Origin.steps:type_name -> pawl.storage.v1.TakenStep
-	98,  // 185: pawl.storage.v1.Ended.redirects:type_name -> pawl.storage.v1.Redirect
-	46,  // 186: pawl.storage.v1.Ended.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
-	9,   // 187: pawl.storage.v1.Ended.uncompensated:type_name -> pawl.storage.v1.UncompensatedEffect
-	54,  // 188: pawl.storage.v1.State.labels:type_name -> pawl.storage.v1.Label
-	55,  // 189: pawl.storage.v1.State.limits:type_name -> pawl.storage.v1.Limits
-	56,  // 190: pawl.storage.v1.State.parent:type_name -> pawl.storage.v1.Parent
-	100, // 191: pawl.storage.v1.State.visits:type_name -> pawl.storage.v1.Count
-	101, // 192: pawl.storage.v1.State.edges:type_name -> pawl.storage.v1.EdgeCount
-	103, // 193: pawl.storage.v1.State.turn:type_name -> pawl.storage.v1.Turn
-	104, // 194: pawl.storage.v1.State.steps:type_name -> pawl.storage.v1.ToolStep
-	107, // 195: pawl.storage.v1.State.artifacts:type_name -> pawl.storage.v1.ArtifactHead
-	108, // 196: pawl.storage.v1.State.conversations:type_name -> pawl.storage.v1.Conversation
-	106, // 197: pawl.storage.v1.State.texts:type_name -> pawl.storage.v1.TextRef
-	102, // 198: pawl.storage.v1.State.repeats:type_name -> pawl.storage.v1.Repeat
-	45,  // 199: pawl.storage.v1.State.forked:type_name -> pawl.storage.v1.Forked
-	11,  // 200: pawl.storage.v1.State.task:type_name -> pawl.storage.v1.Task
-	92,  // 201: pawl.storage.v1.State.required_messages:type_name -> pawl.storage.v1.RequiredMessage
-	84,  // 202: pawl.storage.v1.State.account:type_name -> pawl.storage.v1.Account
-	3,   // 203: pawl.storage.v1.State.charges:type_name -> pawl.storage.v1.Charge
-	7,   // 204: pawl.storage.v1.State.effects:type_name -> pawl.storage.v1.CompensableEffect
-	8,   // 205: pawl.storage.v1.State.undo:type_name -> pawl.storage.v1.Undo
-	100, // 206: pawl.storage.v1.State.called:type_name -> pawl.storage.v1.Count
-	83,  // 207: pawl.storage.v1.State.policy:type_name -> pawl.storage.v1.ToolPolicy
-	82,  // 208: pawl.storage.v1.State.payer:type_name -> pawl.storage.v1.Payer
-	81,  // 209: pawl.storage.v1.State.apart:type_name -> pawl.storage.v1.Amount
-	51,  // 210: pawl.storage.v1.Turn.assigned:type_name -> pawl.storage.v1.Assignment
-	15,  // 211: pawl.storage.v1.ToolStep.remote:type_name -> pawl.storage.v1.Remote
-	105, // 212: pawl.storage.v1.ToolStep.model:type_name -> pawl.storage.v1.ModelStep
-	32,  // 213: pawl.storage.v1.ToolStep.call:type_name -> pawl.storage.v1.CallRef
-	78,  // 214: pawl.storage.v1.ToolStep.approval:type_name -> pawl.storage.v1.StepApproval
-	81,  // 215: pawl.storage.v1.ToolStep.bound:type_name -> pawl.storage.v1.Amount
-	6,   // 216: pawl.storage.v1.ToolStep.about:type_name -> pawl.storage.v1.About
-	51,  // 217: pawl.storage.v1.ModelStep.by:type_name -> pawl.storage.v1.Assignment
-	50,  // 218: pawl.storage.v1.ModelStep.price:type_name -> pawl.storage.v1.Price
-	111, // 219: pawl.storage.v1.ArtifactVersions.versions:type_name -> pawl.storage.v1.ArtifactVersion
-	113, // 220: pawl.storage.v1.Places.places:type_name -> pawl.storage.v1.Place
-	120, // 221: pawl.storage.v1.Subscription.filter:type_name -> pawl.storage.v1.SubscriptionFilter
-	54,  // 222: pawl.storage.v1.SubscriptionFilter.labels:type_name -> pawl.storage.v1.Label
-	223, // [223:223] is the sub-list for method output_type
-	223, // [223:223] is the sub-list for method input_type
-	223, // [223:223] is the sub-list for extension type_name
-	223, // [223:223] is the sub-list for extension extendee
-	0,   // [0:223] is the sub-list for field type_name
+	59,  // 1: pawl.storage.v1.Entry.records:type_name -> pawl.storage.v1.Record
+	12,  // 2: pawl.storage.v1.Input.start:type_name -> pawl.storage.v1.Start
+	19,  // 3: pawl.storage.v1.Input.emit_event:type_name -> pawl.storage.v1.EmitEvent
+	20,  // 4: pawl.storage.v1.Input.send_input:type_name -> pawl.storage.v1.SendInput
+	21,  // 5: pawl.storage.v1.Input.set_artifacts:type_name -> pawl.storage.v1.SetArtifacts
+	22,  // 6: pawl.storage.v1.Input.complete_turn:type_name -> pawl.storage.v1.CompleteTurn
+	35,  // 7: pawl.storage.v1.Input.fail_turn:type_name -> pawl.storage.v1.FailTurn
+	36,  // 8: pawl.storage.v1.Input.suspend_turn:type_name -> pawl.storage.v1.SuspendTurn
+	37,  // 9: pawl.storage.v1.Input.request_steps:type_name -> pawl.storage.v1.RequestSteps
+	38,  // 10: pawl.storage.v1.Input.resolve_step:type_name -> pawl.storage.v1.ResolveStep
+	39,  // 11: pawl.storage.v1.Input.fire_timer:type_name -> pawl.storage.v1.FireTimer
+	40,  // 12: pawl.storage.v1.Input.pause:type_name -> pawl.storage.v1.Note
+	40,  // 13: pawl.storage.v1.Input.resume:type_name -> pawl.storage.v1.Note
+	40,  // 14: pawl.storage.v1.Input.cancel:type_name -> pawl.storage.v1.Note
+	41,  // 15: pawl.storage.v1.Input.lose_turn:type_name -> pawl.storage.v1.LoseTurn
+	42,  // 16: pawl.storage.v1.Input.lose_step:type_name -> pawl.storage.v1.LoseStep
+	16,  // 17: pawl.storage.v1.Input.write_output:type_name -> pawl.storage.v1.WriteOutput
+	18,  // 18: pawl.storage.v1.Input.note_delegation:type_name -> pawl.storage.v1.NoteDelegation
+	23,  // 19: pawl.storage.v1.Input.request_model:type_name -> pawl.storage.v1.RequestModel
+	24,  // 20: pawl.storage.v1.Input.answer_model:type_name -> pawl.storage.v1.AnswerModel
+	25,  // 21: pawl.storage.v1.Input.update_model_call:type_name -> pawl.storage.v1.UpdateModelCall
+	82,  // 22: pawl.storage.v1.Input.decide_step:type_name -> pawl.storage.v1.DecideStep
+	89,  // 23: pawl.storage.v1.Input.raise_budget:type_name -> pawl.storage.v1.RaiseBudget
+	91,  // 24: pawl.storage.v1.Input.steer:type_name -> pawl.storage.v1.Steer
+	40,  // 25: pawl.storage.v1.Input.stop:type_name -> pawl.storage.v1.Note
+	43,  // 26: pawl.storage.v1.Input.fork:type_name -> pawl.storage.v1.Fork
+	4,   // 27: pawl.storage.v1.Input.billed:type_name -> pawl.storage.v1.Bill
+	7,   // 28: pawl.storage.v1.Input.fills:type_name -> pawl.storage.v1.Fill
+	2,   // 29: pawl.storage.v1.Input.evals:type_name -> pawl.storage.v1.EvalResult
+	3,   // 30: pawl.storage.v1.EvalResult.metric:type_name -> pawl.storage.v1.EvalMetric
+	101, // 31: pawl.storage.v1.Undo.redirects:type_name -> pawl.storage.v1.Redirect
+	9,   // 32: pawl.storage.v1.Undo.now:type_name -> pawl.storage.v1.CompensableEffect
+	11,  // 33: pawl.storage.v1.Undo.uncompensated:type_name -> pawl.storage.v1.UncompensatedEffect
+	54,  // 34: pawl.storage.v1.Start.input:type_name -> pawl.storage.v1.Part
+	56,  // 35: pawl.storage.v1.Start.labels:type_name -> pawl.storage.v1.Label
+	57,  // 36: pawl.storage.v1.Start.limits:type_name -> pawl.storage.v1.Limits
+	58,  // 37: pawl.storage.v1.Start.parent:type_name -> pawl.storage.v1.Parent
+	13,  // 38: pawl.storage.v1.Start.task:type_name -> pawl.storage.v1.Task
+	14,  // 39: pawl.storage.v1.Start.envelope:type_name -> pawl.storage.v1.Envelope
+	84,  // 40: pawl.storage.v1.Start.lease:type_name -> pawl.storage.v1.Amount
+	86,  // 41: pawl.storage.v1.Start.policy:type_name -> pawl.storage.v1.ToolPolicy
+	85,  // 42: pawl.storage.v1.Start.payer:type_name -> pawl.storage.v1.Payer
+	54,  // 43: pawl.storage.v1.OutputPiece.parts:type_name -> pawl.storage.v1.Part
+	15,  // 44: pawl.storage.v1.WriteOutput.piece:type_name -> pawl.storage.v1.OutputPiece
+	53,  // 45: pawl.storage.v1.WriteOutput.assigned:type_name -> pawl.storage.v1.Assignment
+	17,  // 46: pawl.storage.v1.NoteDelegation.remote:type_name -> pawl.storage.v1.Remote
+	54,  // 47: pawl.storage.v1.NoteDelegation.question:type_name -> pawl.storage.v1.Part
+	48,  // 48: pawl.storage.v1.EmitEvent.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	53,  // 49: pawl.storage.v1.EmitEvent.assigned:type_name -> pawl.storage.v1.Assignment
+	69,  // 50: pawl.storage.v1.EmitEvent.violation:type_name -> pawl.storage.v1.Violation
+	54,  // 51: pawl.storage.v1.SendInput.parts:type_name -> pawl.storage.v1.Part
+	14,  // 52: pawl.storage.v1.SendInput.envelope:type_name -> pawl.storage.v1.Envelope
+	48,  // 53: pawl.storage.v1.SetArtifacts.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	54,  // 54: pawl.storage.v1.CompleteTurn.output:type_name -> pawl.storage.v1.Part
+	55,  // 55: pawl.storage.v1.CompleteTurn.messages:type_name -> pawl.storage.v1.Message
+	51,  // 56: pawl.storage.v1.CompleteTurn.usage:type_name -> pawl.storage.v1.Usage
+	48,  // 57: pawl.storage.v1.CompleteTurn.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	53,  // 58: pawl.storage.v1.CompleteTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	69,  // 59: pawl.storage.v1.CompleteTurn.violation:type_name -> pawl.storage.v1.Violation
+	26,  // 60: pawl.storage.v1.RequestModel.model:type_name -> pawl.storage.v1.ModelRequest
+	51,  // 61: pawl.storage.v1.RequestModel.bound:type_name -> pawl.storage.v1.Usage
+	53,  // 62: pawl.storage.v1.RequestModel.assigned:type_name -> pawl.storage.v1.Assignment
+	50,  // 63: pawl.storage.v1.RequestModel.denied:type_name -> pawl.storage.v1.Fault
+	32,  // 64: pawl.storage.v1.AnswerModel.answer:type_name -> pawl.storage.v1.ModelAnswer
+	50,  // 65: pawl.storage.v1.AnswerModel.error:type_name -> pawl.storage.v1.Fault
+	51,  // 66: pawl.storage.v1.AnswerModel.usage:type_name -> pawl.storage.v1.Usage
+	53,  // 67: pawl.storage.v1.AnswerModel.assigned:type_name -> pawl.storage.v1.Assignment
+	69,  // 68: pawl.storage.v1.AnswerModel.violation:type_name -> pawl.storage.v1.Violation
+	53,  // 69: pawl.storage.v1.UpdateModelCall.assigned:type_name -> pawl.storage.v1.Assignment
+	27,  // 70: pawl.storage.v1.ModelRequest.previous_step:type_name -> pawl.storage.v1.StepRef
+	28,  // 71: pawl.storage.v1.ModelRequest.system:type_name -> pawl.storage.v1.ModelText
+	28,  // 72: pawl.storage.v1.ModelRequest.tools:type_name -> pawl.storage.v1.ModelText
+	28,  // 73: pawl.storage.v1.ModelRequest.parameters:type_name -> pawl.storage.v1.ModelText
+	29,  // 74: pawl.storage.v1.ModelRequest.messages:type_name -> pawl.storage.v1.ModelMessage
+	55,  // 75: pawl.storage.v1.ModelMessage.message:type_name -> pawl.storage.v1.Message
+	30,  // 76: pawl.storage.v1.ModelMessage.conversation:type_name -> pawl.storage.v1.ConversationRange
+	27,  // 77: pawl.storage.v1.ModelMessage.answer:type_name -> pawl.storage.v1.StepRef
+	31,  // 78: pawl.storage.v1.ModelMessage.result:type_name -> pawl.storage.v1.ToolResult
+	27,  // 79: pawl.storage.v1.ToolResult.answered_step:type_name -> pawl.storage.v1.StepRef
+	54,  // 80: pawl.storage.v1.ModelAnswer.parts:type_name -> pawl.storage.v1.Part
+	33,  // 81: pawl.storage.v1.ModelAnswer.calls:type_name -> pawl.storage.v1.ModelCall
+	50,  // 82: pawl.storage.v1.FailTurn.error:type_name -> pawl.storage.v1.Fault
+	51,  // 83: pawl.storage.v1.FailTurn.usage:type_name -> pawl.storage.v1.Usage
+	53,  // 84: pawl.storage.v1.FailTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	53,  // 85: pawl.storage.v1.SuspendTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	49,  // 86: pawl.storage.v1.RequestSteps.requests:type_name -> pawl.storage.v1.StepRequest
+	53,  // 87: pawl.storage.v1.RequestSteps.assigned:type_name -> pawl.storage.v1.Assignment
+	50,  // 88: pawl.storage.v1.ResolveStep.error:type_name -> pawl.storage.v1.Fault
+	51,  // 89: pawl.storage.v1.ResolveStep.usage:type_name -> pawl.storage.v1.Usage
+	53,  // 90: pawl.storage.v1.LoseTurn.assigned:type_name -> pawl.storage.v1.Assignment
+	56,  // 91: pawl.storage.v1.Fork.labels:type_name -> pawl.storage.v1.Label
+	57,  // 92: pawl.storage.v1.Fork.limits:type_name -> pawl.storage.v1.Limits
+	102, // 93: pawl.storage.v1.Fork.from:type_name -> pawl.storage.v1.State
+	48,  // 94: pawl.storage.v1.Fork.values:type_name -> pawl.storage.v1.ArtifactWrite
+	48,  // 95: pawl.storage.v1.Fork.changes:type_name -> pawl.storage.v1.ArtifactWrite
+	44,  // 96: pawl.storage.v1.Fork.conversations:type_name -> pawl.storage.v1.ConversationCopy
+	45,  // 97: pawl.storage.v1.Fork.queued:type_name -> pawl.storage.v1.QueuedInput
+	46,  // 98: pawl.storage.v1.Fork.steps:type_name -> pawl.storage.v1.TakenStep
+	55,  // 99: pawl.storage.v1.ConversationCopy.messages:type_name -> pawl.storage.v1.Message
+	54,  // 100: pawl.storage.v1.QueuedInput.parts:type_name -> pawl.storage.v1.Part
+	50,  // 101: pawl.storage.v1.TakenStep.error:type_name -> pawl.storage.v1.Fault
+	26,  // 102: pawl.storage.v1.TakenStep.request:type_name -> pawl.storage.v1.ModelRequest
+	32,  // 103: pawl.storage.v1.TakenStep.answer:type_name -> pawl.storage.v1.ModelAnswer
+	50,  // 104: pawl.storage.v1.StepRequest.denied:type_name -> pawl.storage.v1.Fault
+	34,  // 105: pawl.storage.v1.StepRequest.call:type_name -> pawl.storage.v1.CallRef
+	79,  // 106: pawl.storage.v1.StepRequest.holding:type_name -> pawl.storage.v1.Holding
+	86,  // 107: pawl.storage.v1.StepRequest.policy:type_name -> pawl.storage.v1.ToolPolicy
+	52,  // 108: pawl.storage.v1.Usage.price:type_name -> pawl.storage.v1.Price
+	54,  // 109: pawl.storage.v1.Message.parts:type_name -> pawl.storage.v1.Part
+	14,  // 110: pawl.storage.v1.Message.envelope:type_name -> pawl.storage.v1.Envelope
+	61,  // 111: pawl.storage.v1.Record.transition:type_name -> pawl.storage.v1.Transition
+	62,  // 112: pawl.storage.v1.Record.input_received:type_name -> pawl.storage.v1.InputReceived
+	63,  // 113: pawl.storage.v1.Record.turn_opened:type_name -> pawl.storage.v1.TurnOpened
+	64,  // 114: pawl.storage.v1.Record.turn_assigned:type_name -> pawl.storage.v1.TurnAssigned
+	65,  // 115: pawl.storage.v1.Record.turn_completed:type_name -> pawl.storage.v1.TurnCompleted
+	68,  // 116: pawl.storage.v1.Record.turn_failed:type_name -> pawl.storage.v1.TurnFailed
+	70,  // 117: pawl.storage.v1.Record.turn_abandoned:type_name -> pawl.storage.v1.TurnAbandoned
+	71,  // 118: pawl.storage.v1.Record.turn_suspended:type_name -> pawl.storage.v1.TurnSuspended
+	73,  // 119: pawl.storage.v1.Record.step_requested:type_name -> pawl.storage.v1.StepRequested
+	74,  // 120: pawl.storage.v1.Record.step_resolved:type_name -> pawl.storage.v1.StepResolved
+	75,  // 121: pawl.storage.v1.Record.step_rejected:type_name -> pawl.storage.v1.StepRejected
+	78,  // 122: pawl.storage.v1.Record.step_cancelled:type_name -> pawl.storage.v1.StepCancelled
+	97,  // 123: pawl.storage.v1.Record.artifacts_set:type_name -> pawl.storage.v1.ArtifactsSet
+	40,  // 124: pawl.storage.v1.Record.paused:type_name -> pawl.storage.v1.Note
+	40,  // 125: pawl.storage.v1.Record.resumed:type_name -> pawl.storage.v1.Note
+	98,  // 126: pawl.storage.v1.Record.origin:type_name -> pawl.storage.v1.Origin
+	99,  // 127: pawl.storage.v1.Record.ended:type_name -> pawl.storage.v1.Ended
+	72,  // 128: pawl.storage.v1.Record.turn_ready:type_name -> pawl.storage.v1.TurnReady
+	66,  // 129: pawl.storage.v1.Record.output_written:type_name -> pawl.storage.v1.OutputWritten
+	67,  // 130: pawl.storage.v1.Record.step_delegated:type_name -> pawl.storage.v1.StepDelegated
+	100, // 131: pawl.storage.v1.Record.no_change:type_name -> pawl.storage.v1.NoChange
+	96,  // 132: pawl.storage.v1.Record.model_updated:type_name -> pawl.storage.v1.ModelUpdated
+	83,  // 133: pawl.storage.v1.Record.step_decided:type_name -> pawl.storage.v1.StepDecided
+	76,  // 134: pawl.storage.v1.Record.step_outcome_unknown:type_name -> pawl.storage.v1.StepOutcomeUnknown
+	77,  // 135: pawl.storage.v1.Record.compensation_started:type_name -> pawl.storage.v1.CompensationStarted
+	90,  // 136: pawl.storage.v1.Record.budget_raised:type_name -> pawl.storage.v1.BudgetRaised
+	92,  // 137: pawl.storage.v1.Record.steered:type_name -> pawl.storage.v1.Steered
+	93,  // 138: pawl.storage.v1.Record.stopped:type_name -> pawl.storage.v1.Stopped
+	94,  // 139: pawl.storage.v1.Record.notice_added:type_name -> pawl.storage.v1.NoticeAdded
+	60,  // 140: pawl.storage.v1.Record.evaluated:type_name -> pawl.storage.v1.Evaluated
+	2,   // 141: pawl.storage.v1.Evaluated.results:type_name -> pawl.storage.v1.EvalResult
+	101, // 142: pawl.storage.v1.Transition.redirects:type_name -> pawl.storage.v1.Redirect
+	48,  // 143: pawl.storage.v1.Transition.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	11,  // 144: pawl.storage.v1.Transition.uncompensated:type_name -> pawl.storage.v1.UncompensatedEffect
+	54,  // 145: pawl.storage.v1.InputReceived.parts:type_name -> pawl.storage.v1.Part
+	14,  // 146: pawl.storage.v1.InputReceived.envelope:type_name -> pawl.storage.v1.Envelope
+	53,  // 147: pawl.storage.v1.TurnAssigned.assigned:type_name -> pawl.storage.v1.Assignment
+	54,  // 148: pawl.storage.v1.TurnCompleted.output:type_name -> pawl.storage.v1.Part
+	55,  // 149: pawl.storage.v1.TurnCompleted.messages:type_name -> pawl.storage.v1.Message
+	51,  // 150: pawl.storage.v1.TurnCompleted.usage:type_name -> pawl.storage.v1.Usage
+	48,  // 151: pawl.storage.v1.TurnCompleted.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	27,  // 152: pawl.storage.v1.TurnCompleted.conversation_through:type_name -> pawl.storage.v1.StepRef
+	15,  // 153: pawl.storage.v1.OutputWritten.piece:type_name -> pawl.storage.v1.OutputPiece
+	17,  // 154: pawl.storage.v1.StepDelegated.remote:type_name -> pawl.storage.v1.Remote
+	54,  // 155: pawl.storage.v1.StepDelegated.question:type_name -> pawl.storage.v1.Part
+	50,  // 156: pawl.storage.v1.TurnFailed.error:type_name -> pawl.storage.v1.Fault
+	51,  // 157: pawl.storage.v1.TurnFailed.usage:type_name -> pawl.storage.v1.Usage
+	69,  // 158: pawl.storage.v1.TurnFailed.violation:type_name -> pawl.storage.v1.Violation
+	26,  // 159: pawl.storage.v1.StepRequested.model:type_name -> pawl.storage.v1.ModelRequest
+	51,  // 160: pawl.storage.v1.StepRequested.bound:type_name -> pawl.storage.v1.Usage
+	34,  // 161: pawl.storage.v1.StepRequested.call:type_name -> pawl.storage.v1.CallRef
+	80,  // 162: pawl.storage.v1.StepRequested.hold:type_name -> pawl.storage.v1.ApprovalHold
+	8,   // 163: pawl.storage.v1.StepRequested.about:type_name -> pawl.storage.v1.About
+	86,  // 164: pawl.storage.v1.StepRequested.policy:type_name -> pawl.storage.v1.ToolPolicy
+	50,  // 165: pawl.storage.v1.StepResolved.error:type_name -> pawl.storage.v1.Fault
+	48,  // 166: pawl.storage.v1.StepResolved.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	51,  // 167: pawl.storage.v1.StepResolved.usage:type_name -> pawl.storage.v1.Usage
+	32,  // 168: pawl.storage.v1.StepResolved.answer:type_name -> pawl.storage.v1.ModelAnswer
+	50,  // 169: pawl.storage.v1.StepRejected.denial:type_name -> pawl.storage.v1.Fault
+	50,  // 170: pawl.storage.v1.StepOutcomeUnknown.error:type_name -> pawl.storage.v1.Fault
+	101, // 171: pawl.storage.v1.CompensationStarted.redirects:type_name -> pawl.storage.v1.Redirect
+	48,  // 172: pawl.storage.v1.CompensationStarted.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	51,  // 173: pawl.storage.v1.StepCancelled.usage:type_name -> pawl.storage.v1.Usage
+	56,  // 174: pawl.storage.v1.Payer.labels:type_name -> pawl.storage.v1.Label
+	84,  // 175: pawl.storage.v1.Account.limit:type_name -> pawl.storage.v1.Amount
+	88,  // 176: pawl.storage.v1.Account.unreported:type_name -> pawl.storage.v1.UnreportedUsage
+	84,  // 177: pawl.storage.v1.UnreportedUsage.bound:type_name -> pawl.storage.v1.Amount
+	84,  // 178: pawl.storage.v1.RaiseBudget.to:type_name -> pawl.storage.v1.Amount
+	84,  // 179: pawl.storage.v1.BudgetRaised.from:type_name -> pawl.storage.v1.Amount
+	84,  // 180: pawl.storage.v1.BudgetRaised.to:type_name -> pawl.storage.v1.Amount
+	27,  // 181: pawl.storage.v1.Stopped.conversation_through:type_name -> pawl.storage.v1.StepRef
+	27,  // 182: pawl.storage.v1.Stopped.calls:type_name -> pawl.storage.v1.StepRef
+	51,  // 183: pawl.storage.v1.ModelUpdated.usage:type_name -> pawl.storage.v1.Usage
+	48,  // 184: pawl.storage.v1.ArtifactsSet.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	102, // 185: pawl.storage.v1.Origin.state:type_name -> pawl.storage.v1.State
+	48,  // 186: pawl.storage.v1.Origin.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	44,  // 187: pawl.storage.v1.Origin.conversations:type_name -> pawl.storage.v1.ConversationCopy
+	46,  // 188: pawl.storage.v1.Origin.steps:type_name -> pawl.storage.v1.TakenStep
+	101, // 189: pawl.storage.v1.Ended.redirects:type_name -> pawl.storage.v1.Redirect
+	48,  // 190: pawl.storage.v1.Ended.artifacts:type_name -> pawl.storage.v1.ArtifactWrite
+	11,  // 191: pawl.storage.v1.Ended.uncompensated:type_name -> pawl.storage.v1.UncompensatedEffect
+	56,  // 192: pawl.storage.v1.State.labels:type_name -> pawl.storage.v1.Label
+	57,  // 193: pawl.storage.v1.State.limits:type_name -> pawl.storage.v1.Limits
+	58,  // 194: pawl.storage.v1.State.parent:type_name -> pawl.storage.v1.Parent
+	103, // 195: pawl.storage.v1.State.visits:type_name -> pawl.storage.v1.Count
+	104, // 196: pawl.storage.v1.State.edges:type_name -> pawl.storage.v1.EdgeCount
+	106, // 197: pawl.storage.v1.State.turn:type_name -> pawl.storage.v1.Turn
+	107, // 198: pawl.storage.v1.State.steps:type_name -> pawl.storage.v1.ToolStep
+	110, // 199: pawl.storage.v1.State.artifacts:type_name -> pawl.storage.v1.ArtifactHead
+	111, // 200: pawl.storage.v1.State.conversations:type_name -> pawl.storage.v1.Conversation
+	109, // 201: pawl.storage.v1.State.texts:type_name -> pawl.storage.v1.TextRef
+	105, // 202: pawl.storage.v1.State.repeats:type_name -> pawl.storage.v1.Repeat
+	47,  // 203: pawl.storage.v1.State.forked:type_name -> pawl.storage.v1.Forked
+	13,  // 204: pawl.storage.v1.State.task:type_name -> pawl.storage.v1.Task
+	95,  // 205: pawl.storage.v1.State.required_messages:type_name -> pawl.storage.v1.RequiredMessage
+	87,  // 206: pawl.storage.v1.State.account:type_name -> pawl.storage.v1.Account
+	5,   // 207: pawl.storage.v1.State.charges:type_name -> pawl.storage.v1.Charge
+	9,   // 208: pawl.storage.v1.State.effects:type_name -> pawl.storage.v1.CompensableEffect
+	10,  // 209: pawl.storage.v1.State.undo:type_name -> pawl.storage.v1.Undo
+	103, // 210: pawl.storage.v1.State.called:type_name -> pawl.storage.v1.Count
+	86,  // 211: pawl.storage.v1.State.policy:type_name -> pawl.storage.v1.ToolPolicy
+	85,  // 212: pawl.storage.v1.State.payer:type_name -> pawl.storage.v1.Payer
+	84,  // 213: pawl.storage.v1.State.apart:type_name -> pawl.storage.v1.Amount
+	53,  // 214: pawl.storage.v1.Turn.assigned:type_name -> pawl.storage.v1.Assignment
+	17,  // 215: pawl.storage.v1.ToolStep.remote:type_name -> pawl.storage.v1.Remote
+	108, // 216: pawl.storage.v1.ToolStep.model:type_name -> pawl.storage.v1.ModelStep
+	34,  // 217: pawl.storage.v1.ToolStep.call:type_name -> pawl.storage.v1.CallRef
+	81,  // 218: pawl.storage.v1.ToolStep.approval:type_name -> pawl.storage.v1.StepApproval
+	84,  // 219: pawl.storage.v1.ToolStep.bound:type_name -> pawl.storage.v1.Amount
+	8,   // 220: pawl.storage.v1.ToolStep.about:type_name -> pawl.storage.v1.About
+	53,  // 221: pawl.storage.v1.ModelStep.by:type_name -> pawl.storage.v1.Assignment
+	52,  // 222: pawl.storage.v1.ModelStep.price:type_name -> pawl.storage.v1.Price
+	114, // 223: pawl.storage.v1.ArtifactVersions.versions:type_name -> pawl.storage.v1.ArtifactVersion
+	116, // 224: pawl.storage.v1.Places.places:type_name -> pawl.storage.v1.Place
+	123, // 225: pawl.storage.v1.Subscription.filter:type_name -> pawl.storage.v1.SubscriptionFilter
+	56,  // 226: pawl.storage.v1.SubscriptionFilter.labels:type_name -> pawl.storage.v1.Label
+	227, // [227:227] is the sub-list for method output_type
+	227, // [227:227] is the sub-list for method input_type
+	227, // [227:227] is the sub-list for extension type_name
+	227, // [227:227] is the sub-list for extension extendee
+	0,   // [0:227] is the sub-list for field type_name
 }
 
 func init() { file_storage_proto_init() }
@@ -13202,7 +13577,7 @@ func file_storage_proto_init() {
 		(*Input_Stop)(nil),
 		(*Input_Fork)(nil),
 	}
-	file_storage_proto_msgTypes[57].OneofWrappers = []any{
+	file_storage_proto_msgTypes[59].OneofWrappers = []any{
 		(*Record_Transition)(nil),
 		(*Record_InputReceived)(nil),
 		(*Record_TurnOpened)(nil),
@@ -13232,15 +13607,16 @@ func file_storage_proto_init() {
 		(*Record_Steered)(nil),
 		(*Record_Stopped)(nil),
 		(*Record_NoticeAdded)(nil),
+		(*Record_Evaluated)(nil),
 	}
-	file_storage_proto_msgTypes[58].OneofWrappers = []any{}
+	file_storage_proto_msgTypes[61].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_storage_proto_rawDesc), len(file_storage_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   126,
+			NumMessages:   129,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

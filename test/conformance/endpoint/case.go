@@ -35,7 +35,7 @@ type Case struct {
 	Why string `yaml:"why"`
 	// Form of the endpoint.
 	Form Form `yaml:"form"`
-	// Rules of what the endpoint may be told, by name; see rules.go.
+	// Rules are the names of rules for what the endpoint may receive, see rules.go.
 	Rules []string `yaml:"rules"`
 	// Tools that the prompt has besides the usual ones.
 	Tools []string `yaml:"tools"`
@@ -68,8 +68,8 @@ type Expect struct {
 	// Endless: the model calls for ever, and a bound of the pack ends the run. Each call is the
 	// first of Calls, and at most one for each request.
 	Endless bool `yaml:"endless"`
-	// Usage that the endpoint told, of all answers together. Default: 50 read and 5 written
-	// by each round that is an answer and tells usage.
+	// Usage is the usage that the endpoint reports for all answers together. Default: 50 input and 5
+	// output tokens for each round with an answer that reports usage.
 	Usage *Usage `yaml:"usage"`
 	// Estimated is how many attempts have a usage that was estimated, since the endpoint did not tell it.
 	Estimated int `yaml:"estimated"`
@@ -177,19 +177,19 @@ func (e *Expect) fill(c *Case) error {
 		}
 	}
 	if e.Calls == nil {
-		e.Calls = meant(c.Rounds)
+		e.Calls = expectedCalls(c.Rounds)
 	}
 	if e.Endless && len(e.Calls) != 1 {
 		return fmt.Errorf("expect.calls: with endless the one call that is repeated")
 	}
 	for i, m := range e.Calls {
-		e.Calls[i].Arguments = long(m.Arguments)
+		e.Calls[i].Arguments = expandLong(m.Arguments)
 	}
 	return nil
 }
 
-// meant are the calls of the answers, but for those that leave the state.
-func meant(rounds []*Round) []Made {
+// expectedCalls are the calls of the answers, but for those that leave the state.
+func expectedCalls(rounds []*Round) []Made {
 	var all []Made
 	for _, r := range rounds {
 		for _, p := range r.called() {
@@ -208,8 +208,8 @@ func meant(rounds []*Round) []Made {
 
 var repeated = regexp.MustCompile(`<<(.)\*(\d+)>>`)
 
-// long makes the long text of every <<C*N>>.
-func long(text string) string {
+// expandLong makes the long text of every <<C*N>>.
+func expandLong(text string) string {
 	return repeated.ReplaceAllStringFunc(text, func(found string) string {
 		parts := repeated.FindStringSubmatch(found)
 		n, _ := strconv.Atoi(parts[2])

@@ -14,7 +14,8 @@ type Round struct {
 	Parts []Part `yaml:"parts"`
 	// Finish is the provider's word for the end. Default: by the parts; "none": it does not say.
 	Finish string `yaml:"finish"`
-	// Usage as the provider tells it, JSON. Default: 50 read, 5 written; "none": not told.
+	// Usage is the usage in the provider's form, as JSON. Default: 50 input and 5 output tokens.
+	// "none" means that it is not reported.
 	Usage string `yaml:"usage"`
 	// Error is the event that ends the stream instead of the answer's end, JSON.
 	Error string `yaml:"error"`
@@ -50,8 +51,8 @@ type Round struct {
 // Part of an answer: exactly one of text, call, reasoning, redacted, event.
 type Part struct {
 	Text *string `yaml:"text"`
-	// Call is the name of a tool, or {NAME}: the name by which the model was told of the pack's
-	// tool NAME. ID and Arguments may be missing. Extra are further fields of the call, JSON, for
+	// Call is the name of a tool. {NAME} is the name that the model received for the pack's tool
+	// NAME. ID and Arguments may be missing. Extra are further fields of the call as JSON, for
 	// example a signature of Google's.
 	Call      string  `yaml:"call"`
 	ID        string  `yaml:"id"`
@@ -70,8 +71,8 @@ type Part struct {
 const (
 	usualText                 = "The flowers are on their way."
 	usualRead, usualWritten   = 50, 5
-	tulips                    = `{"flower": "tulip", "count": 3}`
-	leaving                   = `{"event": "Done", "artifacts": {"bill": "ok"}}`
+	tulipText                 = `{"flower": "tulip", "count": 3}`
+	leavingTool               = `{"event": "Done", "artifacts": {"bill": "ok"}}`
 	none                      = "none"
 	pieceBytes                = 30_000
 	contentTypeOfStreams      = "text/event-stream"
@@ -80,8 +81,8 @@ const (
 
 // words are the usual rounds.
 var words = map[string]func() []Part{
-	"order": func() []Part { return []Part{{Call: "order", ID: "call_a", Arguments: new(tulips)}} },
-	"leave": func() []Part { return []Part{{Call: "leave_state", ID: "call_leave", Arguments: new(leaving)}} },
+	"order": func() []Part { return []Part{{Call: "order", ID: "call_a", Arguments: new(tulipText)}} },
+	"leave": func() []Part { return []Part{{Call: "leave_state", ID: "call_leave", Arguments: new(leavingTool)}} },
 	"said":  func() []Part { return []Part{{Text: new(usualText)}} },
 }
 
@@ -104,12 +105,12 @@ func (r *Round) UnmarshalYAML(decode func(any) error) error {
 func (r *Round) fill(form Form) error {
 	for i, p := range r.Parts {
 		if p.Arguments != nil {
-			r.Parts[i].Arguments = new(long(*p.Arguments))
+			r.Parts[i].Arguments = new(expandLong(*p.Arguments))
 		}
 		if p.Text != nil {
-			r.Parts[i].Text = new(long(*p.Text))
+			r.Parts[i].Text = new(expandLong(*p.Text))
 		}
-		r.Parts[i].ID = long(p.ID)
+		r.Parts[i].ID = expandLong(p.ID)
 		if p.Block != "" && form != Messages {
 			return fmt.Errorf("parts[%d].block: of the form messages alone", i)
 		}

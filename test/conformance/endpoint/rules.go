@@ -24,8 +24,8 @@ var rules = map[string]rule{
 	"responses": responsesRules,
 }
 
-// breach is what the endpoint of a case refuses in a request.
-func breach(c *Case, body map[string]any) string {
+// findBreach is what the endpoint of a case refuses in a request.
+func findBreach(c *Case, body map[string]any) string {
 	if body["stream"] != true {
 		return "stream: this endpoint answers in streams alone, want true"
 	}

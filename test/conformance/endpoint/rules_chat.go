@@ -90,12 +90,12 @@ func chatNonempty(_ *Case, body map[string]any) string {
 func chatSignature(c *Case, body map[string]any) string {
 	for i, message := range list(body["messages"]) {
 		for j, call := range callsOf(message) {
-			_, said := c.partOfCall(word(call["id"]))
-			if said == nil || said.Extra == "" {
+			_, part := c.partOfCall(word(call["id"]))
+			if part == nil || part.Extra == "" {
 				continue
 			}
 			var extra map[string]any
-			_ = json.Unmarshal([]byte(said.Extra), &extra) // checked when the case was read
+			_ = json.Unmarshal([]byte(part.Extra), &extra) // checked when the case was read
 			want := at(extra, "extra_content", "google", "thought_signature")
 			if got := at(call, "extra_content", "google", "thought_signature"); got != want {
 				return fmt.Sprintf("messages.%d: Function call is missing a thought_signature in functionCall parts, position %d: %v, sent as %v", i, j, got, want)

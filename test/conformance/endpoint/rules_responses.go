@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// responsesRules is what OpenAI's responses refuse of items that are told again.
+// responsesRules returns what OpenAI's Responses refuse in items that are sent again.
 func responsesRules(_ *Case, body map[string]any) string {
 	items := list(body["input"])
 	calls, outputs := callIDs(items)

@@ -116,7 +116,7 @@ func TestRules(t *testing.T) {
 		}
 		scripted.Rules = []string{test.rule}
 		refusing[test.rule] = refusing[test.rule] || test.refused != ""
-		got := breach(scripted, body)
+		got := findBreach(scripted, body)
 		if (test.refused == "") != (got == "") || !strings.Contains(got, test.refused) {
 			t.Errorf("%s: %s\nwant %q, got %q", test.rule, test.body, test.refused, got)
 		}
@@ -130,7 +130,7 @@ func TestRules(t *testing.T) {
 
 // A request for an answer in one piece is refused, by cases without rules as well.
 func TestStreamsAlone(t *testing.T) {
-	if got := breach(&Case{}, map[string]any{"stream": false}); !strings.Contains(got, "stream") {
+	if got := findBreach(&Case{}, map[string]any{"stream": false}); !strings.Contains(got, "stream") {
 		t.Errorf("got %q", got)
 	}
 }

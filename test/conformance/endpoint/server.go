@@ -88,22 +88,22 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, err.Error())
 		return
 	}
-	asked := Request{At: time.Now()}
+	request := Request{At: time.Now()}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
 	if err == nil {
-		err = json.Unmarshal(body, &asked.Body)
+		err = json.Unmarshal(body, &request.Body)
 	}
 	if err != nil {
-		asked.Breach = "the body is no JSON object: " + err.Error()
+		request.Breach = "the body is no JSON object: " + err.Error()
 	} else {
-		asked.Breach = breach(c, asked.Body)
+		request.Breach = findBreach(c, request.Body)
 	}
-	round := s.note(conversation{c.Name, executor}, c, asked)
-	if asked.Breach != "" {
-		refuse(w, http.StatusBadRequest, asked.Breach)
+	round := s.note(conversation{c.Name, executor}, c, request)
+	if request.Breach != "" {
+		refuse(w, http.StatusBadRequest, request.Breach)
 		return
 	}
-	round.write(w, c.Form, toolNameReplacer(asked.Body))
+	round.write(w, c.Form, toolNameReplacer(request.Body))
 }
 
 // toolNameReplacer are the names of tools in a request, each behind what a case calls it: {DESCRIPTION}.
@@ -137,13 +137,13 @@ func (s *Server) route(r *http.Request) (*Case, string, error) {
 }
 
 // note keeps a request, and gives the round that is due. One that is refused uses none up.
-func (s *Server) note(t conversation, c *Case, asked Request) *Round {
+func (s *Server) note(t conversation, c *Case, request Request) *Round {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	asked.Round = s.due[t]
-	s.requests[t] = append(s.requests[t], asked)
-	round := c.Rounds[min(asked.Round, len(c.Rounds)-1)]
-	if asked.Breach == "" && !round.Loop {
+	request.Round = s.due[t]
+	s.requests[t] = append(s.requests[t], request)
+	round := c.Rounds[min(request.Round, len(c.Rounds)-1)]
+	if request.Breach == "" && !round.Loop {
 		s.due[t]++
 	}
 	return round

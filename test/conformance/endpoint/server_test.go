@@ -77,8 +77,8 @@ func TestRefusal(t *testing.T) {
 	if _, text, _ := ask(t, s, c, "a", streaming); !strings.Contains(text, "tulip") {
 		t.Errorf("then: %s", text)
 	}
-	if asked := s.Requests("case", "a"); asked[0].Breach == "" || asked[1].Breach != "" {
-		t.Errorf("%+v", asked)
+	if requests := s.Requests("case", "a"); requests[0].Breach == "" || requests[1].Breach != "" {
+		t.Errorf("%+v", requests)
 	}
 	if got, _, _ := ask(t, s, c, "a", "no JSON"); got.StatusCode != http.StatusBadRequest {
 		t.Errorf("no JSON: %d", got.StatusCode)
@@ -128,7 +128,8 @@ func TestResponses(t *testing.T) {
 	}
 }
 
-// A call of {NAME} has the name by which the tool of that description was told.
+// TestToldNames checks that a call of {NAME} has the name that the model received with the
+// description of the tool.
 func TestToldNames(t *testing.T) {
 	s, c := scriptOf(t, "why: x\nform: chat\nrounds:\n  - {parts: [{call: '{stock.count}', arguments: '{}'}]}\n")
 	body := `{"stream": true, "tools": [{"type": "function", "function": {"name": "stock_count", "description": "stock.count"}}]}`

@@ -11,8 +11,8 @@ type object = map[string]any
 
 // stream collects the events of a response.
 type stream struct {
-	out bytes.Buffer
-	odd bool
+	out      bytes.Buffer
+	oddLines bool
 }
 
 // send adds an event; name "" is none.
@@ -26,7 +26,7 @@ func (s *stream) send(name, data string) {
 
 func (s *stream) line(field, value string) {
 	s.out.WriteString(field)
-	if !s.odd {
+	if !s.oddLines {
 		s.out.WriteByte(' ')
 	}
 	s.out.WriteString(value)
@@ -36,7 +36,7 @@ func (s *stream) line(field, value string) {
 // end ends an event; an odd stream has a comment behind it, as of proxies that keep a connection open.
 func (s *stream) end() {
 	s.newline()
-	if s.odd {
+	if s.oddLines {
 		s.out.WriteString(": PROCESSING")
 		s.newline()
 		s.newline()
@@ -44,7 +44,7 @@ func (s *stream) end() {
 }
 
 func (s *stream) newline() {
-	if s.odd {
+	if s.oddLines {
 		s.out.WriteByte('\r')
 	}
 	s.out.WriteByte('\n')
@@ -67,7 +67,7 @@ func (r *Round) body(form Form) []byte {
 	if r.Raw != "" {
 		return []byte(r.Raw)
 	}
-	s := &stream{odd: r.Odd}
+	s := &stream{oddLines: r.Odd}
 	if r.Odd {
 		s.out.WriteString("\ufeff: warming up")
 		s.newline()
@@ -84,8 +84,8 @@ func (r *Round) body(form Form) []byte {
 	return s.out.Bytes()
 }
 
-// pieces are a text as it streams.
-func pieces(text string) []string {
+// splitText are a text as it streams.
+func splitText(text string) []string {
 	var all []string
 	for len(text) > pieceBytes {
 		all = append(all, text[:pieceBytes])
@@ -170,7 +170,7 @@ func (r *Round) chatParts(s *stream) {
 	for _, p := range r.Parts {
 		switch {
 		case p.Text != nil:
-			for _, piece := range pieces(*p.Text) {
+			for _, piece := range splitText(*p.Text) {
 				s.send("", choice(text(object{"content": piece}), "null"))
 			}
 		case p.Reasoning != nil:
@@ -190,7 +190,7 @@ func chatCall(s *stream, p Part, index int) {
 	function := object{"name": p.Call}
 	var rest []string
 	if p.Arguments != nil {
-		all := pieces(*p.Arguments)
+		all := splitText(*p.Arguments)
 		function["arguments"], rest = all[0], all[1:]
 	}
 	call["function"] = function

@@ -77,13 +77,13 @@ func (w *writer) item(p Part, i int) any {
 		}
 		begin(message([]any{}, "in_progress"))
 		at := object{"output_index": i, "content_index": 0, "item_id": id}
-		w.event("response.content_part.added", with(at, "part", object{"type": "output_text", "text": "", "annotations": []any{}}))
-		for _, piece := range pieces(*p.Text) {
-			w.event("response.output_text.delta", with(with(at, "delta", piece), "logprobs", []any{}))
+		w.event("response.content_part.added", withField(at, "part", object{"type": "output_text", "text": "", "annotations": []any{}}))
+		for _, piece := range splitText(*p.Text) {
+			w.event("response.output_text.delta", withField(withField(at, "delta", piece), "logprobs", []any{}))
 		}
 		part := object{"type": "output_text", "text": *p.Text, "annotations": []any{}, "logprobs": []any{}}
-		w.event("response.output_text.done", with(with(at, "text", *p.Text), "logprobs", []any{}))
-		w.event("response.content_part.done", with(at, "part", part))
+		w.event("response.output_text.done", withField(withField(at, "text", *p.Text), "logprobs", []any{}))
+		w.event("response.content_part.done", withField(at, "part", part))
 		return end(message([]any{part}, "completed"))
 	case p.Reasoning != nil:
 		item := object{"type": "reasoning", "id": cmp.Or(p.ID, "rs_1"), "summary": []any{}, "encrypted_content": nil}
@@ -107,15 +107,15 @@ func (w *writer) call(p Part, i int, begin func(object), end func(object) any) a
 	}
 	begin(item("", "in_progress"))
 	at := object{"output_index": i, "item_id": "fc_" + p.ID}
-	for _, piece := range pieces(arguments) {
-		w.event("response.function_call_arguments.delta", with(at, "delta", piece))
+	for _, piece := range splitText(arguments) {
+		w.event("response.function_call_arguments.delta", withField(at, "delta", piece))
 	}
-	w.event("response.function_call_arguments.done", with(with(at, "arguments", arguments), "name", p.Call))
+	w.event("response.function_call_arguments.done", withField(withField(at, "arguments", arguments), "name", p.Call))
 	return end(item(arguments, "completed"))
 }
 
-// with is an object with one field more.
-func with(fields object, name string, value any) object {
+// withField is an object with one field more.
+func withField(fields object, name string, value any) object {
 	more := object{name: value}
 	maps.Copy(more, fields)
 	return more

@@ -21,14 +21,14 @@ func (d *driver) register(ctx context.Context, a args) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return canon(got.GetPack()), nil
+	return canonical(got.GetPack()), nil
 }
 
 // startOf is the request by which a run is started.
 func startOf(a args) *pawlv1.StartRunRequest {
 	req := &pawlv1.StartRunRequest{
-		Pack: a.Pack, Execution: pawlv1.Execution_EXECUTION_CALLER, Labels: a.Labels, RequestId: or(a.ID),
-		Input: partsOf(a.Input), MaxSteps: a.MaxSteps,
+		Pack: a.Pack, Execution: pawlv1.Execution_EXECUTION_CALLER, Labels: a.Labels, RequestId: idOrNew(a.ID),
+		Input: partsOf(a.Input), MaxSteps: a.MaxSteps, Conversation: a.Conversation,
 	}
 	if a.Execution == "workers" {
 		req.Execution = pawlv1.Execution_EXECUTION_WORKERS
@@ -89,73 +89,73 @@ func (d *driver) turn(ctx context.Context, a args) (any, error) {
 	d.mu.Lock()
 	d.turns[named(a.As, current)] = got
 	d.mu.Unlock()
-	return canon(got), nil
+	return canonical(got), nil
 }
 
 func (d *driver) emit(ctx context.Context, a args) (any, error) {
 	got, err := retry(ctx, d.client().EmitEvent, &pawlv1.EmitEventRequest{
-		RunId: d.runID(a), Event: a.Event, Artifacts: writesOf(a.Artifacts, d.slots(a)), EventId: or(a.ID),
+		RunId: d.runID(a), Event: a.Event, Artifacts: writesOf(a.Artifacts, d.slots(a)), EventId: idOrNew(a.ID),
 		ExpectedSeq: a.Expected, TurnToken: d.token(a),
 	})
-	return canon(got), err
+	return canonical(got), err
 }
 
 // slots are the declared artifacts, where a turn was fetched that tells them.
-func (d *driver) slots(a args) []*pawlv1.ArtifactSlot { return d.held(a).GetArtifactSlots() }
+func (d *driver) slots(a args) []*pawlv1.ArtifactSlot { return d.turnOf(a).GetArtifactSlots() }
 
 func (d *driver) set(ctx context.Context, a args) (any, error) {
 	got, err := retry(ctx, d.client().SetArtifacts, &pawlv1.SetArtifactsRequest{
-		RunId: d.runID(a), Artifacts: writesOf(a.Artifacts, d.slots(a)), WriteId: or(a.ID),
+		RunId: d.runID(a), Artifacts: writesOf(a.Artifacts, d.slots(a)), WriteId: idOrNew(a.ID),
 		ExpectedSeq: a.Expected, TurnToken: d.token(a),
 	})
-	return canon(got), err
+	return canonical(got), err
 }
 
 func (d *driver) input(ctx context.Context, a args) (any, error) {
 	got, err := retry(ctx, d.client().SendInput, &pawlv1.SendInputRequest{
-		RunId: d.runID(a), Parts: partsOf(a.Input), MessageId: or(a.ID), ExpectedSeq: a.Expected,
+		RunId: d.runID(a), Parts: partsOf(a.Input), MessageId: idOrNew(a.ID), ExpectedSeq: a.Expected,
 	})
-	return canon(got), err
+	return canonical(got), err
 }
 
 func (d *driver) complete(ctx context.Context, a args) (any, error) {
-	turn := d.held(a)
+	turn := d.turnOf(a)
 	got, err := retry(ctx, d.client().CompleteTurn, completion(turn.GetTurn(), a.reply, turn.GetArtifactSlots(), a.ID))
-	return canon(got), err
+	return canonical(got), err
 }
 
 func completion(turn *pawlv1.TurnRef, r reply, slots []*pawlv1.ArtifactSlot, id string) *pawlv1.CompleteTurnRequest {
 	return &pawlv1.CompleteTurnRequest{
 		RunId: turn.GetRunId(), TurnSeq: turn.GetTurnSeq(), Attempt: turn.GetAttempt(), TurnToken: turn.GetToken(),
 		Event: r.Event, Artifacts: writesOf(r.Artifacts, slots), Output: partsOf(r.Output),
-		Messages: messagesOf(r.Messages), Usage: r.Usage.wire(), RequestId: or(id), ConversationThroughStep: r.ConversationThroughStep,
+		Messages: messagesOf(r.Messages), Usage: r.Usage.wire(), RequestId: idOrNew(id), ConversationThroughStep: r.ConversationThroughStep,
 	}
 }
 
 func (d *driver) fail(ctx context.Context, a args) (any, error) {
-	turn := d.held(a).GetTurn()
+	turn := d.turnOf(a).GetTurn()
 	got, err := retry(ctx, d.client().FailTurn, &pawlv1.FailTurnRequest{
 		RunId: turn.GetRunId(), TurnSeq: turn.GetTurnSeq(), Attempt: turn.GetAttempt(), TurnToken: turn.GetToken(),
-		Error: &pawlv1.Fault{Code: a.Code, Message: a.Message}, Retryable: !a.Final, Usage: a.Usage.wire(), RequestId: or(a.ID),
+		Error: &pawlv1.Fault{Code: a.Code, Message: a.Message}, Retryable: !a.Final, Usage: a.Usage.wire(), RequestId: idOrNew(a.ID),
 	})
-	return canon(got), err
+	return canonical(got), err
 }
 
 func (d *driver) suspend(ctx context.Context, a args) (any, error) {
-	turn := d.held(a).GetTurn()
+	turn := d.turnOf(a).GetTurn()
 	got, err := retry(ctx, d.client().SuspendTurn, &pawlv1.SuspendTurnRequest{
-		RunId: turn.GetRunId(), TurnSeq: turn.GetTurnSeq(), Attempt: turn.GetAttempt(), TurnToken: turn.GetToken(), RequestId: or(a.ID),
+		RunId: turn.GetRunId(), TurnSeq: turn.GetTurnSeq(), Attempt: turn.GetAttempt(), TurnToken: turn.GetToken(), RequestId: idOrNew(a.ID),
 	})
-	return canon(got), err
+	return canonical(got), err
 }
 
 func (d *driver) requestSteps(ctx context.Context, a args) (any, error) {
-	turn := d.held(a).GetTurn()
+	turn := d.turnOf(a).GetTurn()
 	got, err := retry(ctx, d.client().RequestStep, &pawlv1.RequestStepRequest{
 		RunId: turn.GetRunId(), TurnSeq: turn.GetTurnSeq(), Attempt: turn.GetAttempt(), TurnToken: turn.GetToken(),
-		Requests: callsOf(a.Calls), RequestId: or(a.ID),
+		Requests: callsOf(a.Calls), RequestId: idOrNew(a.ID),
 	})
-	return canon(got), err
+	return canonical(got), err
 }
 
 func (d *driver) resolve(ctx context.Context, a args) (any, error) {
@@ -169,22 +169,22 @@ func (d *driver) resolve(ctx context.Context, a args) (any, error) {
 		req.Answer = &pawlv1.ResolveStepRequest_ResultJson{ResultJson: string(a.Result)}
 	}
 	got, err := retry(ctx, d.client().ResolveStep, req)
-	return canon(got), err
+	return canonical(got), err
 }
 
 func (d *driver) pause(ctx context.Context, a args) (any, error) {
-	got, err := retry(ctx, d.client().PauseRun, &pawlv1.PauseRunRequest{RunId: d.runID(a), Note: a.Note, RequestId: or(a.ID)})
-	return canon(got), err
+	got, err := retry(ctx, d.client().PauseRun, &pawlv1.PauseRunRequest{RunId: d.runID(a), Note: a.Note, RequestId: idOrNew(a.ID)})
+	return canonical(got), err
 }
 
 func (d *driver) resume(ctx context.Context, a args) (any, error) {
-	got, err := retry(ctx, d.client().ResumeRun, &pawlv1.ResumeRunRequest{RunId: d.runID(a), Note: a.Note, RequestId: or(a.ID)})
-	return canon(got), err
+	got, err := retry(ctx, d.client().ResumeRun, &pawlv1.ResumeRunRequest{RunId: d.runID(a), Note: a.Note, RequestId: idOrNew(a.ID)})
+	return canonical(got), err
 }
 
 func (d *driver) cancel(ctx context.Context, a args) (any, error) {
-	got, err := retry(ctx, d.client().CancelRun, &pawlv1.CancelRunRequest{RunId: d.runID(a), Note: a.Note, RequestId: or(a.ID)})
-	return canon(got), err
+	got, err := retry(ctx, d.client().CancelRun, &pawlv1.CancelRunRequest{RunId: d.runID(a), Note: a.Note, RequestId: idOrNew(a.ID)})
+	return canonical(got), err
 }
 
 func (d *driver) wait(ctx context.Context, a args) (any, error) {
@@ -214,7 +214,7 @@ func (d *driver) records(ctx context.Context, a args) (any, error) {
 			return nil, err
 		}
 		for _, record := range page.GetRecords() {
-			records = append(records, canon(record))
+			records = append(records, canonical(record))
 		}
 		if token = page.GetNextPageToken(); token == "" {
 			return map[string]any{"records": records}, nil

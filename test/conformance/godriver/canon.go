@@ -15,16 +15,16 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-var camel = regexp.MustCompile(`([a-z])([A-Z])`)
+var camelBoundary = regexp.MustCompile(`([a-z])([A-Z])`)
 
 // codeName is the name of a gRPC status, as "NOT_FOUND".
 func codeName(code codes.Code) string {
-	return strings.ToUpper(camel.ReplaceAllString(strings.Replace(code.String(), "Canceled", "Cancelled", 1), "${1}_${2}"))
+	return strings.ToUpper(camelBoundary.ReplaceAllString(strings.Replace(code.String(), "Canceled", "Cancelled", 1), "${1}_${2}"))
 }
 
-// canon is a message as the scenarios have it: snake_case names, words of enums
+// canonical is a message as the scenarios have it: snake_case names, words of enums
 // without their prefix, foo_json as the parsed value foo, artifacts by their value.
-func canon(m proto.Message) any {
+func canonical(m proto.Message) any {
 	if m == nil || !m.ProtoReflect().IsValid() {
 		return nil
 	}
@@ -79,11 +79,11 @@ func canonFields(m protoreflect.Message) map[string]any {
 func canonValue(field protoreflect.FieldDescriptor, value protoreflect.Value) any {
 	switch field.Kind() {
 	case protoreflect.MessageKind:
-		return canon(value.Message().Interface())
+		return canonical(value.Message().Interface())
 	case protoreflect.EnumKind:
 		return word(field.Enum(), value.Enum())
 	case protoreflect.BytesKind:
-		return marked(value.Bytes())
+		return markBytes(value.Bytes())
 	}
 	return value.Interface()
 }
@@ -94,11 +94,11 @@ func word(enum protoreflect.EnumDescriptor, number protoreflect.EnumNumber) any 
 	if value == nil {
 		return "UNSPECIFIED"
 	}
-	prefix := strings.ToUpper(camel.ReplaceAllString(string(enum.Name()), "${1}_${2}")) + "_"
+	prefix := strings.ToUpper(camelBoundary.ReplaceAllString(string(enum.Name()), "${1}_${2}")) + "_"
 	return strings.TrimPrefix(string(value.Name()), prefix)
 }
 
-// canonRecord puts what happened under body, whatever it is.
+// canonRecord returns a record with its contents under the key body, for every kind.
 func canonRecord(r *pawlv1.Record) map[string]any {
 	out := map[string]any{
 		"seq": r.GetSeq(), "prev_seq": r.GetPrevSeq(), "cause": word(r.GetCause().Descriptor(), r.GetCause().Number()),
@@ -107,7 +107,7 @@ func canonRecord(r *pawlv1.Record) map[string]any {
 	m := r.ProtoReflect()
 	if field := m.WhichOneof(m.Descriptor().Oneofs().ByName("body")); field != nil {
 		out["kind"] = strings.ToUpper(string(field.Name()))
-		out["body"] = canon(m.Get(field).Message().Interface())
+		out["body"] = canonical(m.Get(field).Message().Interface())
 	}
 	return out
 }
@@ -125,15 +125,15 @@ func canonPart(p *pawlv1.Part) any {
 	case *pawlv1.Part_Json:
 		return map[string]any{"json": parsed(content.Json)}
 	case *pawlv1.Part_Data:
-		return map[string]any{"data": marked(content.Data)}
+		return map[string]any{"data": markBytes(content.Data)}
 	case *pawlv1.Part_Uri:
 		return map[string]any{"uri": content.Uri}
 	}
 	return map[string]any{"text": p.GetText()}
 }
 
-// marked are bytes as scenarios write them.
-func marked(data []byte) map[string]any {
+// markBytes are bytes as scenarios write them.
+func markBytes(data []byte) map[string]any {
 	return map[string]any{"$bytes": base64.StdEncoding.EncodeToString(data)}
 }
 
@@ -151,7 +151,7 @@ func valueOf(v *pawlv1.ArtifactValue) any {
 	case *pawlv1.ArtifactValue_Text:
 		return value.Text
 	case *pawlv1.ArtifactValue_Data:
-		return marked(value.Data)
+		return markBytes(value.Data)
 	}
 	return nil
 }

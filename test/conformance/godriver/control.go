@@ -20,7 +20,7 @@ type controlArgs struct {
 	// Expires is in seconds from now.
 	Expires float64 `json:"expires"`
 	When    string  `json:"when"`
-	// IncludeRequired is true unless it is said: the sidecar adds what has to be heard.
+	// IncludeRequired is true by default: the sidecar adds the required messages.
 	IncludeRequired *bool `json:"include_required"`
 	MaxTokens       int64 `json:"max_tokens"`
 	MaxCost         int64 `json:"max_cost_micro_usd"`
@@ -43,14 +43,14 @@ func (d *driver) approvals(ctx context.Context, a args) (any, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, one := range got.GetApprovals() {
-		list = append(list, canon(one))
-		d.digests[seen{run, one.GetCall().GetStep()}] = one.GetCall().GetApproval().GetDigest()
+		list = append(list, canonical(one))
+		d.digests[inspectedCall{run, one.GetCall().GetStep()}] = one.GetCall().GetApproval().GetDigest()
 	}
 	return map[string]any{"approvals": list}, nil
 }
 
-// seen is a call that was looked at.
-type seen struct {
+// inspectedCall is a call that was looked at.
+type inspectedCall struct {
 	run  string
 	step uint32
 }
@@ -58,12 +58,12 @@ type seen struct {
 // decide is about the call that was looked at last, unless a digest is given.
 func (d *driver) decide(ctx context.Context, a args) (any, error) {
 	req := &pawlv1.DecideStepRequest{
-		RunId: d.runID(a), Step: a.Step, Digest: a.Digest, Reason: a.Reason, RequestId: or(a.ID),
+		RunId: d.runID(a), Step: a.Step, Digest: a.Digest, Reason: a.Reason, RequestId: idOrNew(a.ID),
 		Decision: pawlv1.StepDecision(pawlv1.StepDecision_value["STEP_DECISION_"+a.Decision]),
 	}
 	if req.GetDigest() == "" {
 		d.mu.Lock()
-		req.Digest = d.digests[seen{req.GetRunId(), a.Step}]
+		req.Digest = d.digests[inspectedCall{req.GetRunId(), a.Step}]
 		d.mu.Unlock()
 	}
 	if a.Expires != 0 {
@@ -73,7 +73,7 @@ func (d *driver) decide(ctx context.Context, a args) (any, error) {
 		req.PayloadJson = string(a.Payload)
 	}
 	got, err := retry(ctx, d.control().DecideStep, req)
-	return canon(got), err
+	return canonical(got), err
 }
 
 func (d *driver) steer(ctx context.Context, a args) (any, error) {
@@ -84,19 +84,19 @@ func (d *driver) steer(ctx context.Context, a args) (any, error) {
 		}
 	}
 	got, err := retry(ctx, d.control().SteerRun, &pawlv1.SteerRunRequest{
-		RunId: d.runID(a), Text: a.Text, When: pawlv1.SteerWhen(when), RequestId: or(a.ID),
+		RunId: d.runID(a), Text: a.Text, When: pawlv1.SteerWhen(when), RequestId: idOrNew(a.ID),
 	})
-	return canon(got), err
+	return canonical(got), err
 }
 
 func (d *driver) stopRun(ctx context.Context, a args) (any, error) {
-	got, err := retry(ctx, d.control().StopRun, &pawlv1.StopRunRequest{RunId: d.runID(a), Note: a.Note, RequestId: or(a.ID)})
-	return canon(got), err
+	got, err := retry(ctx, d.control().StopRun, &pawlv1.StopRunRequest{RunId: d.runID(a), Note: a.Note, RequestId: idOrNew(a.ID)})
+	return canonical(got), err
 }
 
 func (d *driver) raiseBudget(ctx context.Context, a args) (any, error) {
 	got, err := retry(ctx, d.control().RaiseBudget, &pawlv1.RaiseBudgetRequest{
-		RunId: d.runID(a), MaxTokens: a.MaxTokens, MaxCostMicroUsd: a.MaxCost, Reason: a.Reason, RequestId: or(a.ID),
+		RunId: d.runID(a), MaxTokens: a.MaxTokens, MaxCostMicroUsd: a.MaxCost, Reason: a.Reason, RequestId: idOrNew(a.ID),
 	})
-	return canon(got), err
+	return canonical(got), err
 }

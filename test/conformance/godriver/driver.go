@@ -34,8 +34,8 @@ type driver struct {
 	turns map[string]*pawlv1.GetTurnResponse
 	tails map[string]*tail
 	// digests are of the calls that were looked at.
-	digests map[seen]string
-	holds   *holds
+	digests    map[inspectedCall]string
+	holdPoints *holdPoints
 	// drain ends the worker.
 	drain context.CancelFunc
 	ended chan struct{}
@@ -49,7 +49,7 @@ type verb func(*driver, context.Context, args) (any, error)
 var table = map[string]verb{
 	"answer_model":      (*driver).answerModel,
 	"approvals":         (*driver).approvals,
-	"arm":               (*driver).arm,
+	"arm":               (*driver).armPoint,
 	"artifacts":         (*driver).artifacts,
 	"cancel":            (*driver).cancel,
 	"complete":          (*driver).complete,
@@ -85,7 +85,7 @@ var table = map[string]verb{
 	"verify":            (*driver).verify,
 	"wait":              (*driver).wait,
 	"watch":             (*driver).watch,
-	"watched":           (*driver).watched,
+	"watched":           (*driver).awaitRecords,
 	"worker":            (*driver).worker,
 }
 
@@ -109,7 +109,7 @@ func (d *driver) reset(_ context.Context, a args) (any, error) {
 	conn, err := grpc.NewClient(a.Address,
 		grpc.WithPerRPCCredentials(bearer(a.AuthToken)),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithStreamInterceptor(d.mortally),
+		grpc.WithStreamInterceptor(d.mortalStream),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: quick, MinConnectTimeout: time.Second}),
 		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
 	if err != nil {
@@ -122,8 +122,8 @@ func (d *driver) reset(_ context.Context, a args) (any, error) {
 	}
 	d.conn, d.address, d.ledger, d.serves = conn, a.Address, a.Ledger, a.Serves
 	d.runs, d.turns, d.tails = map[string]string{}, map[string]*pawlv1.GetTurnResponse{}, map[string]*tail{}
-	d.digests = map[seen]string{}
-	d.holds = newHolds()
+	d.digests = map[inspectedCall]string{}
+	d.holdPoints = newHolds()
 	d.drain, d.ended, d.server = nil, nil, nil
 	return nil, nil
 }
@@ -165,8 +165,8 @@ func (d *driver) name(as, id string) (alias string) {
 	return alias
 }
 
-// held is the turn that a verb is about: one that was fetched, or one by hand.
-func (d *driver) held(a args) *pawlv1.GetTurnResponse {
+// turnOf is the turn that a verb is about: one that was fetched, or one by hand.
+func (d *driver) turnOf(a args) *pawlv1.GetTurnResponse {
 	if a.Ref != nil {
 		return &pawlv1.GetTurnResponse{Turn: &pawlv1.TurnRef{
 			RunId: d.runID(a), TurnSeq: a.Ref.TurnSeq, Attempt: a.Ref.Attempt, Token: a.Ref.Token,
@@ -185,7 +185,7 @@ func (d *driver) token(a args) string {
 	if a.Turn == "" && a.Ref == nil {
 		return ""
 	}
-	return d.held(a).GetTurn().GetToken()
+	return d.turnOf(a).GetTurn().GetToken()
 }
 
 // retry makes a call, and the very same one again while the sidecar is away.

@@ -121,8 +121,8 @@ func (c *callRef) wire() *pawlv1.ToolCallRef {
 	return &pawlv1.ToolCallRef{ModelStep: c.ModelStep, Index: c.Index}
 }
 
-// into puts what came of the call into the request that tells it.
-func (t modelOutcome) into(req *pawlv1.AnswerModelRequest) *pawlv1.AnswerModelRequest {
+// fillRequest puts what came of the call into the request that tells it.
+func (t modelOutcome) fillRequest(req *pawlv1.AnswerModelRequest) *pawlv1.AnswerModelRequest {
 	if f := t.Failure; f != nil {
 		failure := &pawlv1.ModelFailure{Error: f.wire(), NonRetryable: f.Final}
 		if f.RetryAfter > 0 {
@@ -148,48 +148,48 @@ func (a *answer) wire() *pawlv1.ModelAnswer {
 }
 
 func (d *driver) requestModel(ctx context.Context, a args) (any, error) {
-	turn := d.held(a).GetTurn()
+	turn := d.turnOf(a).GetTurn()
 	got, err := retry(ctx, d.client().RequestModel, &pawlv1.RequestModelRequest{
 		IncludeRequired: a.IncludeRequired == nil || *a.IncludeRequired,
 		RunId:           turn.GetRunId(), TurnSeq: turn.GetTurnSeq(), Attempt: turn.GetAttempt(), TurnToken: turn.GetToken(),
 		Round: max(1, a.Round), Key: a.Key, Request: a.Request.wire(), Bound: a.Bound.wire(),
 	})
-	return canon(got), err
+	return canonical(got), err
 }
 
 func (d *driver) answerModel(ctx context.Context, a args) (any, error) {
-	turn := d.held(a).GetTurn()
-	got, err := retry(ctx, d.client().AnswerModel, a.modelOutcome.into(&pawlv1.AnswerModelRequest{
+	turn := d.turnOf(a).GetTurn()
+	got, err := retry(ctx, d.client().AnswerModel, a.modelOutcome.fillRequest(&pawlv1.AnswerModelRequest{
 		RunId: turn.GetRunId(), Step: a.Step, Attempt: max(1, a.Attempt), TurnToken: turn.GetToken(), Usage: a.Usage.wire(),
 	}))
-	return canon(got), err
+	return canonical(got), err
 }
 
 func (d *driver) updateModelCall(ctx context.Context, a args) (any, error) {
-	turn := d.held(a).GetTurn()
+	turn := d.turnOf(a).GetTurn()
 	got, err := retry(ctx, d.client().UpdateModelCall, &pawlv1.UpdateModelCallRequest{
 		RunId: turn.GetRunId(), Step: a.Step, Attempt: max(1, a.Attempt), TurnToken: turn.GetToken(), ResponseId: a.ResponseID,
 	})
-	return canon(got), err
+	return canonical(got), err
 }
 
 func (d *driver) modelStep(ctx context.Context, a args) (any, error) {
 	got, err := retry(ctx, d.client().GetModelStep, &pawlv1.GetModelStepRequest{RunId: d.runID(a), Step: a.Step})
-	return canon(got), err
+	return canonical(got), err
 }
 
 func (d *driver) fork(ctx context.Context, a args) (any, error) {
 	got, err := retry(ctx, d.client().ForkRun, &pawlv1.ForkRunRequest{
-		RunId: d.runID(a), AtSeq: a.AtSeq, ReuseSteps: a.Reuse, RequestId: or(a.ID),
+		RunId: d.runID(a), AtSeq: a.AtSeq, ReuseSteps: a.Reuse, RequestId: idOrNew(a.ID),
 	})
 	if err != nil {
 		return nil, err
 	}
 	d.name(a.As, got.GetRun().GetRunId())
-	return canon(got.GetRun()), nil
+	return canonical(got.GetRun()), nil
 }
 
 func (d *driver) verify(ctx context.Context, a args) (any, error) {
 	got, err := retry(ctx, d.client().VerifyRun, &pawlv1.VerifyRunRequest{RunId: d.runID(a)})
-	return canon(got), err
+	return canonical(got), err
 }

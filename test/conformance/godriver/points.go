@@ -16,53 +16,53 @@ const (
 	actHold = "hold"
 )
 
-// arm has the next handler that comes to a point die there, or hold.
-func (d *driver) arm(_ context.Context, a args) (any, error) {
-	d.holds.mu.Lock()
-	defer d.holds.mu.Unlock()
-	d.holds.armed[a.Name] = a.How
-	delete(d.holds.points, a.Name)
+// armPoint has the next handler that comes to a point die there, or hold.
+func (d *driver) armPoint(_ context.Context, a args) (any, error) {
+	d.holdPoints.mu.Lock()
+	defer d.holdPoints.mu.Unlock()
+	d.holdPoints.actions[a.Name] = a.How
+	delete(d.holdPoints.points, a.Name)
 	return nil, nil
 }
 
 // take gives what the next one at a point is to do; "": go on.
-func (h *holds) take(name string) string {
+func (h *holdPoints) take(name string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	how := h.armed[name]
-	delete(h.armed, name)
+	how := h.actions[name]
+	delete(h.actions, name)
 	return how
 }
 
-// silence has the process die before it sends anything more.
-func (h *holds) silence() {
+// dieBeforeSend has the process die before it sends anything more.
+func (h *holdPoints) dieBeforeSend() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.silent = true
 }
 
-func (h *holds) silenced() bool {
+func (h *holdPoints) isSilenced() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.silent
 }
 
-// die ends the process as a crash does.
-func die() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }
+// crash ends the process as a crash does.
+func crash() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }
 
 // pass comes to a point at which the runner may have the process die, or hold.
 func (p *player) pass(ctx context.Context, name string) error {
-	switch p.holds.take(name) {
+	switch p.points.take(name) {
 	case actDie:
-		die()
+		crash()
 	case actHold:
 		return p.hold(ctx, name)
 	}
 	return nil
 }
 
-// seen is whether the call that is asked about stands in the ledger.
-func (p *player) seen(tool, payload string) (json.RawMessage, error) {
+// isInLedger is whether the call that is asked about stands in the ledger.
+func (p *player) isInLedger(tool, payload string) (json.RawMessage, error) {
 	var asked struct {
 		Once string `json:"idempotency_key"`
 	}
@@ -84,25 +84,25 @@ func (p *player) seen(tool, payload string) (json.RawMessage, error) {
 	return json.Marshal(map[string]any{"happened": happened, "result": 1})
 }
 
-// mortal is a stream of a process that may die before it sends.
-type mortal struct {
+// mortalStream is a stream of a process that may die before it sends.
+type mortalStream struct {
 	grpc.ClientStream
-	holds func() *holds
+	points func() *holdPoints
 }
 
-func (m mortal) SendMsg(message any) error {
-	if m.holds().silenced() {
-		die()
+func (m mortalStream) SendMsg(message any) error {
+	if m.points().isSilenced() {
+		crash()
 	}
 	return m.ClientStream.SendMsg(message)
 }
 
-// mortally makes the streams of a driver mortal.
-func (d *driver) mortally(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, next grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+// mortalStream makes the streams of a driver mortal.
+func (d *driver) mortalStream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, next grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	stream, err := next(ctx, desc, conn, method, opts...)
-	return mortal{stream, func() *holds {
+	return mortalStream{stream, func() *holdPoints {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		return d.holds
+		return d.holdPoints
 	}}, err
 }

@@ -113,8 +113,8 @@ func (p *player) answer(ctx context.Context, h workerHost, step *pawlv1.Step, r 
 	}
 	attempt := step.GetAttempt()
 	for n := 0; ; n++ {
-		came := r.Outcomes[min(n, len(r.Outcomes)-1)]
-		got, err := h.answerModel(ctx, came.into(&pawlv1.AnswerModelRequest{Step: step.GetStep(), Attempt: attempt, Usage: came.Usage.wire()}))
+		outcome := r.Outcomes[min(n, len(r.Outcomes)-1)]
+		got, err := h.answerModel(ctx, outcome.fillRequest(&pawlv1.AnswerModelRequest{Step: step.GetStep(), Attempt: attempt, Usage: outcome.Usage.wire()}))
 		if err != nil {
 			return err
 		}
@@ -122,11 +122,11 @@ func (p *player) answer(ctx context.Context, h workerHost, step *pawlv1.Step, r 
 			"kind": "told", "step": step.GetStep(), "attempt": attempt, "next": got.GetNext(), "wait": got.GetWait().AsDuration().Seconds(),
 			"disposition": word(got.GetDisposition().Descriptor(), got.GetDisposition().Number()),
 		})
-		if came.Failure == nil {
+		if outcome.Failure == nil {
 			return nil
 		}
 		if attempt = got.GetNext(); attempt == 0 {
-			return &pawl.Failure{Code: came.Failure.Code}
+			return &pawl.Failure{Code: outcome.Failure.Code}
 		}
 		if err := pause(ctx, got.GetWait().AsDuration()); err != nil {
 			return err

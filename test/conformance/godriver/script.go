@@ -59,7 +59,7 @@ type toolAct struct {
 type player struct {
 	script script
 	out    *output
-	holds  *holds
+	points *holdPoints
 	ledger string
 
 	mu    sync.Mutex
@@ -69,7 +69,7 @@ type player struct {
 func (d *driver) player(s script) *player {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return &player{script: s, out: d.out, holds: d.holds, ledger: d.ledger, count: map[string]int{}}
+	return &player{script: s, out: d.out, points: d.holdPoints, ledger: d.ledger, count: map[string]int{}}
 }
 
 // next gives the act of the execution that begins.
@@ -138,7 +138,7 @@ func (p *player) hold(ctx context.Context, name string) error {
 	if name == "" {
 		return nil
 	}
-	released := p.holds.named(name)
+	released := p.points.named(name)
 	p.out.event(map[string]any{"kind": "holding", "name": name})
 	select {
 	case <-released:
@@ -149,7 +149,7 @@ func (p *player) hold(ctx context.Context, name string) error {
 	}
 }
 
-// toolCall is what a tool is told of its call.
+// toolCall is what a tool receives about its call.
 type toolCall struct {
 	payload string
 	step    uint32
@@ -162,16 +162,17 @@ type toolCall struct {
 
 // tool executes a step.
 func (p *player) tool(ctx context.Context, name string, c toolCall) (json.RawMessage, error) {
-	act := next(p, "tool ", name, p.acts(name))
-	p.out.event(map[string]any{
-		"kind": "tool", "tool": name, "payload": parsed(c.payload), "step": c.step, "attempt": c.attempt, "idempotency_key": c.once,
-	})
+	act := next(p, "tool ", name, p.actsOf(name))
+	// The line comes first: the runner may kill this process when it reads the event.
 	line := map[string]any{"tool": name, "step": c.step, "attempt": c.attempt, "payload": parsed(c.payload), "key": c.once}
 	if err := p.enter(line); err != nil {
 		return nil, err
 	}
+	p.out.event(map[string]any{
+		"kind": "tool", "tool": name, "payload": parsed(c.payload), "step": c.step, "attempt": c.attempt, "idempotency_key": c.once,
+	})
 	if act.Seen != "" {
-		return p.seen(act.Seen, c.payload)
+		return p.isInLedger(act.Seen, c.payload)
 	}
 	if err := p.pass(ctx, "effect"); err != nil {
 		return nil, err
@@ -182,9 +183,9 @@ func (p *player) tool(ctx context.Context, name string, c toolCall) (json.RawMes
 	if err := p.hold(ctx, act.Hold); err != nil {
 		return nil, err
 	}
-	switch how := p.holds.take("answer"); how {
+	switch how := p.points.take("answer"); how {
 	case actDie:
-		p.holds.silence() // Its answer is never told.
+		p.points.dieBeforeSend() // Its answer is never sent.
 	case actHold:
 		if err := p.hold(ctx, "answer"); err != nil {
 			return nil, err
@@ -226,21 +227,23 @@ func (p *player) enter(entry map[string]any) error {
 	return errors.Join(err, file.Close())
 }
 
-func (p *player) acts(tool string) []toolAct { return p.script.Tools[tool] }
+func (p *player) actsOf(tool string) []toolAct { return p.script.Tools[tool] }
 
-// holds are points at which handlers wait, by name.
-type holds struct {
+// holdPoints are points at which handlers wait, by name.
+type holdPoints struct {
 	mu     sync.Mutex
 	points map[string]chan struct{}
-	// armed is what the next one that comes to a point is to do.
-	armed map[string]string
+	// actions is what the next one that comes to a point is to do.
+	actions map[string]string
 	// silent: the process dies before it sends anything more.
 	silent bool
 }
 
-func newHolds() *holds { return &holds{points: map[string]chan struct{}{}, armed: map[string]string{}} }
+func newHolds() *holdPoints {
+	return &holdPoints{points: map[string]chan struct{}{}, actions: map[string]string{}}
+}
 
-func (h *holds) named(name string) chan struct{} {
+func (h *holdPoints) named(name string) chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.points[name] == nil {
@@ -251,7 +254,7 @@ func (h *holds) named(name string) chan struct{} {
 
 // release lets those go on that wait at a point, and all that come to it.
 func (d *driver) release(_ context.Context, a args) (any, error) {
-	point := d.holds.named(a.Name)
+	point := d.holdPoints.named(a.Name)
 	select {
 	case <-point:
 	default:

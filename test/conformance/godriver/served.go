@@ -11,10 +11,10 @@ import (
 
 // server serves runs by their names, by a client of its own.
 type server struct {
-	client *pawl.Client
-	with   pawl.Serving
-	out    *output
-	ends   sync.WaitGroup
+	client  *pawl.Client
+	serving pawl.Serving
+	out     *output
+	ends    sync.WaitGroup
 }
 
 // newServer makes what serves runs by a script. Turns of agents that run beside them, and tools of
@@ -28,7 +28,7 @@ func (d *driver) newServer(a args) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	with := pawl.Serving{Prompts: turnFuncs(p, "agent ", a.Agents), Tools: toolFuncs(p, a.Tools), OnError: d.erred}
+	with := pawl.Serving{Prompts: turnFuncs(p, "agent ", a.Agents), Tools: toolFuncs(p, a.Tools), OnError: d.reportError}
 	maps.Copy(with.Prompts, turnFuncs(p, "turn ", a.Turns))
 	if len(a.Agents) > 0 {
 		beside := a
@@ -37,11 +37,11 @@ func (d *driver) newServer(a args) (*server, error) {
 			return nil, err
 		}
 	}
-	return &server{client: client, with: with, out: d.out}, nil
+	return &server{client: client, serving: with, out: d.out}, nil
 }
 
-// erred reports what went wrong in a function, or with its answer.
-func (d *driver) erred(err error) {
+// reportError reports what went wrong in a function, or with its answer.
+func (d *driver) reportError(err error) {
 	d.out.event(joined(map[string]any{"kind": "error"}, faultOf(err)))
 }
 
@@ -56,10 +56,10 @@ func (d *driver) serve(_ context.Context, a args) (any, error) {
 		var got *pawlv1.GetRunResponse
 		var err error
 		if a.Attach {
-			got, err = s.client.Attach(a.RunID).Serve(context.Background(), s.with)
+			got, err = s.client.Attach(a.RunID).Serve(context.Background(), s.serving)
 		} else {
 			// The run that was started with this id, found again by the call that starts runs.
-			got, err = s.client.Run(context.Background(), request, s.with)
+			got, err = s.client.Run(context.Background(), request, s.serving)
 		}
 		fields := map[string]any{"kind": "served", "run": a.RunID}
 		if err != nil {

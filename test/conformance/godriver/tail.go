@@ -19,17 +19,17 @@ type tail struct {
 	mu      sync.Mutex
 	records []any
 	// last is the last seq by run, cursor the place in the order of all runs.
-	last   map[string]uint64
-	cursor string
-	ended  bool
-	err    error
-	news   chan struct{}
+	last    map[string]uint64
+	cursor  string
+	ended   bool
+	err     error
+	changed chan struct{}
 }
 
 // watch begins to follow a run, or all runs of a pack.
 func (d *driver) watch(_ context.Context, a args) (any, error) {
 	run := d.runID(a)
-	t := &tail{last: map[string]uint64{run: a.AfterSeq}, news: make(chan struct{})}
+	t := &tail{last: map[string]uint64{run: a.AfterSeq}, changed: make(chan struct{})}
 	d.mu.Lock()
 	d.tails[named(a.Name, "watch")] = t
 	d.mu.Unlock()
@@ -108,19 +108,19 @@ func (t *tail) take(r *pawlv1.Record) error {
 		return fmt.Errorf("a gap: %d follows %d, not %d", r.GetSeq(), r.GetPrevSeq(), last)
 	}
 	t.last[r.GetRunId()], t.cursor = r.GetSeq(), r.GetCursor()
-	t.records = append(t.records, canon(r))
+	t.records = append(t.records, canonical(r))
 	t.wake()
 	return nil
 }
 
 // wake tells those who wait; the mutex must be held.
 func (t *tail) wake() {
-	close(t.news)
-	t.news = make(chan struct{})
+	close(t.changed)
+	t.changed = make(chan struct{})
 }
 
-// watched waits until so many records were read, or all if none is said.
-func (d *driver) watched(ctx context.Context, a args) (any, error) {
+// awaitRecords waits until so many records were read, or all if none is said.
+func (d *driver) awaitRecords(ctx context.Context, a args) (any, error) {
 	d.mu.Lock()
 	t := d.tails[named(a.Name, "watch")]
 	d.mu.Unlock()
@@ -131,7 +131,7 @@ func (d *driver) watched(ctx context.Context, a args) (any, error) {
 	defer cancel()
 	for {
 		t.mu.Lock()
-		records, ended, err, news := t.records, t.ended, t.err, t.news
+		records, ended, err, news := t.records, t.ended, t.err, t.changed
 		t.mu.Unlock()
 		if err != nil {
 			return nil, err

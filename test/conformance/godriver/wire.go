@@ -33,19 +33,21 @@ type args struct {
 	Labels    map[string]string `json:"labels"`
 	Input     string            `json:"input"`
 	MaxSteps  int32             `json:"max_steps"`
-	ID        string            `json:"id"`
-	Expected  uint64            `json:"expected_seq"`
-	Turn      string            `json:"turn"`
-	Ref       *ref              `json:"ref"`
-	Code      string            `json:"code"`
-	Message   string            `json:"message"`
-	Final     bool              `json:"non_retryable"`
-	Calls     []stepCall        `json:"calls"`
-	Step      uint32            `json:"step"`
-	Tool      string            `json:"tool"`
-	Attempt   int32             `json:"attempt"`
-	Result    json.RawMessage   `json:"result"`
-	Error     *fault            `json:"error"`
+	// Conversation means that a user holds a conversation with the run that begins.
+	Conversation bool            `json:"conversation"`
+	ID           string          `json:"id"`
+	Expected     uint64          `json:"expected_seq"`
+	Turn         string          `json:"turn"`
+	Ref          *ref            `json:"ref"`
+	Code         string          `json:"code"`
+	Message      string          `json:"message"`
+	Final        bool            `json:"non_retryable"`
+	Calls        []stepCall      `json:"calls"`
+	Step         uint32          `json:"step"`
+	Tool         string          `json:"tool"`
+	Attempt      int32           `json:"attempt"`
+	Result       json.RawMessage `json:"result"`
+	Error        *fault          `json:"error"`
 	// RetryAfter is in seconds.
 	RetryAfter float64  `json:"retry_after"`
 	Note       string   `json:"note"`
@@ -66,7 +68,7 @@ type args struct {
 	script
 }
 
-// ref names a turn by hand, as somebody does who never fetched it.
+// ref names a turn without a fetched turn, like a caller that never called GetTurn.
 type ref struct {
 	TurnSeq uint64 `json:"turn_seq"`
 	Attempt int32  `json:"attempt"`
@@ -181,19 +183,19 @@ func writesOf(given map[string]json.RawMessage, slots []*pawlv1.ArtifactSlot) (o
 	return out
 }
 
-func artifactOf(given json.RawMessage, isJSON bool) *pawlv1.ArtifactValue {
+func artifactOf(value json.RawMessage, isJSON bool) *pawlv1.ArtifactValue {
 	var text string
-	if json.Unmarshal(given, &text) == nil && !isJSON {
+	if json.Unmarshal(value, &text) == nil && !isJSON {
 		return &pawlv1.ArtifactValue{Value: &pawlv1.ArtifactValue_Text{Text: text}}
 	}
 	var marked struct {
 		Bytes *string `json:"$bytes"`
 	}
-	if json.Unmarshal(given, &marked) == nil && marked.Bytes != nil {
+	if json.Unmarshal(value, &marked) == nil && marked.Bytes != nil {
 		data, _ := base64.StdEncoding.DecodeString(*marked.Bytes)
 		return &pawlv1.ArtifactValue{Value: &pawlv1.ArtifactValue_Data{Data: data}}
 	}
-	return &pawlv1.ArtifactValue{Value: &pawlv1.ArtifactValue_Json{Json: string(given)}}
+	return &pawlv1.ArtifactValue{Value: &pawlv1.ArtifactValue_Json{Json: string(value)}}
 }
 
 func kindsOf(words []string) (out []pawlv1.RecordKind) {
@@ -203,8 +205,8 @@ func kindsOf(words []string) (out []pawlv1.RecordKind) {
 	return out
 }
 
-// or is the id that was given, or a fresh one.
-func or(id string) string {
+// idOrNew is the id that was given, or a fresh one.
+func idOrNew(id string) string {
 	if id == "" {
 		return rand.Text()
 	}

@@ -30,7 +30,7 @@ func (d *driver) work(p *player, a args) error {
 		Conn: d.conn, ID: named(a.WorkerID, a.Name), Packs: a.Packs, AllowUnknown: a.AllowUnknown, Retry: 20 * time.Millisecond,
 		Prompts: turnFuncs(p, "turn ", a.Turns), Agents: turnFuncs(p, "agent ", a.Agents), Tools: toolFuncs(p, a.Tools),
 		Grace:   time.Duration(a.GraceMS) * time.Millisecond,
-		OnError: d.erred,
+		OnError: d.reportError,
 	}
 	if len(a.Turns)+len(a.Agents) > 0 {
 		cfg.Turns = capacity

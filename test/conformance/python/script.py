@@ -57,7 +57,7 @@ def die(*_: object) -> NoReturn:
 
 
 class Deadly(dict[str, Any]):
-    """A result at which the process dies when its text is made: it is never told."""
+    """A result whose text kills the process, so that it is never sent."""
 
     items = die
 
@@ -155,16 +155,11 @@ class Player:
 
     async def _make(self, name: str, payload: Any, call: pawl_client.ToolCall) -> Any:
         act = self._next("tool", name)
-        event(
-            "tool",
-            tool=name,
-            payload=payload,
-            step=call.step,
-            attempt=call.attempt,
-            idempotency_key=call.idempotency_key,
-        )
         key = call.idempotency_key
-        self._enter(tool=name, step=call.step, attempt=call.attempt, payload=payload, key=key)
+        made = {"tool": name, "step": call.step, "attempt": call.attempt, "payload": payload}
+        # The line comes first: the runner may kill this process when it reads the event.
+        self._enter(**made, key=key)
+        event("tool", **made, idempotency_key=key)
         if "seen" in act:
             return self._seen(act["seen"], payload)
         await self._pass("effect")

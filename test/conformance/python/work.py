@@ -123,4 +123,5 @@ def started(args: Fields) -> dict[str, Any]:
         "labels": args.get("labels"),
         "request_id": args.get("id", ""),
         "max_steps": args.get("max_steps", 0),
+        "conversation": args.get("conversation", False),
     }

@@ -101,7 +101,7 @@ def begin(a):
     """The request that starts a run."""
     request = run_pb2.StartRunRequest(
         pack=a["pack"], labels=a.get("labels"), request_id=a.get("id") or uuid.uuid4().hex, input=parts(a.get("input")),
-        max_steps=a.get("max_steps", 0), execution="EXECUTION_" + a.get("execution", "caller").upper(),
+        max_steps=a.get("max_steps", 0), conversation=a.get("conversation", False), execution="EXECUTION_" + a.get("execution", "caller").upper(),
         variables_json=json.dumps(a["variables"]) if "variables" in a else "",
     )
     for entry in ("agent", "state"):

@@ -36,20 +36,21 @@ type cluster struct {
 	ctx    context.Context
 	broken context.CancelFunc
 	db     *database
-	// args are those of each node; alone: there is one, which shares with nobody.
-	args   []string
-	alone  bool
-	nodes  []*node
-	random *rand.Rand
-	waits  *standstills
+	// args are the arguments of each node. isSingle means that there is only one node, which shares its
+	// store with no other node.
+	args     []string
+	isSingle bool
+	nodes    []*node
+	random   *rand.Rand
+	waits    *standstills
 	// spaces are the namespaces, parts the partition that each is in.
 	spaces []string
 	parts  map[string]int32
-	// hands are the workers that are processes, probes those of each namespace at each node.
-	hands  []*hand
-	probes []*probe
-	// left are the faults of the round that are still to come.
-	left []fault
+	// workers are the workers that are processes, probes those of each namespace at each node.
+	workers []*workerProcess
+	probes  []*probe
+	// remainingFaults are the faults of the round that are still to come.
+	remainingFaults []fault
 }
 
 // newCluster starts nodes on a database of their own, which serve so many namespaces.
@@ -59,10 +60,10 @@ func newCluster(t *testing.T, nodes, spaces int) *cluster {
 	seed := uint64(number("PAWL_SEED", 1))
 	t.Logf("seed %d", seed)
 	c := &cluster{
-		t: t, db: newDatabase(t), alone: nodes == 1, random: rand.New(rand.NewPCG(seed, 13)),
+		t: t, db: newDatabase(t), isSingle: nodes == 1, random: rand.New(rand.NewPCG(seed, 13)),
 		spaces: spacesOf(spaces), parts: map[string]int32{},
 	}
-	c.waits = &standstills{pulse: pgserver.Listen(t, c.db.way(&c.db.pulse))}
+	c.waits = &standstills{commits: pgserver.Listen(t, c.db.urlThrough(&c.db.pulseRelays))}
 	c.ctx, c.broken = context.WithCancel(t.Context())
 	t.Cleanup(c.broken)
 	files := packs(t)
@@ -84,17 +85,17 @@ func newCluster(t *testing.T, nodes, spaces int) *cluster {
 func (c *cluster) join() *node {
 	c.t.Helper()
 	n := newNode(c.t, string(rune('a'+len(c.nodes))), c.args...)
-	n.args, n.broken = append(slices.Clone(n.args), "--store", c.db.way(&n.database)), c.broken
-	if !c.alone {
-		n.joins()
+	n.args, n.broken = append(slices.Clone(n.args), "--store", c.db.urlThrough(&n.database)), c.broken
+	if !c.isSingle {
+		n.joinCluster()
 	}
 	c.nodes = append(c.nodes, n)
 	n.start()
 	return n
 }
 
-// but are the nodes besides one.
-func (c *cluster) but(one *node) []*node {
+// nodesExcept are the nodes besides one.
+func (c *cluster) nodesExcept(one *node) []*node {
 	return slices.DeleteFunc(slices.Clone(c.nodes), func(n *node) bool { return n == one })
 }
 
@@ -111,7 +112,7 @@ func (c *cluster) victim() *node {
 // spread is a connection of which each call goes to a node by chance.
 type spread []*grpc.ClientConn
 
-func (c *cluster) spread() spread {
+func (c *cluster) newSpread() spread {
 	c.t.Helper()
 	var all spread
 	for _, n := range c.nodes {
@@ -142,30 +143,30 @@ func packs(t *testing.T) []string {
 // and in order, and every run ends; what is in one is in no other. No node is without an owner of any
 // partition for long, and in the end all have their share.
 func TestClusterUnderFaults(t *testing.T) {
-	faults, runs := number("PAWL_FAULTS", len(deck)), number("PAWL_RUNS", 20)
+	faults, runs := number("PAWL_FAULTS", len(allFaults)), number("PAWL_RUNS", 20)
 	c := newCluster(t, number("PAWL_NODES", 3), 4)
 	ctx, cancel := context.WithTimeout(c.ctx, 2*time.Minute+time.Duration(faults)*patience)
 	defer cancel()
 	l := newLoad(ctx, c, runs)
 	var beside sync.WaitGroup
 	l.begin(&beside)
-	if !c.alone {
-		t.Logf("the nodes share evenly %v after they serve", c.even(time.Now(), patience))
+	if !c.isSingle {
+		t.Logf("the nodes share evenly %v after they serve", c.awaitEvenShares(time.Now(), patience))
 	}
 	driven := play.UnderCrashes(ctx, t, faults, max(runs/4, len(l.spaces)), l.client,
 		c.faults(func(ctx context.Context, acked *atomic.Int64) {
 			play.AwaitCount(ctx, t, acked, acked.Load()+20+c.random.Int64N(60))
 		}))
-	if !c.alone {
-		t.Logf("the nodes share evenly %v after the last fault", c.even(time.Now(), shared))
+	if !c.isSingle {
+		t.Logf("the nodes share evenly %v after the last fault", c.awaitEvenShares(time.Now(), shared))
 	}
 	l.end()
 	beside.Wait()
-	l.judge(driven)
-	c.waits.judge(t, c)
+	l.checkAll(driven)
+	c.waits.report(t, c)
 	l.compared(driven)
 	c.stopped()
-	testkit.Tried(t, faults, "faults of nodes, connections and the database")
+	testkit.ReportTried(t, faults, "faults of nodes, connections and the database")
 }
 
 // stopped ends the nodes and proves their store.

@@ -63,7 +63,7 @@ type composition struct {
 	dir      string
 	services map[string]composed
 	servers  [2]*deployed
-	// program is the sidecar where everybody may run it; token is the operator's.
+	// program is a copy of the sidecar that every user may run. token is the operator's token.
 	program, token string
 }
 
@@ -92,7 +92,7 @@ func TestComposed(t *testing.T) {
 			nodes = append(nodes, c.serve(name))
 		}
 	}
-	c.sharing(nodes)
+	c.awaitSharing(nodes)
 	for _, n := range nodes {
 		n.end(syscall.SIGTERM)
 		if code := n.cmd.ProcessState.ExitCode(); code != 0 {
@@ -102,7 +102,7 @@ func TestComposed(t *testing.T) {
 	c.checked(nodes[0])
 }
 
-// copyProgram puts the sidecar where everybody may run it.
+// copyProgram copies the sidecar to a place where every user may run it.
 func (c *composition) copyProgram() {
 	c.t.Helper()
 	c.program = filepath.Join(c.dir, "sidecar")
@@ -138,12 +138,12 @@ func (c *composition) prepare(raw string) {
 		}
 	}
 	server := &exec.Cmd{}
-	if err := pgserver.As(server); err != nil {
+	if err := pgserver.RunAsServerUser(server); err != nil {
 		c.t.Fatal(err)
 	}
 	chown, owner := "true", "0:0"
-	if who := server.SysProcAttr.Credential; who != nil {
-		chown, owner = "chown", fmt.Sprintf("%d:%d", who.Uid, who.Gid)
+	if credential := server.SysProcAttr.Credential; credential != nil {
+		chown, owner = "chown", fmt.Sprintf("%d:%d", credential.Uid, credential.Gid)
 	}
 	words := strings.NewReplacer("cd deploy/compose && ", "", "../../dist/pawl-linux-amd64", c.program, "sudo chown", chown, "999:999", owner)
 	shell := exec.Command("bash", "-euc", words.Replace(strings.Join(script, "\n")))
@@ -189,8 +189,8 @@ func (c *composition) serve(name string) *node {
 	return n
 }
 
-// sharing waits until each sidecar has one of the three namespaces, as the operator sees.
-func (c *composition) sharing(nodes []*node) {
+// awaitSharing waits until each sidecar has one of the three namespaces, as the operator sees.
+func (c *composition) awaitSharing(nodes []*node) {
 	c.t.Helper()
 	c.servers[0].awaits("pawl", "SELECT count(DISTINCT address) = 3 FROM pawl.part WHERE lease_until > now()")
 	cmd := exec.Command(c.program, "partitions", "--addr", "unix:"+nodes[0].socket)

@@ -17,21 +17,21 @@ const (
 	streamEvery = 1000
 )
 
-// consumer works on all records of a namespace under a name, whose place the store keeps. What it has acknowledged
-// it is never told again; all else in order from there.
+// consumer processes all records of a namespace under a name, whose position the store keeps. It never receives
+// again what it has acknowledged, and everything else in order.
 type consumer struct {
 	*space
 	name string
-	// lost: what it was told was wrong.
-	lost atomic.Bool
+	// failed means that it received something wrong.
+	failed atomic.Bool
 
 	mu   sync.Mutex
 	seqs map[string]uint64
-	// open are the cursors of what it has worked on and not acknowledged; again is how many of them
-	// were told again since the stream began.
-	open           []string
-	again          int
-	worked, retold int
+	// open are the cursors of records that it has processed and not acknowledged. repeated is the number of them that
+	// it received again since the stream began.
+	open                   []string
+	repeated               int
+	processed, redelivered int
 }
 
 func newConsumer(s *space, name string) *consumer {
@@ -39,7 +39,7 @@ func newConsumer(s *space, name string) *consumer {
 }
 
 func (c *consumer) work() {
-	for c.ctx.Err() == nil && !c.lost.Load() {
+	for c.ctx.Err() == nil && !c.failed.Load() {
 		if c.stream() != nil && c.ctx.Err() == nil {
 			c.read.pause()
 		}
@@ -51,13 +51,13 @@ func (c *consumer) stream() error {
 	ctx, leave := context.WithCancel(c.ctx)
 	defer leave()
 	stream, err := c.runs.StreamTransitions(ctx, &pawlv1.StreamTransitionsRequest{Follow: true, Consumer: c.name, Kinds: play.EveryKind()})
-	c.again = 0
+	c.repeated = 0
 	for n := 0; err == nil && n < streamEvery; {
 		var got *pawlv1.StreamTransitionsResponse
 		if got, err = stream.Recv(); err == nil && got.GetRecord() != nil {
 			n++
 			c.take(got.GetRecord())
-			if len(c.open) >= ackEvery && c.again == len(c.open) {
+			if len(c.open) >= ackEvery && c.repeated == len(c.open) {
 				c.acknowledge()
 			}
 		}
@@ -66,29 +66,29 @@ func (c *consumer) stream() error {
 }
 
 func (c *consumer) take(record *pawlv1.Record) {
-	if c.again < len(c.open) {
-		if want := c.open[c.again]; record.GetCursor() != want {
-			c.lost.Store(true)
+	if c.repeated < len(c.open) {
+		if want := c.open[c.repeated]; record.GetCursor() != want {
+			c.failed.Store(true)
 			c.t.Errorf("consumer %s of %s was told record %d of run %s again, out of order: %s instead of %s", c.name, c.space.name, record.GetSeq(), record.GetRunId(), record.GetCursor(), want)
 		}
-		c.again++
-		c.retold++
+		c.repeated++
+		c.redelivered++
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	want := c.seqs[record.GetRunId()] + 1
 	if record.GetSeq() != want {
-		c.lost.Store(true)
+		c.failed.Store(true)
 		c.t.Errorf("consumer %s of %s was told record %d of run %s instead of %d", c.name, c.space.name, record.GetSeq(), record.GetRunId(), want)
 	}
 	if want == 1 {
-		c.met(record.GetRunId())
+		c.noteRun(record.GetRunId())
 	}
 	c.seqs[record.GetRunId()] = record.GetSeq()
-	c.worked++
+	c.processed++
 	c.open = append(c.open, record.GetCursor())
-	c.again = len(c.open)
+	c.repeated = len(c.open)
 }
 
 // acknowledge returns when the place is stored.
@@ -100,7 +100,7 @@ func (c *consumer) acknowledge() {
 	if err != nil && c.ctx.Err() == nil {
 		c.t.Errorf("consumer %s of %s: %v", c.name, c.space.name, err)
 	}
-	c.open, c.again = c.open[:0], 0
+	c.open, c.repeated = c.open[:0], 0
 }
 
 func (c *consumer) seq(run string) uint64 {
@@ -112,5 +112,5 @@ func (c *consumer) seq(run string) uint64 {
 func (c *consumer) String() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return fmt.Sprintf("consumer %s of %s: %d records worked on once and in order, %d told again before they were acknowledged", c.name, c.space.name, c.worked, c.retold)
+	return fmt.Sprintf("consumer %s of %s: %d records worked on once and in order, %d told again before they were acknowledged", c.name, c.space.name, c.processed, c.redelivered)
 }

@@ -18,10 +18,10 @@ type database struct {
 	t       *testing.T
 	places  [2]*pgserver.Server
 	primary int
-	// ways are the relays to each place.
-	ways [2][]*relay.Relay
-	// pulse are those of who watches whether it commits.
-	pulse [2]*relay.Relay
+	// placeRelays are the relays to each place.
+	placeRelays [2][]*relay.Relay
+	// pulseRelays are those of who watches whether it commits.
+	pulseRelays [2]*relay.Relay
 }
 
 // waits is what a server waits for once it is the primary: the first standby that it gets.
@@ -35,12 +35,12 @@ func newDatabase(t *testing.T) *database {
 	return d
 }
 
-// way is a URL of the store by relays of somebody's own.
-func (d *database) way(own *[2]*relay.Relay) string {
+// urlThrough returns a URL of the store through the caller's own relays.
+func (d *database) urlThrough(own *[2]*relay.Relay) string {
 	d.t.Helper()
 	for i, server := range d.places {
 		own[i] = relay.Start(d.t, server.Addr())
-		d.ways[i] = append(d.ways[i], own[i])
+		d.placeRelays[i] = append(d.placeRelays[i], own[i])
 	}
 	return pgserver.URL("postgres", own[0].Addr(), own[1].Addr())
 }
@@ -48,9 +48,9 @@ func (d *database) way(own *[2]*relay.Relay) string {
 func (d *database) server() *pgserver.Server  { return d.places[d.primary] }
 func (d *database) standby() *pgserver.Server { return d.places[1-d.primary] }
 
-// slow has each sync of the primary wait for a tenth of a second more, with what it keeps others
+// setSlow has each sync of the primary wait for a tenth of a second more, with what it keeps others
 // from meanwhile, as on a slow disk.
-func (d *database) slow(is bool) {
+func (d *database) setSlow(is bool) {
 	d.t.Helper()
 	settings := map[string]string{"commit_delay": "0", "commit_siblings": "5"}
 	if is {
@@ -59,8 +59,8 @@ func (d *database) slow(is bool) {
 	d.server().Set(d.t, settings)
 }
 
-// jump sets the clock of the database, as it looks from all that it has stored.
-func (d *database) jump(by time.Duration) {
+// shiftClock sets the clock of the database, as it looks from all that it has stored.
+func (d *database) shiftClock(by time.Duration) {
 	d.t.Helper()
 	shift := fmt.Sprintf("lease_until - interval '%d s'", int(by.Seconds()))
 	d.server().Query(d.t, "postgres", "UPDATE pawl.node SET lease_until = "+shift+"; UPDATE pawl.part SET lease_until = "+shift)
@@ -84,7 +84,7 @@ func (d *database) failOver() {
 	standby := promoted.AddStandby(d.t, pgserver.Synchronous, promoted.Addr())
 	standby.Set(d.t, waits)
 	d.places[d.primary] = standby
-	for _, way := range d.ways[d.primary] {
+	for _, way := range d.placeRelays[d.primary] {
 		way.Retarget(standby.Addr())
 	}
 	d.primary = 1 - d.primary

@@ -28,10 +28,10 @@ type deployed struct {
 	// passwords is the directory with those of its users.
 	passwords string
 	cmd       *exec.Cmd
-	said      *bytes.Buffer
+	output    *bytes.Buffer
 }
 
-// deploy prepares two servers in a directory that everybody may write.
+// deploy prepares two servers in a directory that every user may write.
 func deploy(t *testing.T, dir, passwords string) (servers [2]*deployed) {
 	t.Helper()
 	psql, err := pgserver.Program("psql")
@@ -58,7 +58,7 @@ func deploy(t *testing.T, dir, passwords string) (servers [2]*deployed) {
 	return servers
 }
 
-// openDir is a directory that everybody may write, whose name is short.
+// openDir returns a directory with a short name that every user may write.
 func openDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "pawl-deploy-*")
@@ -76,7 +76,7 @@ func openDir(t *testing.T) string {
 func (d *deployed) first() (said string, err error) {
 	d.t.Helper()
 	cmd := exec.Command(filepath.Join(d.dir, "serve"), "first")
-	if err := pgserver.As(cmd); err != nil {
+	if err := pgserver.RunAsServerUser(cmd); err != nil {
 		d.t.Fatal(err)
 	}
 	cmd.Env = append(cmd.Env, d.env...)
@@ -89,7 +89,7 @@ func (d *deployed) brokenOff() {
 	d.t.Helper()
 	left := filepath.Join(d.dir, "data-"+d.name+".new")
 	cmd := exec.Command("sh", "-c", `mkdir "$1" && echo 15 >"$1/PG_VERSION"`, "sh", left)
-	if err := pgserver.As(cmd); err != nil {
+	if err := pgserver.RunAsServerUser(cmd); err != nil {
 		d.t.Fatal(err)
 	}
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -108,12 +108,12 @@ func (d *deployed) password(user string) string {
 
 func (d *deployed) start() {
 	d.t.Helper()
-	d.cmd, d.said = exec.Command(filepath.Join(d.dir, "serve")), &bytes.Buffer{}
-	if err := pgserver.As(d.cmd); err != nil {
+	d.cmd, d.output = exec.Command(filepath.Join(d.dir, "serve")), &bytes.Buffer{}
+	if err := pgserver.RunAsServerUser(d.cmd); err != nil {
 		d.t.Fatal(err)
 	}
 	d.cmd.Env = append(d.cmd.Env, d.env...)
-	d.cmd.Stdout, d.cmd.Stderr = d.said, d.said
+	d.cmd.Stdout, d.cmd.Stderr = d.output, d.output
 	d.cmd.WaitDelay = time.Second
 	if err := d.cmd.Start(); err != nil {
 		d.t.Fatal(err)
@@ -121,7 +121,7 @@ func (d *deployed) start() {
 	d.t.Cleanup(func() {
 		d.kill()
 		if d.t.Failed() {
-			d.t.Logf("%s said:\n%s", d.name, d.said)
+			d.t.Logf("%s said:\n%s", d.name, d.output)
 		}
 	})
 }
@@ -131,8 +131,8 @@ func (d *deployed) kill() {
 	_ = d.cmd.Wait()
 }
 
-// asks has a user say something, until it is answered or the time is over.
-func (d *deployed) asks(user string, within time.Duration, sql string) (string, error) {
+// queryAs has a user say something, until it is answered or the time is over.
+func (d *deployed) queryAs(user string, within time.Duration, sql string) (string, error) {
 	ctx, cancel := context.WithTimeout(d.t.Context(), within)
 	defer cancel()
 	database := map[string]string{"pawl": "pawl", "replicator": "postgres"}[user]
@@ -156,7 +156,7 @@ func (d *deployed) asks(user string, within time.Duration, sql string) (string, 
 func (d *deployed) awaits(user, sql string) {
 	d.t.Helper()
 	for deadline := time.Now().Add(patience); ; {
-		got, err := d.asks(user, 5*time.Second, sql)
+		got, err := d.queryAs(user, 5*time.Second, sql)
 		if got == "t" {
 			return
 		}
@@ -166,9 +166,9 @@ func (d *deployed) awaits(user, sql string) {
 	}
 }
 
-// TestDeployedDatabase runs the scripts of deploy/postgres with this machine's PostgreSQL: two
-// servers are made, the first is lost, the second is promoted, the first does not come back
-// beside it, and begins anew as its standby.
+// TestDeployedDatabase runs the scripts of deploy/postgres with this machine's PostgreSQL. It makes
+// two servers. The first one is lost, and the second one is promoted. The first one does not start
+// beside it, and begins again as its standby.
 func TestDeployedDatabase(t *testing.T) {
 	t.Parallel()
 	pgserver.Require(t)
@@ -190,7 +190,7 @@ func TestDeployedDatabase(t *testing.T) {
 	a.start()
 	b.start()
 	b.awaits("replicator", "SELECT pg_is_in_recovery()")
-	if _, err := a.asks("pawl", patience, "CREATE TABLE kept AS SELECT 1 AS n"); err != nil {
+	if _, err := a.queryAs("pawl", patience, "CREATE TABLE kept AS SELECT 1 AS n"); err != nil {
 		t.Fatal(err)
 	}
 	promote := func() (string, error) {
@@ -211,12 +211,12 @@ func TestDeployedDatabase(t *testing.T) {
 			t.Fatal(said, err)
 		}
 	}
-	if got, err := b.asks("pawl", patience, "SELECT n FROM kept"); got != "1" {
+	if got, err := b.queryAs("pawl", patience, "SELECT n FROM kept"); got != "1" {
 		t.Fatal(got, err)
 	}
 	a.start()
-	if err := a.cmd.Wait(); err == nil || !strings.Contains(a.said.String(), "is the primary now") {
-		t.Fatalf("the old primary came back: %v\n%s", err, a.said)
+	if err := a.cmd.Wait(); err == nil || !strings.Contains(a.output.String(), "is the primary now") {
+		t.Fatalf("the old primary came back: %v\n%s", err, a.output)
 	}
 	if err := os.RemoveAll(filepath.Join(dir, "data-a")); err != nil {
 		t.Fatal(err)
@@ -225,7 +225,7 @@ func TestDeployedDatabase(t *testing.T) {
 		t.Fatalf("a second database beside the other server's: %s", said)
 	}
 	a.start()
-	if _, err := b.asks("pawl", patience, "INSERT INTO kept VALUES (2)"); err != nil {
+	if _, err := b.queryAs("pawl", patience, "INSERT INTO kept VALUES (2)"); err != nil {
 		t.Fatal(err)
 	}
 	a.awaits("replicator", "SELECT pg_is_in_recovery()")

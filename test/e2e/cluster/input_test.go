@@ -22,8 +22,9 @@ import (
 // accepted has a sidecar serve on a server that may lose what it acknowledges.
 const accepted = "--accept-loss-on-failover"
 
-// TestBadInput: what is wrong with a database or a cluster is refused or told by name, in one line
-// without the password, by real processes on real servers. docs/operations/postgresql-cluster.md lists it.
+// TestBadInput checks that each mistake with a database or a cluster is refused, or reported by its name
+// in one line without the password, by real processes on real servers.
+// docs/operations/postgresql-cluster.md lists the mistakes.
 func TestBadInput(t *testing.T) {
 	pgserver.Require(t)
 	for name, test := range map[string]func(*testing.T){
@@ -51,23 +52,23 @@ func refused(t *testing.T, url string, says []string, args ...string) {
 		all := append(append([]string{"serve", "--listen", "127.0.0.1:0", "--store", url}, args...), several...)
 		out, err := exec.CommandContext(ctx, binary(t), all...).CombinedOutput()
 		cancel()
-		told := string(out)
+		output := string(out)
 		if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 1 {
 			t.Errorf("%v: %v", several, err)
 		}
 		for _, want := range says {
-			if !strings.Contains(told, want) {
-				t.Errorf("%v: %q is not said: %s", several, want, told)
+			if !strings.Contains(output, want) {
+				t.Errorf("%v: %q is not said: %s", several, want, output)
 			}
 		}
-		if strings.Contains(told, pgserver.Password) {
-			t.Errorf("%v: the password is told: %s", several, told)
+		if strings.Contains(output, pgserver.Password) {
+			t.Errorf("%v: the password is told: %s", several, output)
 		}
 	}
 }
 
-// on is a node that serves alone.
-func on(t *testing.T, url string, args ...string) *node {
+// startNode is a node that serves alone.
+func startNode(t *testing.T, url string, args ...string) *node {
 	t.Helper()
 	n := newNode(t, "alone", append([]string{"--pack", "testdata/ping.pack.json", "--store", url}, args...)...)
 	n.start()
@@ -83,8 +84,8 @@ func (n *node) ended(says ...string) {
 	}
 	n.silent()
 	for _, want := range says {
-		if !strings.Contains(n.said(), want) {
-			n.t.Errorf("%q is not said: %s", want, n.said())
+		if !strings.Contains(n.outputTail(), want) {
+			n.t.Errorf("%q is not said: %s", want, n.outputTail())
 		}
 	}
 }
@@ -95,7 +96,7 @@ func badSchema(t *testing.T) {
 
 func newerSchema(t *testing.T) {
 	server := pgserver.Start(t)
-	on(t, server.URL("postgres"), accepted).ended()
+	startNode(t, server.URL("postgres"), accepted).ended()
 	server.Query(t, "postgres", "INSERT INTO pawl.schema_version (version_id, is_applied) VALUES (99, true); UPDATE pawl.schema_oldest SET version = 98")
 	refused(t, server.URL("postgres"), []string{"SCHEMA_NEWER: ", "has version 99", "know version 98"}, accepted)
 	server.Query(t, "postgres", "DELETE FROM pawl.schema_version WHERE version_id = 99; UPDATE pawl.schema_oldest SET version = 4; UPDATE pawl.part SET format = 9")
@@ -109,7 +110,7 @@ func noFsync(t *testing.T) {
 	server := pgserver.Start(t)
 	refused(t, server.URL("postgres"), []string{"DATABASE_LOSES_COMMITS: ", "fsync is off", accepted})
 	refused(t, server.URL("postgres"), []string{"DATABASE_NOT_SYNCHRONOUS: ", "fsync is off"}, accepted, "--require-sync")
-	on(t, server.URL("postgres"), accepted).ended("accepted by --accept-loss-on-failover: fsync is off")
+	startNode(t, server.URL("postgres"), accepted).ended("accepted by --accept-loss-on-failover: fsync is off")
 }
 
 func laggingStandby(t *testing.T) {
@@ -119,14 +120,14 @@ func laggingStandby(t *testing.T) {
 	defer standby.Resume(t)
 	refused(t, url, []string{"DATABASE_LOSES_COMMITS: ", "synchronous_standby_names is empty", accepted})
 	refused(t, url, []string{"DATABASE_NOT_SYNCHRONOUS: ", "synchronous_standby_names is empty", "--require-sync"}, accepted, "--require-sync")
-	n := on(t, url, accepted)
+	n := startNode(t, url, accepted)
 	n.run("lagging")
 	n.ended("accepted by --accept-loss-on-failover: synchronous_standby_names is empty")
 }
 
-// twoClusters: whoever shares a schema is one cluster, whatever was meant. Where their addresses do
-// not lead to each other a partition has one owner all the same; the other says so, and its callers hear
-// it and nothing else.
+// twoClusters checks that all nodes that share a schema are one cluster, even if this was not intended. If
+// their addresses do not lead to each other, a partition still has one owner. The other node reports this,
+// and its callers get this error and no other answer.
 func twoClusters(t *testing.T) {
 	server := pgserver.Start(t)
 	one := newNode(t, "one", "--pack", "testdata/ping.pack.json", accepted, "--store", server.URL("postgres"), "--peer-listen", "127.0.0.1:0", "--peer-address", "127.0.0.1:1")
@@ -151,8 +152,8 @@ func twoClusters(t *testing.T) {
 // other's. It says so, and each takes over from the other as ever.
 func clockOff(t *testing.T) {
 	// Both places that ask what time it is; intervals are measured by the monotonic clock.
-	const clock, compared = "internal/services/system.go", "internal/store/pg/preflight/server.go"
-	ahead := patched(t, map[string]string{
+	const clock, compared = "internal/runtime/engine.go", "internal/store/pg/preflight/server.go"
+	ahead := buildPatched(t, map[string]string{
 		clock:    changed(t, "../../../"+clock, "return time.Now() }", "return time.Now().Add(time.Hour) }"),
 		compared: strings.Replace(changed(t, "../../../"+compared, "began := time.Now()", "began := time.Now().Add(time.Hour)"), "end := time.Now()", "end := time.Now().Add(time.Hour)", 1),
 	})
@@ -161,7 +162,7 @@ func clockOff(t *testing.T) {
 	for _, program := range []string{ahead, ""} {
 		n := newNode(t, fmt.Sprint("of ", program), "--pack", "testdata/ping.pack.json", accepted, "--store", server.URL("postgres"))
 		n.program = program
-		n.joins()
+		n.joinCluster()
 		n.start()
 		nodes = append(nodes, n)
 	}
@@ -180,8 +181,8 @@ func clockOff(t *testing.T) {
 	nodes[0].ended("the clock of the database is 1h0m0s behind that of this machine")
 }
 
-// plain is a role that is no superuser, for whom connections are counted.
-func plain(t *testing.T) (server *pgserver.Server, url string) {
+// newPlainRole returns a database role without superuser rights, whose connections are counted.
+func newPlainRole(t *testing.T) (server *pgserver.Server, url string) {
 	t.Helper()
 	server = pgserver.Start(t)
 	server.Query(t, "postgres", "CREATE ROLE plain LOGIN; GRANT CREATE ON DATABASE postgres TO plain")
@@ -189,17 +190,17 @@ func plain(t *testing.T) (server *pgserver.Server, url string) {
 }
 
 func noPlaceAtStart(t *testing.T) {
-	server, url := plain(t)
+	server, url := newPlainRole(t)
 	server.Query(t, "postgres", "ALTER ROLE plain CONNECTION LIMIT 0")
 	refused(t, url, []string{"DATABASE_CONNECTIONS: ", "too many connections for role", "max_connections"}, accepted)
 }
 
 func noPlace(t *testing.T) {
-	server, url := plain(t)
-	n := on(t, url, accepted)
+	server, url := newPlainRole(t)
+	n := startNode(t, url, accepted)
 	id := n.run("first")
 	server.Query(t, "postgres", "ALTER ROLE plain CONNECTION LIMIT 0; SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'plain'")
-	n.refuses("DATABASE_AWAY")
+	n.fillUntilRefused("DATABASE_AWAY")
 	server.Query(t, "postgres", "ALTER ROLE plain CONNECTION LIMIT -1")
 	if n.emit(id, "afterwards") != "pong" {
 		t.Error("something took effect that was not asked for")
@@ -217,13 +218,13 @@ func fullDisk(t *testing.T) {
 		t.Skip("nothing can be mounted here: ", err)
 	}
 	t.Cleanup(func() { _ = exec.Command("umount", "-l", dir).Run() })
-	opened(t, dir)
+	checkOpens(t, dir)
 	tables := filepath.Join(dir, "tables")
 	server := pgserver.Start(t)
 	server.Query(t, "postgres", "COPY (SELECT 1) TO PROGRAM 'mkdir -m 700 "+tables+"'")
 	server.Query(t, "postgres", "CREATE TABLESPACE small LOCATION '"+tables+"'")
 	server.Query(t, "postgres", "CREATE DATABASE small TABLESPACE small")
-	n := on(t, server.URL("small"), accepted)
+	n := startNode(t, server.URL("small"), accepted)
 	id := n.run("first")
 	fill := filepath.Join(dir, "fill")
 	file, err := os.Create(fill)
@@ -239,7 +240,7 @@ func fullDisk(t *testing.T) {
 	if err := file.Close(); err != nil {
 		t.Fatal(err)
 	}
-	n.refuses("DISK_LOW")
+	n.fillUntilRefused("DISK_LOW")
 	if err := os.Remove(fill); err != nil {
 		t.Fatal(err)
 	}
@@ -253,8 +254,8 @@ func fullDisk(t *testing.T) {
 	}
 }
 
-// opened lets every user pass to a directory of the test.
-func opened(t *testing.T, dir string) {
+// checkOpens lets every user pass to a directory of the test.
+func checkOpens(t *testing.T, dir string) {
 	t.Helper()
 	for at := filepath.Dir(dir); strings.HasPrefix(at, os.TempDir()+"/"); at = filepath.Dir(at) {
 		if err := os.Chmod(at, 0o755); err != nil {
@@ -293,9 +294,9 @@ func (n *node) emit(run, id string) string {
 	}
 }
 
-// refuses begins runs with so much in them that there must be room for it, until the node refuses
+// fillUntilRefused begins runs with so much in them that there must be room for it, until the node refuses
 // one by that reason.
-func (n *node) refuses(reason string) {
+func (n *node) fillUntilRefused(reason string) {
 	n.t.Helper()
 	runs := pawlv1.NewRunServiceClient(n.dial())
 	labels := map[string]string{"filler": strings.Repeat("x", 60)}

@@ -18,31 +18,31 @@ import (
 
 // load is what goes on while faults happen, in each namespace the same.
 type load struct {
-	t    *testing.T
-	c    *cluster
-	ctx  context.Context
-	over atomic.Bool
-	// patient ends when what was under way at the end should have ended.
-	patient context.Context
-	lose    context.CancelFunc
-	book    *ledger
-	// languages serve; each has so many runs under way in each namespace.
-	languages []language
-	each      int
-	spaces    []*space
+	t     *testing.T
+	c     *cluster
+	ctx   context.Context
+	ended atomic.Bool
+	// drainContext ends when what was under way at the end should have ended.
+	drainContext context.Context
+	cancelAll    context.CancelFunc
+	book         *ledger
+	// languages serve; each has runsPerSpace runs in progress in each namespace.
+	languages    []language
+	runsPerSpace int
+	spaces       []*space
 	// clients counts those that drive runs.
 	clients atomic.Int64
 
 	homes sync.Mutex
-	// home is the namespace of each run that somebody has heard of.
-	home map[string]*space
+	// namespaceOf is the namespace of each run that any caller knows.
+	namespaceOf map[string]*space
 }
 
 func newLoad(ctx context.Context, c *cluster, runs int) *load {
-	l := &load{t: c.t, c: c, ctx: ctx, book: newLedger(c.t), home: map[string]*space{}}
-	l.patient, l.lose = context.WithCancel(ctx)
+	l := &load{t: c.t, c: c, ctx: ctx, book: newLedger(c.t), namespaceOf: map[string]*space{}}
+	l.drainContext, l.cancelAll = context.WithCancel(ctx)
 	l.languages = languages(c.t)
-	l.each = max(1, runs*3/4/len(l.languages)/len(c.spaces))
+	l.runsPerSpace = max(1, runs*3/4/len(l.languages)/len(c.spaces))
 	for _, name := range c.spaces {
 		l.spaces = append(l.spaces, newSpace(l, name))
 	}
@@ -58,38 +58,38 @@ func (l *load) begin(beside *sync.WaitGroup) {
 		}
 	}
 	for _, s := range l.spaces {
-		s.begin(beside, l.each)
+		s.begin(beside, l.runsPerSpace)
 	}
 }
 
 // end lets what is under way end.
 func (l *load) end() {
-	l.over.Store(true)
+	l.ended.Store(true)
 	for _, s := range l.spaces {
-		s.calls.Over.Store(true)
+		s.calls.Ended.Store(true)
 	}
-	time.AfterFunc(patience, l.lose)
+	time.AfterFunc(patience, l.cancelAll)
 }
 
-// judge looks at every namespace, and at the world outside.
-func (l *load) judge(driven []*play.Driver) {
+// checkAll looks at every namespace, and at the world outside.
+func (l *load) checkAll(driven []*play.Driver) {
 	l.t.Helper()
 	var all errgroup.Group
 	for _, s := range l.spaces {
 		all.Go(func() error {
 			s.calls.Judge(l.t, "../testdata/desk.pack.yaml")
-			s.judge(driven)
+			s.checkRuns(driven)
 			return nil
 		})
 	}
 	_ = all.Wait()
 	worked, records, streams := 0, int64(0), int64(0)
 	for _, s := range l.spaces {
-		worked += len(s.worked)
+		worked += len(s.processedRuns)
 		records += s.read.count.Load()
 		streams += s.read.streams.Load()
 	}
-	l.book.judge(l.t)
+	l.book.checkEffects(l.t)
 	l.t.Logf("%d namespaces: %d runs of %d languages worked on, %d effects, %d driven, %d records read in order over %d streams",
 		len(l.spaces), worked, len(l.languages), len(l.book.calls), len(driven), records, streams)
 }
@@ -107,7 +107,7 @@ type reader struct {
 	streams atomic.Int64
 }
 
-func (r *reader) everything() {
+func (r *reader) readAll() {
 	for r.ctx.Err() == nil {
 		if err := r.stream(); err != nil && !errors.Is(err, io.EOF) && r.ctx.Err() == nil {
 			r.pause()
@@ -151,7 +151,7 @@ func (r *reader) take(got *pawlv1.StreamTransitionsResponse) {
 		r.t.Errorf("the reader of everything of %s saw record %d of run %s instead of %d", r.name, record.GetSeq(), record.GetRunId(), want)
 	}
 	if want == 1 {
-		r.met(record.GetRunId())
+		r.noteRun(record.GetRunId())
 	}
 	r.seqs[record.GetRunId()] = record.GetSeq()
 	if step := record.GetStepResolved(); step != nil && step.GetNext() == 0 {

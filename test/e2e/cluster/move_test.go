@@ -13,9 +13,9 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// TestStoreMoves: owners are told to end, and are killed, in turn (PAWL_MOVES times each), while
-// callers at the other nodes make changes that have ids. None of their calls fails or is made
-// twice; how long they stood still is told.
+// TestStoreMoves ends owners by SIGTERM and SIGKILL in turn (PAWL_MOVES times each), while callers at
+// the other nodes make changes that have ids. None of their calls fails or is made twice. The length
+// of each standstill is logged.
 func TestStoreMoves(t *testing.T) {
 	c := newCluster(t, 3, 1)
 	moves := number("PAWL_MOVES", 1)
@@ -45,27 +45,27 @@ func TestStoreMoves(t *testing.T) {
 // in each namespace: in those whose partitions it had, and in the rest.
 func (c *cluster) moved(id string, victim *node, each int, sig syscall.Signal) (its, rest time.Duration) {
 	c.t.Helper()
-	all := c.calling(id, each, c.but(victim)...)
-	all.further()
-	all.anew()
-	had := c.had(victim)
+	all := c.calling(id, each, c.nodesExcept(victim)...)
+	all.awaitCalls()
+	all.resetGaps()
+	had := c.ownedPartitions(victim)
 	victim.end(sig)
-	all.further()
+	all.awaitCalls()
 	all.end()
-	if left := c.had(victim); len(left) > 0 {
+	if left := c.ownedPartitions(victim); len(left) > 0 {
 		c.t.Errorf("%s has %v after %v: %s", victim.name, left, sig, c.shares())
 	}
 	victim.start()
 	is := func(space string) bool { return had[c.parts[space]] }
-	return all.longest(is), all.longest(func(space string) bool { return !is(space) })
+	return all.longestGap(is), all.longestGap(func(space string) bool { return !is(space) })
 }
 
 // callers make changes through nodes in each namespace.
 type callers struct {
-	c    *cluster
-	all  []*caller
-	over atomic.Bool
-	done sync.WaitGroup
+	c     *cluster
+	all   []*caller
+	ended atomic.Bool
+	done  sync.WaitGroup
 }
 
 // calling begins with so many callers in each namespace at each of some nodes. The ids of their
@@ -84,41 +84,41 @@ func (c *cluster) calling(id string, each int, nodes ...*node) *callers {
 	return a
 }
 
-// further waits until each has made some more calls.
-func (a *callers) further() {
+// awaitCalls waits until each has made some more calls.
+func (a *callers) awaitCalls() {
 	a.c.t.Helper()
 	for _, one := range a.all {
 		want := one.calls.Load() + 10
 		for one.calls.Load() < want && a.c.ctx.Err() == nil && !a.c.t.Failed() {
-			a.c.linger(time.Millisecond)
+			a.c.keepFault(time.Millisecond)
 		}
 	}
 }
 
-// anew forgets how long they stood still.
-func (a *callers) anew() {
+// resetGaps resets the measured standstills.
+func (a *callers) resetGaps() {
 	for _, one := range a.all {
-		one.longest.Store(0)
+		one.longestGap.Store(0)
 	}
 }
 
-// longest is how long one of them stood still at most, in some namespaces.
-func (a *callers) longest(of func(space string) bool) time.Duration {
+// longestGap is how long one of them stood still at most, in some namespaces.
+func (a *callers) longestGap(of func(space string) bool) time.Duration {
 	longest := int64(0)
 	for _, one := range a.all {
 		if of(one.space) {
-			longest = max(longest, one.longest.Load())
+			longest = max(longest, one.longestGap.Load())
 		}
 	}
 	return time.Duration(longest).Round(time.Millisecond)
 }
 
-// anywhere is every namespace.
-func anywhere(string) bool { return true }
+// allNamespaces is every namespace.
+func allNamespaces(string) bool { return true }
 
 // end returns when each has the answer to its last call.
 func (a *callers) end() {
-	a.over.Store(true)
+	a.ended.Store(true)
 	a.done.Wait()
 }
 
@@ -127,35 +127,35 @@ type caller struct {
 	*callers
 	at    *node
 	space string
-	// calls are those that it has made; longest is from one answer to the next.
-	calls, longest atomic.Int64
+	// calls are those that it has made; longestGap is from one answer to the next.
+	calls, longestGap atomic.Int64
 }
 
 func (o *caller) ping(id string) {
 	c := o.c
-	runs := pawlv1.NewRunServiceClient(within{o.at.dial(), o.space})
+	runs := pawlv1.NewRunServiceClient(namespaceConn{o.at.dial(), o.space})
 	started, err := runs.StartRun(c.ctx, &pawlv1.StartRunRequest{Pack: "ping", RequestId: id, Execution: pawlv1.Execution_EXECUTION_CALLER})
 	if err != nil {
 		c.t.Errorf("StartRun of %s at %s in %s: %v", id, o.at.name, o.space, err)
 		return
 	}
-	made := 0
-	for last := time.Now(); !o.over.Load() && c.ctx.Err() == nil; made++ {
+	calls := 0
+	for last := time.Now(); !o.ended.Load() && c.ctx.Err() == nil; calls++ {
 		ctx, cancel := context.WithTimeout(c.ctx, patience)
-		got, err := runs.EmitEvent(ctx, &pawlv1.EmitEventRequest{RunId: started.GetRun().GetRunId(), Event: "Next", EventId: fmt.Sprint("ping-", made)})
+		got, err := runs.EmitEvent(ctx, &pawlv1.EmitEventRequest{RunId: started.GetRun().GetRunId(), Event: "Next", EventId: fmt.Sprint("ping-", calls)})
 		cancel()
-		if want := []string{"pong", "ping"}[made%2]; err != nil || got.GetState() != want {
-			c.t.Errorf("event %d at %s in %s led to %q instead of %s, %v", made, o.at.name, o.space, got.GetState(), want, err)
+		if want := []string{"pong", "ping"}[calls%2]; err != nil || got.GetState() != want {
+			c.t.Errorf("event %d at %s in %s led to %q instead of %s, %v", calls, o.at.name, o.space, got.GetState(), want, err)
 			return
 		}
 		now := time.Now()
-		for gap, most := int64(now.Sub(last)), o.longest.Load(); gap > most && !o.longest.CompareAndSwap(most, gap); most = o.longest.Load() {
+		for gap, most := int64(now.Sub(last)), o.longestGap.Load(); gap > most && !o.longestGap.CompareAndSwap(most, gap); most = o.longestGap.Load() {
 		}
 		last = now
 		o.calls.Add(1)
 	}
 	got, err := runs.GetRun(c.ctx, &pawlv1.GetRunRequest{RunId: started.GetRun().GetRunId()})
-	if want := int32(made + 1); err != nil || got.GetRun().GetTotalVisits() != want {
+	if want := int32(calls + 1); err != nil || got.GetRun().GetTotalVisits() != want {
 		c.t.Errorf("a run in %s has %d visits instead of %d, %v", o.space, got.GetRun().GetTotalVisits(), want, err)
 	}
 }

@@ -30,18 +30,18 @@ func spacesOf(n int) []string {
 	return all
 }
 
-// within is a connection of which each call is of one namespace.
-type within struct {
+// namespaceConn is a connection of which each call is of one namespace.
+type namespaceConn struct {
 	grpc.ClientConnInterface
 	space string
 }
 
-func (w within) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+func (w namespaceConn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	w.name(args)
 	return w.ClientConnInterface.Invoke(ctx, method, args, reply, opts...)
 }
 
-func (w within) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+func (w namespaceConn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	stream, err := w.ClientConnInterface.NewStream(ctx, desc, method, opts...)
 	if err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func (w within) NewStream(ctx context.Context, desc *grpc.StreamDesc, method str
 
 type streamWithin struct {
 	grpc.ClientStream
-	w within
+	w namespaceConn
 }
 
 func (s streamWithin) SendMsg(m any) error {
@@ -60,7 +60,7 @@ func (s streamWithin) SendMsg(m any) error {
 }
 
 // name puts the namespace into a request; the default one goes without saying.
-func (w within) name(m any) {
+func (w namespaceConn) name(m any) {
 	if w.space == ordinary {
 		return
 	}
@@ -70,9 +70,9 @@ func (w within) name(m any) {
 	}
 }
 
-// offered registers packs in the namespace of a connection, unless it is that in which sidecars register
+// registerPacks registers packs in the namespace of a connection, unless it is that in which sidecars register
 // those of their configuration.
-func offered(t *testing.T, conn within, files ...string) {
+func registerPacks(t *testing.T, conn namespaceConn, files ...string) {
 	t.Helper()
 	for _, file := range files {
 		content, err := os.ReadFile(file)
@@ -97,16 +97,16 @@ func (c *cluster) furnish(files []string) {
 	c.t.Helper()
 	for _, space := range c.spaces {
 		c.parts[space] = 0
-		offered(c.t, within{c.nodes[0].dial(), space}, files...)
+		registerPacks(c.t, namespaceConn{c.nodes[0].dial(), space}, files...)
 	}
-	c.asked("SELECT coalesce(json_object_agg(name, part), '{}') FROM pawl.namespace", &c.parts)
-	if !c.alone && len(c.all()) != len(c.spaces) {
+	c.queryJSON("SELECT coalesce(json_object_agg(name, part), '{}') FROM pawl.namespace", &c.parts)
+	if !c.isSingle && len(c.all()) != len(c.spaces) {
 		c.t.Fatalf("the namespaces are in partitions %v", c.parts)
 	}
 }
 
-// asked has the database answer in JSON.
-func (c *cluster) asked(sql string, into any) {
+// queryJSON has the database answer in JSON.
+func (c *cluster) queryJSON(sql string, into any) {
 	c.t.Helper()
 	answer := c.db.server().Query(c.t, "postgres", sql)
 	if err := json.Unmarshal([]byte(answer), into); err != nil {
@@ -121,12 +121,12 @@ func (c *cluster) all() []int32 { return slices.Compact(slices.Sorted(maps.Value
 func (c *cluster) owners() map[int32]*node {
 	c.t.Helper()
 	owners := map[int32]*node{}
-	if c.alone {
+	if c.isSingle {
 		owners[0] = c.nodes[0]
 		return owners
 	}
 	var addresses map[int32]string
-	c.asked("SELECT coalesce(json_object_agg(id, address), '{}') FROM pawl.part WHERE lease_until > now()", &addresses)
+	c.queryJSON("SELECT coalesce(json_object_agg(id, address), '{}') FROM pawl.part WHERE lease_until > now()", &addresses)
 	for _, n := range c.nodes {
 		for part, address := range addresses {
 			if n.peers.Addr() == address {
@@ -143,8 +143,8 @@ func (c *cluster) owner(part int32) *node {
 	return c.owners()[part]
 }
 
-// had are the partitions that a node has now.
-func (c *cluster) had(n *node) map[int32]bool {
+// ownedPartitions are the partitions that a node has now.
+func (c *cluster) ownedPartitions(n *node) map[int32]bool {
 	c.t.Helper()
 	had := map[int32]bool{}
 	for part, owner := range c.owners() {
@@ -173,26 +173,26 @@ func (c *cluster) isEven(nodes []*node) bool {
 // shared is how soon after all nodes live none of them has two partitions more than another one.
 const shared = 10 * time.Second
 
-// even waits until all nodes that there are share evenly, and is how long that took from a moment.
-func (c *cluster) even(from time.Time, within time.Duration) time.Duration {
+// awaitEvenShares waits until all nodes that there are share evenly, and is how long that took from a moment.
+func (c *cluster) awaitEvenShares(from time.Time, limit time.Duration) time.Duration {
 	c.t.Helper()
 	if short() {
-		within += patience // see bound
+		limit += patience // see bound
 	}
 	for !c.isEven(c.nodes) {
-		if time.Since(from) > within {
-			c.t.Errorf("after %v the nodes do not share evenly: %s", within, c.shares())
+		if time.Since(from) > limit {
+			c.t.Errorf("after %v the nodes do not share evenly: %s", limit, c.shares())
 			break
 		}
 		if c.ctx.Err() != nil {
 			break
 		}
-		c.linger(20 * time.Millisecond)
+		c.keepFault(20 * time.Millisecond)
 	}
 	return time.Since(from).Round(time.Millisecond)
 }
 
-// shares are the rows, for whoever has to find out.
+// shares returns the rows as text, for the analysis of a failure.
 func (c *cluster) shares() string {
 	c.t.Helper()
 	return c.db.server().Query(c.t, "postgres",

@@ -23,7 +23,6 @@ import (
 
 	"github.com/pawl-dev/pawl/test/testkit/child"
 	"github.com/pawl-dev/pawl/test/testkit/pgserver"
-	"github.com/pawl-dev/pawl/test/testkit/program"
 	"github.com/pawl-dev/pawl/test/testkit/relay"
 )
 
@@ -35,12 +34,12 @@ var buildOnce = sync.OnceValues(func() (string, error) {
 	if bin := os.Getenv("PAWL_SIDECAR"); bin != "" {
 		return bin, nil
 	}
-	return program.Build("cmd/sidecar")
+	return child.Build("cmd/sidecar")
 })
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	program.Remove()
+	child.Remove()
 	os.Exit(code)
 }
 
@@ -91,15 +90,15 @@ func newNode(t *testing.T, name string, args ...string) *node {
 	t.Cleanup(func() {
 		n.end(syscall.SIGKILL)
 		if t.Failed() {
-			t.Logf("node %s said:\n%s", name, n.said())
+			t.Logf("node %s said:\n%s", name, n.outputTail())
 		}
 		_ = os.RemoveAll(dir)
 	})
 	return n
 }
 
-// joins makes it a node of several.
-func (n *node) joins() {
+// joinCluster makes it a node of several.
+func (n *node) joinCluster() {
 	n.t.Helper()
 	listen := fmt.Sprintf("127.0.0.1:%d", quietPort(n.t))
 	n.peers = relay.Start(n.t, listen)
@@ -158,15 +157,15 @@ func (n *node) start() {
 	select {
 	case line := <-first:
 		if err := json.Unmarshal(line, &ready); err != nil || !ready.Ready {
-			n.t.Fatalf("node %s: the first line is %q\n%s", n.name, line, n.said())
+			n.t.Fatalf("node %s: the first line is %q\n%s", n.name, line, n.outputTail())
 		}
 	case <-time.After(patience):
-		n.t.Fatalf("node %s does not serve after %v\n%s", n.name, patience, n.said())
+		n.t.Fatalf("node %s does not serve after %v\n%s", n.name, patience, n.outputTail())
 	}
 	n.accountable()
 }
 
-// watch tells of the first line, and whether the process ended without being told to.
+// watch reports the first line, and whether the process ended without a request.
 func (n *node) watch(cmd *exec.Cmd, out *bufio.Reader, first chan<- []byte, done chan<- struct{}, expected *atomic.Bool) {
 	line, _ := out.ReadBytes('\n') // none: it ended
 	first <- line
@@ -183,7 +182,7 @@ func (n *node) end(sig syscall.Signal) {
 	if n.cmd == nil {
 		return
 	}
-	n.excused()
+	n.excuse()
 	n.expected.Store(true)
 	_ = n.cmd.Process.Signal(sig)
 	select {
@@ -197,12 +196,12 @@ func (n *node) end(sig syscall.Signal) {
 
 func (n *node) signal(sig syscall.Signal) { _ = n.cmd.Process.Signal(sig) }
 
-// excused: from now on, until it is accountable again, nobody minds that the node does not serve.
-func (n *node) excused()     { n.since.Store(0) }
+// excuse means that from now on the node need not serve, until it is accountable again.
+func (n *node) excuse()      { n.since.Store(0) }
 func (n *node) accountable() { n.since.Store(time.Now().UnixNano()) }
 
-// said is the end of what all its processes said, or the beginning of a panic.
-func (n *node) said() string {
+// outputTail is the end of what all its processes said, or the beginning of a panic.
+func (n *node) outputTail() string {
 	raw, _ := os.ReadFile(filepath.Join(n.dir, "log")) // none: it said nothing
 	for _, word := range []string{"panic: ", "fatal error: "} {
 		if at := bytes.Index(raw, []byte(word)); at >= 0 {

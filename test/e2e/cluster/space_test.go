@@ -18,18 +18,18 @@ type space struct {
 	*load
 	name string
 	// conn takes each call to a node by chance.
-	conn      within
+	conn      namespaceConn
 	runs      pawlv1.RunServiceClient
 	read      *reader
 	consumers []*consumer
 	// calls are those of the clients that race.
-	calls  *play.Linear
-	racing []*play.LinearClient
+	calls         *play.Linear
+	racingClients []*play.LinearClient
 
 	mu sync.Mutex
-	// ids are its runs, worked those of workers.
-	ids    map[string]bool
-	worked []string
+	// ids are its runs, processedRuns those of workers.
+	ids           map[string]bool
+	processedRuns []string
 	// listed are its runs as they are listed in the end, by id.
 	listed map[string]*pawlv1.Run
 }
@@ -38,7 +38,7 @@ type space struct {
 const racers = 2
 
 func newSpace(l *load, name string) *space {
-	s := &space{load: l, name: name, conn: within{l.c.spread(), name}, ids: map[string]bool{}, listed: map[string]*pawlv1.Run{}, calls: play.NewLinear(l.ctx)}
+	s := &space{load: l, name: name, conn: namespaceConn{l.c.newSpread(), name}, ids: map[string]bool{}, listed: map[string]*pawlv1.Run{}, calls: play.NewLinear(l.ctx)}
 	s.runs = pawlv1.NewRunServiceClient(s.conn)
 	s.read = &reader{space: s, seqs: map[string]uint64{}, ends: map[string]*pawlv1.StepResolved{}}
 	for _, name := range []string{"books", "ledger"} {
@@ -47,30 +47,30 @@ func newSpace(l *load, name string) *space {
 	// A node makes ResolveStep again at the next owner; a take-over lasts longer than a pause.
 	s.calls.AllowRepeats, s.calls.Slow = true, true
 	for range racers {
-		s.racing = append(s.racing, s.calls.Client(within{l.c.spread(), name}))
+		s.racingClients = append(s.racingClients, s.calls.Client(namespaceConn{l.c.newSpread(), name}))
 	}
 	return s
 }
 
 // begin starts what goes on in it: runs for workers, so many of each language, a probe of each node,
 // a reader of everything and consumers of it, and clients that race.
-func (s *space) begin(beside *sync.WaitGroup, each int) {
+func (s *space) begin(running *sync.WaitGroup, each int) {
 	for _, speaks := range s.languages {
 		for lane := range each {
-			beside.Go(func() { s.start(speaks.name, lane) })
+			running.Go(func() { s.start(speaks.name, lane) })
 		}
 	}
 	for _, n := range s.c.nodes {
 		one := &probe{space: s, at: n}
 		s.c.probes = append(s.c.probes, one)
-		beside.Go(one.run)
+		running.Go(one.run)
 	}
-	go s.read.everything()
+	go s.read.readAll()
 	for _, one := range s.consumers {
 		go one.work()
 	}
-	for _, one := range s.racing {
-		beside.Go(one.Race)
+	for _, one := range s.racingClients {
+		running.Go(one.Race)
 	}
 }
 
@@ -79,22 +79,22 @@ func (s *space) known(run string) {
 	s.mu.Lock()
 	s.ids[run] = true
 	s.mu.Unlock()
-	s.met(run)
+	s.noteRun(run)
 }
 
-// met is told of each run that anybody hears of in the namespace.
-func (s *space) met(run string) {
+// noteRun is called for each run of the namespace that any caller knows.
+func (s *space) noteRun(run string) {
 	s.homes.Lock()
 	defer s.homes.Unlock()
-	if home := s.home[run]; home != nil && home != s {
+	if home := s.namespaceOf[run]; home != nil && home != s {
 		s.t.Errorf("run %s is in %s and in %s", run, home.name, s.name)
 	}
-	s.home[run] = s
+	s.namespaceOf[run] = s
 }
 
 // start has one run after the other worked on.
 func (s *space) start(name string, lane int) {
-	for n := 0; !s.over.Load() && s.ctx.Err() == nil; n++ {
+	for n := 0; !s.ended.Load() && s.ctx.Err() == nil; n++ {
 		got, err := play.Retry(s.ctx, func(ctx context.Context) (*pawlv1.StartRunResponse, error) {
 			return s.runs.StartRun(ctx, &pawlv1.StartRunRequest{
 				Pack: "charge-" + name, Execution: pawlv1.Execution_EXECUTION_WORKERS, RequestId: fmt.Sprintf("%s-%d-%d", name, lane, n),
@@ -107,18 +107,18 @@ func (s *space) start(name string, lane int) {
 		run := got.GetRun().GetRunId()
 		s.known(run)
 		s.mu.Lock()
-		s.worked = append(s.worked, run)
+		s.processedRuns = append(s.processedRuns, run)
 		s.mu.Unlock()
-		if !s.awaited(run) {
+		if !s.awaitEnd(run) {
 			return
 		}
 	}
 }
 
-// awaited waits until a run has ended.
-func (s *space) awaited(run string) bool {
+// awaitEnd waits until a run has ended.
+func (s *space) awaitEnd(run string) bool {
 	for {
-		answer, err := play.Retry(s.patient, func(ctx context.Context) (*pawlv1.WaitRunResponse, error) {
+		answer, err := play.Retry(s.drainContext, func(ctx context.Context) (*pawlv1.WaitRunResponse, error) {
 			return s.runs.WaitRun(ctx, &pawlv1.WaitRunRequest{RunId: run, Timeout: durationpb.New(5 * time.Second)})
 		})
 		if err != nil {
@@ -133,19 +133,19 @@ func (s *space) awaited(run string) bool {
 	}
 }
 
-// judge looks at every run of the namespace, and at what was seen of them.
-func (s *space) judge(driven []*play.Driver) {
+// checkRuns looks at every run of the namespace, and at what was seen of them.
+func (s *space) checkRuns(driven []*play.Driver) {
 	s.t.Helper()
 	for _, d := range s.drivers(driven) {
 		s.known(d.Run)
 	}
 	s.judgeListed()
 	s.judgeSeen("the reader of everything", s.read.seq, func() bool { return false })
-	for _, run := range s.worked {
+	for _, run := range s.processedRuns {
 		s.judgeWorked(run)
 	}
 	for _, one := range s.consumers {
-		s.judgeSeen("consumer "+one.name, one.seq, one.lost.Load)
+		s.judgeSeen("consumer "+one.name, one.seq, one.failed.Load)
 		s.t.Log(one)
 	}
 }
@@ -168,8 +168,8 @@ func (s *space) judgeWorked(run string) {
 	}
 }
 
-// strangers are how many runs of a namespace are looked for in every other one.
-const strangers = 20
+// foreignRuns are how many runs of a namespace are looked for in every other one.
+const foreignRuns = 20
 
 // judgeListed: all runs that there are in the namespace are of no other one, and not found there.
 func (s *space) judgeListed() {
@@ -182,7 +182,7 @@ func (s *space) judgeListed() {
 		}
 		for _, run := range page.GetRuns() {
 			s.known(run.GetRunId())
-			if s.listed[run.GetRunId()] = run; len(s.listed) <= strangers {
+			if s.listed[run.GetRunId()] = run; len(s.listed) <= foreignRuns {
 				s.judgeStrange(run.GetRunId())
 			}
 		}
@@ -209,22 +209,23 @@ func (s *space) judgeStrange(run string) {
 	}
 }
 
-// judgeSeen waits until somebody has seen each run as far as it was listed, unless he has lost his
-// place.
+// judgeSeen waits until a reader has seen each run as far as it was listed, if the reader has not lost
+// its position.
 func (s *space) judgeSeen(who string, seq func(run string) uint64, lost func() bool) {
 	s.t.Helper()
 	for run, listed := range s.listed {
 		for seq(run) < listed.GetSeq() && s.ctx.Err() == nil && !lost() {
 			s.read.pause()
 		}
-		if seen := seq(run); seen < listed.GetSeq() || seen > listed.GetSeq() && seen > s.further(run) {
+		if seen := seq(run); seen < listed.GetSeq() || seen > listed.GetSeq() && seen > s.positionOf(run) {
 			s.t.Errorf("%s of %s saw run %s up to %d, it was listed with %d", who, s.name, run, seen, listed.GetSeq())
 		}
 	}
 }
 
-// further is how far a run is that may have gone on: a turn that nobody executes goes on by itself.
-func (s *space) further(run string) uint64 {
+// positionOf returns the position of a run that may have continued: a turn that no executor executes
+// continues by itself.
+func (s *space) positionOf(run string) uint64 {
 	s.t.Helper()
 	got, err := s.runs.GetRun(s.ctx, &pawlv1.GetRunRequest{RunId: run})
 	if err != nil {
@@ -244,8 +245,8 @@ func (l *load) compared(driven []*play.Driver) {
 	calm := newNode(l.t, "calm", args...)
 	calm.start()
 	for _, s := range l.spaces {
-		conn := within{calm.dial(), s.name}
-		offered(l.t, conn, file)
+		conn := namespaceConn{calm.dial(), s.name}
+		registerPacks(l.t, conn, file)
 		play.CompareAll(l.t, s.drivers(driven), s.runs, pawlv1.NewRunServiceClient(conn))
 	}
 	calm.end(syscall.SIGTERM)
@@ -267,8 +268,8 @@ type client struct {
 	in *space
 }
 
-// client is one more for whoever drives runs, of each namespace in turn.
+// client returns another client for a program that drives runs, of each namespace in turn.
 func (l *load) client() pawlv1.RunServiceClient {
 	s := l.spaces[int(l.clients.Add(1))%len(l.spaces)]
-	return client{pawlv1.NewRunServiceClient(within{l.c.spread(), s.name}), s}
+	return client{pawlv1.NewRunServiceClient(namespaceConn{l.c.newSpread(), s.name}), s}
 }

@@ -16,12 +16,12 @@ import (
 	"github.com/pawl-dev/pawl/test/testkit/pgserver"
 )
 
-// aloneOnShares: a sidecar that shares with nobody is refused where the namespaces are in several
-// partitions, whichever it serves, in one line.
+// aloneOnShares checks that a sidecar that shares its store with no other node is refused, with one
+// line, if the namespaces are in several partitions, regardless of which partitions it serves.
 func aloneOnShares(t *testing.T) {
 	primary, _ := pgserver.StartWithStandby(t, pgserver.Synchronous, pgserver.Durable())
 	url := primary.URL("postgres")
-	several := on(t, url, "--peer-listen", "127.0.0.1:0", "--namespace", "blue", "--namespace", "green")
+	several := startNode(t, url, "--peer-listen", "127.0.0.1:0", "--namespace", "blue", "--namespace", "green")
 	several.run("first")
 	several.ended()
 	for _, spaces := range [][]string{nil, {"--namespace", "blue"}, {"--namespace", "blue", "--namespace", "green"}} {
@@ -29,15 +29,15 @@ func aloneOnShares(t *testing.T) {
 		args := append([]string{"serve", "--listen", "127.0.0.1:0", "--store", url}, spaces...)
 		out, err := exec.CommandContext(ctx, binary(t), args...).CombinedOutput()
 		cancel()
-		told := string(out)
+		output := string(out)
 		if exit, is := errors.AsType[*exec.ExitError](err); !is || exit.ExitCode() != 1 {
 			t.Errorf("%v: %v", spaces, err)
 		}
-		if !strings.Contains(told, "SCHEMA_SHARED: ") || !strings.Contains(told, "in 3 partitions") || !strings.Contains(told, "--peer-listen") {
-			t.Errorf("%v: it says: %s", spaces, told)
+		if !strings.Contains(output, "SCHEMA_SHARED: ") || !strings.Contains(output, "in 3 partitions") || !strings.Contains(output, "--peer-listen") {
+			t.Errorf("%v: it says: %s", spaces, output)
 		}
-		if strings.Count(strings.TrimSpace(told), "\n") > 0 || strings.Contains(told, pgserver.Password) {
-			t.Errorf("%v: it says more than one line, or the password: %s", spaces, told)
+		if strings.Count(strings.TrimSpace(output), "\n") > 0 || strings.Contains(output, pgserver.Password) {
+			t.Errorf("%v: it says more than one line, or the password: %s", spaces, output)
 		}
 	}
 	several.start()
@@ -51,7 +51,7 @@ func fewerSpaces(t *testing.T) {
 	var nodes []*node
 	for name, spaces := range map[string][]string{"wide": {"--namespace", "blue", "--namespace", "green"}, "narrow": {"--namespace", "blue"}} {
 		n := newNode(t, name, append([]string{"--pack", "testdata/ping.pack.json", accepted, "--store", server.URL("postgres")}, spaces...)...)
-		n.joins()
+		n.joinCluster()
 		n.start()
 		nodes = append(nodes, n)
 	}
@@ -70,9 +70,9 @@ func fewerSpaces(t *testing.T) {
 	refuses := func(when string) {
 		t.Helper()
 		for _, err := range []error{listed(narrow, "green"), followed(narrow, "green")} {
-			said := status.Convert(err)
-			if play.Reason(err) != "NAMESPACE_NOT_FOUND" || said.Code() != codes.NotFound || !strings.Contains(fmt.Sprint(said.Details()), "blue, default") {
-				t.Errorf("%s: %v, %v", when, err, said.Details())
+			st := status.Convert(err)
+			if play.Reason(err) != "NAMESPACE_NOT_FOUND" || st.Code() != codes.NotFound || !strings.Contains(fmt.Sprint(st.Details()), "blue, default") {
+				t.Errorf("%s: %v, %v", when, err, st.Details())
 			}
 		}
 		if err := listed(narrow, "blue"); err != nil {

@@ -18,16 +18,16 @@ import (
 )
 
 const (
-	// longest is what no partition may be without an owner, seen from a node that is there, while the
+	// maxGap is what no partition may be without an owner, seen from a node that is there, while the
 	// database commits.
-	longest = 5 * time.Second
-	// noticed is what is remembered of how long a probe took.
-	noticed = 200 * time.Millisecond
+	maxGap = 5 * time.Second
+	// probeMemory is what is remembered of how long a probe took.
+	probeMemory = 200 * time.Millisecond
 )
 
 // standstills are how long calls through nodes stood still, by what was done to others.
 type standstills struct {
-	pulse *pgserver.Pulse
+	commits *pgserver.Pulse
 
 	mu  sync.Mutex
 	all []*incident
@@ -35,11 +35,11 @@ type standstills struct {
 
 // incident is a fault with the gaps between answers from when it began.
 type incident struct {
-	what  string
-	began time.Time
-	// had are the partitions of the node that it happens to; nil: it happens to all.
-	had  map[int32]bool
-	gaps []gap
+	name      string
+	startedAt time.Time
+	// partitions are the partitions of the node that it happens to; nil: it happens to all.
+	partitions map[int32]bool
+	gaps       []gap
 }
 
 type gap struct {
@@ -48,50 +48,50 @@ type gap struct {
 	from, to time.Time
 }
 
-// during says what is done from now on, and to whom.
-func (s *standstills) during(what string, had map[int32]bool) {
+// beginIncident says what is done from now on, and to which node.
+func (s *standstills) beginIncident(what string, had map[int32]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.all = append(s.all, &incident{what: what, began: time.Now(), had: had})
+	s.all = append(s.all, &incident{name: what, startedAt: time.Now(), partitions: had})
 }
 
 func (s *standstills) add(g gap) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.all) > 0 && g.to.Sub(g.from) > noticed {
+	if len(s.all) > 0 && g.to.Sub(g.from) > probeMemory {
 		last := s.all[len(s.all)-1]
 		last.gaps = append(last.gaps, g)
 	}
 }
 
-// worst is the longest gap of a partition, and the longest of the time in which the database committed.
-func (s *standstills) worst(i *incident, part int32) (whole, ours time.Duration, at gap) {
+// longestGap is the longest gap of a partition, and the longest of the time in which the database committed.
+func (s *standstills) longestGap(i *incident, part int32) (total, own time.Duration, at gap) {
 	for _, g := range i.gaps {
 		if g.part != part {
 			continue
 		}
 		d := g.to.Sub(g.from)
-		whole = max(whole, d)
-		if d -= s.pulse.Silent(g.from, g.to); d > ours {
-			ours, at = d, g
+		total = max(total, d)
+		if d -= s.commits.SilentTime(g.from, g.to); d > own {
+			own, at = d, g
 		}
 	}
-	return whole, ours, at
+	return total, own, at
 }
 
-// whose says of a partition what an incident is to it.
-func (i *incident) whose(part int32) string {
+// effectOn says of a partition what an incident is to it.
+func (i *incident) effectOn(part int32) string {
 	switch {
-	case i.had == nil:
-		return i.what
-	case i.had[part]:
-		return i.what + " of its owner"
+	case i.partitions == nil:
+		return i.name
+	case i.partitions[part]:
+		return i.name + " of its owner"
 	}
-	return i.what + " of another node"
+	return i.name + " of another node"
 }
 
-// judge tells them, and which were too long, with what the nodes said meanwhile.
-func (s *standstills) judge(t *testing.T, c *cluster) {
+// report tells them, and which were too long, with what the nodes said meanwhile.
+func (s *standstills) report(t *testing.T, c *cluster) {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,21 +100,21 @@ func (s *standstills) judge(t *testing.T, c *cluster) {
 	t.Logf("while nothing happened, or to workers alone, calls took up to %v: that is the machine's", machine)
 	for _, i := range s.all {
 		for _, part := range c.all() {
-			whole, ours, at := s.worst(i, part)
-			what := i.whose(part)
-			wholes[what], owns[what] = append(wholes[what], whole), append(owns[what], ours)
-			if ours > bound()+machine {
+			total, own, at := s.longestGap(i, part)
+			name := i.effectOn(part)
+			wholes[name], owns[name] = append(wholes[name], total), append(owns[name], own)
+			if own > bound()+machine {
 				t.Errorf("%s, begun at %s: at node %s partition %d had no owner for %v while the database committed, from %s to %s",
-					what, stamp(i.began), at.node, part, ours.Round(time.Millisecond), stamp(at.from), stamp(at.to))
+					name, stamp(i.startedAt), at.node, part, own.Round(time.Millisecond), stamp(at.from), stamp(at.to))
 				for _, n := range c.nodes {
 					t.Logf("node %s said then:\n%s", n.name, n.saidIn(at.from.Add(-time.Second), at.to.Add(time.Second)))
 				}
 			}
 		}
 	}
-	for _, what := range slices.Sorted(maps.Keys(wholes)) {
+	for _, name := range slices.Sorted(maps.Keys(wholes)) {
 		t.Logf("standstill of a partition, %s: %d times, p50 %s, most %s; while the database committed, p50 %s, most %s",
-			what, len(wholes[what]), middle(wholes[what]), most(wholes[what]), middle(owns[what]), most(owns[what]))
+			name, len(wholes[name]), medianOf(wholes[name]), maxOf(wholes[name]), medianOf(owns[name]), maxOf(owns[name]))
 	}
 }
 
@@ -122,12 +122,12 @@ func (s *standstills) judge(t *testing.T, c *cluster) {
 // that nothing is stuck: how long two crowded cores take is no promise.
 func bound() time.Duration {
 	if short() {
-		return 4 * longest
+		return 4 * maxGap
 	}
-	return longest
+	return maxGap
 }
 
-// short: nobody asked for faults.
+// short reports whether no faults were requested.
 func short() bool { return os.Getenv("PAWL_FAULTS") == "" }
 
 // machine is how long calls took at most while nothing happened that concerns who has a partition: as
@@ -135,8 +135,8 @@ func short() bool { return os.Getenv("PAWL_FAULTS") == "" }
 func (s *standstills) machine(parts []int32) (d time.Duration) {
 	for _, i := range s.all {
 		for _, part := range parts {
-			if i.what == nothing || i.what == workerKilled {
-				_, ours, _ := s.worst(i, part)
+			if i.name == noFault || i.name == workerKilled {
+				_, ours, _ := s.longestGap(i, part)
 				d = max(d, ours)
 			}
 		}
@@ -146,15 +146,15 @@ func (s *standstills) machine(parts []int32) (d time.Duration) {
 
 func stamp(t time.Time) string { return t.UTC().Format("15:04:05.000") }
 
-func middle(all []time.Duration) time.Duration {
+func medianOf(all []time.Duration) time.Duration {
 	return slices.Sorted(slices.Values(all))[len(all)/2].Round(time.Millisecond)
 }
 
-func most(all []time.Duration) time.Duration { return slices.Max(all).Round(time.Millisecond) }
+func maxOf(all []time.Duration) time.Duration { return slices.Max(all).Round(time.Millisecond) }
 
 const (
-	// often is the pause between two calls of a probe.
-	often = 50 * time.Millisecond
+	// probeInterval is the pause between two calls of a probe.
+	probeInterval = 50 * time.Millisecond
 	// perRun is how many transitions a probe makes in one run, fewer than its pack allows; then it begins the
 	// next one. It is even: each ends where the next begins.
 	perRun = 5000
@@ -173,11 +173,11 @@ type probe struct {
 
 func (p *probe) run() {
 	defer p.answers.Store(noMore)
-	runs := pawlv1.NewRunServiceClient(within{p.at.dial(), p.name})
-	tick := time.NewTicker(often)
+	runs := pawlv1.NewRunServiceClient(namespaceConn{p.at.dial(), p.name})
+	tick := time.NewTicker(probeInterval)
 	defer tick.Stop()
 	id, last := "", time.Now()
-	for i := 0; !p.over.Load() && p.ctx.Err() == nil; i++ {
+	for i := 0; !p.ended.Load() && p.ctx.Err() == nil; i++ {
 		if i%perRun == 0 {
 			var begun bool
 			if id, begun = p.begin(runs, i/perRun); !begun {

@@ -17,9 +17,9 @@ import (
 	"github.com/pawl-dev/pawl/test/e2e/play"
 )
 
-// patched builds the program under test with other files: each is the path of one, in this module or
+// buildPatched builds the program under test with other files: each is the path of one, in this module or
 // absolute, and what is there instead.
-func patched(t *testing.T, files map[string]string) string {
+func buildPatched(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir, replaced := t.TempDir(), map[string]string{}
 	for path, text := range files {
@@ -67,7 +67,7 @@ func changed(t *testing.T, path, from, to string) string {
 func successor(t *testing.T) string {
 	t.Helper()
 	const format = "internal/store/layout/format.go"
-	return patched(t, map[string]string{
+	return buildPatched(t, map[string]string{
 		format: changed(t, filepath.Join("../../..", format), "\tFormat = 2\n", "\tFormat = 3\n"),
 		"internal/store/pg/migrations/5_later.sql": `-- oldest: 4
 ALTER TABLE {schema}.part ADD COLUMN later text NOT NULL DEFAULT 'x';
@@ -76,18 +76,19 @@ CREATE TABLE {schema}.later (id bigint PRIMARY KEY);`,
 	})
 }
 
-// TestUpgrade exchanges three sidecars that share three namespaces for the next version, one after the
-// other by SIGTERM, while callers at the others make changes and somebody reads everything: no call
-// fails, nothing is lost, and every partition is in the newer format once all speak it. One of the old
-// version stands by from then on, whatever happens to the others, and alone it is refused.
+// TestUpgrade replaces three sidecars that share three namespaces by the next version, one after the
+// other with SIGTERM. Meanwhile callers at the others make changes, and a reader reads everything. No
+// call fails, nothing is lost, and every partition is in the newer format when all nodes support it. A
+// node of the old version then stands by, even if all others end, and without other nodes it is
+// refused.
 func TestUpgrade(t *testing.T) {
 	c := newCluster(t, 3, 3)
 	next := successor(t)
 	var all []*follower
 	for _, space := range c.spaces {
-		f := &follower{c: c, space: space, runs: pawlv1.NewRunServiceClient(within{c.spread(), space}), seqs: map[string]uint64{}}
+		f := &follower{c: c, space: space, runs: pawlv1.NewRunServiceClient(namespaceConn{c.newSpread(), space}), seqs: map[string]uint64{}}
 		all = append(all, f)
-		go f.everything()
+		go f.readAll()
 	}
 	for i, n := range c.nodes {
 		if formats := c.formats(); formats != "[2]" {
@@ -97,20 +98,20 @@ func TestUpgrade(t *testing.T) {
 		t.Logf("%s is of the next version; a caller stood still for at most %v", n.name, longest)
 	}
 	c.db.server().Await(t, "postgres", "SELECT bool_and(format = 3 AND lease_until > now()) FROM pawl.part")
-	behind := c.nodes[1]
-	c.exchanged(behind, "")
+	older := c.nodes[1]
+	c.exchanged(older, "")
 	for _, want := range []string{"FORMAT_NEWER", "part.format is 3", "node.speaks is 2", "never takes the store"} {
-		if !strings.Contains(behind.said(), want) {
+		if !strings.Contains(older.outputTail(), want) {
 			t.Errorf("a sidecar of the old version does not say %q", want)
 		}
 	}
-	c.calledAt(behind)
-	c.orphaned(behind)
-	for _, n := range c.but(behind) {
+	c.calledAt(older)
+	c.orphaned(older)
+	for _, n := range c.nodesExcept(older) {
 		n.start()
 	}
 	for _, f := range all {
-		f.judge()
+		f.awaitEnds()
 	}
 	c.refusedAlone(next)
 }
@@ -127,7 +128,7 @@ type follower struct {
 	streams atomic.Int64
 }
 
-func (f *follower) everything() {
+func (f *follower) readAll() {
 	for f.c.ctx.Err() == nil {
 		f.streams.Add(1)
 		stream, err := f.runs.StreamTransitions(f.c.ctx, &pawlv1.StreamTransitionsRequest{Follow: true, AfterCursor: f.cursor, Kinds: play.EveryKind()})
@@ -137,7 +138,7 @@ func (f *follower) everything() {
 				f.take(got)
 			}
 		}
-		f.c.linger(20 * time.Millisecond)
+		f.c.keepFault(20 * time.Millisecond)
 	}
 }
 
@@ -165,8 +166,8 @@ func (f *follower) seq(run string) uint64 {
 	return f.seqs[run]
 }
 
-// judge waits until it has seen the end of every run that there is.
-func (f *follower) judge() {
+// awaitEnds waits until it has seen the end of every run that there is.
+func (f *follower) awaitEnds() {
 	t, ctx, records := f.c.t, f.c.ctx, uint64(0)
 	t.Helper()
 	listed, err := f.runs.ListRuns(ctx, &pawlv1.ListRunsRequest{PageSize: 200})
@@ -179,7 +180,7 @@ func (f *follower) judge() {
 			t.Fatal(err)
 		}
 		for f.seq(run.GetRunId()) < got.GetRun().GetSeq() && ctx.Err() == nil && !t.Failed() {
-			f.c.linger(time.Millisecond)
+			f.c.keepFault(time.Millisecond)
 		}
 		records += got.GetRun().GetSeq()
 	}
@@ -195,22 +196,22 @@ func (c *cluster) formats() string {
 // exchanged ends a node and starts another program in its place, while there are callers at the others.
 func (c *cluster) exchanged(n *node, program string) time.Duration {
 	c.t.Helper()
-	all := c.calling(fmt.Sprint("for ", n.name, " ", program == ""), 2, c.but(n)...)
-	all.further()
+	all := c.calling(fmt.Sprint("for ", n.name, " ", program == ""), 2, c.nodesExcept(n)...)
+	all.awaitCalls()
 	n.end(syscall.SIGTERM)
-	all.further()
+	all.awaitCalls()
 	n.program = program
 	n.start()
-	all.further()
+	all.awaitCalls()
 	all.end()
-	return all.longest(anywhere)
+	return all.longestGap(allNamespaces)
 }
 
 // calledAt makes a run in each namespace through one node.
 func (c *cluster) calledAt(n *node) {
 	c.t.Helper()
 	for _, space := range c.spaces {
-		runs := pawlv1.NewRunServiceClient(within{n.dial(), space})
+		runs := pawlv1.NewRunServiceClient(namespaceConn{n.dial(), space})
 		_, err := runs.StartRun(c.ctx, &pawlv1.StartRunRequest{Pack: "ping", RequestId: "through " + n.name, Execution: pawlv1.Execution_EXECUTION_CALLER})
 		if err != nil {
 			c.t.Fatalf("StartRun in %s at %s: %v", space, n.name, err)
@@ -221,7 +222,7 @@ func (c *cluster) calledAt(n *node) {
 // orphaned ends all nodes but one, which lives on and takes no partition.
 func (c *cluster) orphaned(left *node) {
 	c.t.Helper()
-	for _, n := range c.but(left) {
+	for _, n := range c.nodesExcept(left) {
 		n.end(syscall.SIGTERM)
 	}
 	server := c.db.server()

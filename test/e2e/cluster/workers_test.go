@@ -39,7 +39,7 @@ type language struct {
 // languages are those that are here; PAWL_LANGUAGES=go,python,typescript asks for some.
 func languages(t *testing.T) []language {
 	t.Helper()
-	asked := os.Getenv("PAWL_LANGUAGES")
+	selected := os.Getenv("PAWL_LANGUAGES")
 	var all []language
 	for _, one := range []struct {
 		name, needs string
@@ -55,10 +55,10 @@ func languages(t *testing.T) []language {
 		}},
 	} {
 		switch _, err := os.Stat(cmp.Or(one.needs, ".")); {
-		case asked != "" && !slices.Contains(strings.Split(asked, ","), one.name):
+		case selected != "" && !slices.Contains(strings.Split(selected, ","), one.name):
 		case err == nil:
 			all = append(all, language{one.name, one.serve})
-		case asked != "":
+		case selected != "":
 			t.Fatal(err)
 		default:
 			t.Logf("no workers in %s: %v", one.name, err)
@@ -86,34 +86,34 @@ func chargePacks(t *testing.T) []string {
 	return files
 }
 
-// hand is a worker that is a process. It lives over all faults but those that it is meant by.
-type hand struct {
-	t    *testing.T
-	name string
-	args []string
-	said bytes.Buffer
-	cmd  *exec.Cmd
-	done chan error
+// workerProcess is a worker that is a process. It lives over all faults but those that it is meant by.
+type workerProcess struct {
+	t      *testing.T
+	name   string
+	args   []string
+	output bytes.Buffer
+	cmd    *exec.Cmd
+	done   chan error
 }
 
 // serveProcess runs a worker until the test ends.
 func serveProcess(l *load, name string, args ...string) {
 	l.t.Helper()
-	h := &hand{t: l.t, name: name, args: args}
+	h := &workerProcess{t: l.t, name: name, args: args}
 	h.start()
-	l.c.hands = append(l.c.hands, h)
+	l.c.workers = append(l.c.workers, h)
 	l.t.Cleanup(func() {
 		h.kill()
 		if l.t.Failed() {
-			l.t.Logf("a worker in %s said:\n%s", name, h.said.Bytes()[max(0, h.said.Len()-8<<10):])
+			l.t.Logf("a worker in %s said:\n%s", name, h.output.Bytes()[max(0, h.output.Len()-8<<10):])
 		}
 	})
 }
 
-func (h *hand) start() {
+func (h *workerProcess) start() {
 	h.t.Helper()
 	h.cmd = exec.Command(h.args[0], h.args[1:]...)
-	h.cmd.Stdout, h.cmd.Stderr = &h.said, &h.said
+	h.cmd.Stdout, h.cmd.Stderr = &h.output, &h.output
 	if err := child.Start(h.cmd, syscall.SIGKILL); err != nil {
 		h.t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func (h *hand) start() {
 }
 
 // kill ends it by SIGKILL. It must not have ended before.
-func (h *hand) kill() {
+func (h *workerProcess) kill() {
 	h.t.Helper()
 	select {
 	case err := <-h.done:
@@ -133,7 +133,7 @@ func (h *hand) kill() {
 	}
 }
 
-func (h *hand) replace() {
+func (h *workerProcess) replace() {
 	h.t.Helper()
 	h.kill()
 	h.start()
@@ -181,7 +181,7 @@ func workGo(ctx context.Context, turn *pawl.Turn) (pawl.Completion, error) {
 	if _, failed := errors.AsType[*pawl.Failure](err); err != nil && !failed {
 		return pawl.Completion{}, err
 	}
-	// A failure of it says that nobody knows whether it was done, so it is not done again.
+	// An error of it means that the outcome is unknown, so it is not done again.
 	return pawl.Completion{Event: "More"}, ctx.Err()
 }
 
@@ -195,9 +195,9 @@ type ledger struct {
 
 type entry struct {
 	tool string
-	// times it was called; told: what it did is in the journal.
-	times int
-	told  bool
+	// times is the number of its calls. reported means that its work is in the journal.
+	times    int
+	reported bool
 }
 
 func newLedger(t *testing.T) *ledger {
@@ -235,7 +235,7 @@ func (b *ledger) answered(t *testing.T, key string, step *pawlv1.StepResolved) {
 	call := b.calls[key]
 	switch {
 	case call != nil:
-		call.told = true
+		call.reported = true
 	case step.GetOk():
 		t.Errorf("step %s has a result, and was not done", key)
 	}
@@ -244,14 +244,14 @@ func (b *ledger) answered(t *testing.T, key string, step *pawlv1.StepResolved) {
 	}
 }
 
-// judge: what was done is in a journal, and what knows no keys was done once at most.
-func (b *ledger) judge(t *testing.T) {
+// checkEffects: what was done is in a journal, and what knows no keys was done once at most.
+func (b *ledger) checkEffects(t *testing.T) {
 	t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	again := 0
 	for key, call := range b.calls {
-		if !call.told {
+		if !call.reported {
 			t.Errorf("%s (%s) was done, and no journal has it", key, call.tool)
 		}
 		if call.times > 1 {

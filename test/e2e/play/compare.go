@@ -57,7 +57,7 @@ func UnderCrashes(ctx context.Context, t *testing.T, crashes, clients int, conne
 	}
 	over.Store(true)
 	wg.Wait()
-	testkit.Tried(t, crashes, "crashes")
+	testkit.ReportTried(t, crashes, "crashes")
 	t.Logf("%d runs, %d acknowledged changes", len(drivers), acked.Load())
 	return drivers
 }

@@ -225,13 +225,13 @@ func (d *Driver) note(records ...*pawlv1.Record) {
 	d.Acked.Add(1)
 }
 
-// try bounds one attempt of a call.
-const try = 15 * time.Second
+// attemptTimeout bounds one attempt of a call.
+const attemptTimeout = 15 * time.Second
 
 // Retry repeats a call while the process is away.
 func Retry[T any](ctx context.Context, call func(context.Context) (T, error)) (T, error) {
 	for {
-		one, cancel := context.WithTimeout(ctx, try)
+		one, cancel := context.WithTimeout(ctx, attemptTimeout)
 		answer, err := call(one)
 		cancel()
 		if ctx.Err() != nil {

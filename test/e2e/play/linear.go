@@ -32,15 +32,15 @@ const (
 // Linear is what clients share that race for the same runs and webhooks with starts, events
 // and decisions, steps and their answers, cancellations and reads.
 type Linear struct {
-	ctx   context.Context //nolint:containedctx // of the test, for all clients
-	began time.Time
+	ctx       context.Context //nolint:containedctx // of the test, for all clients
+	startedAt time.Time
 	// AllowRepeats: calls without an id may be made twice on their way, if that changes nothing.
 	AllowRepeats bool
 	// Slow: runs may live for longer than the pause before a turn's next attempt, of which the order
 	// knows nothing: no call fails a turn.
 	Slow bool
-	// Over ends the clients.
-	Over atomic.Bool
+	// Ended ends the clients.
+	Ended atomic.Bool
 	// Calls counts those that were begun.
 	Calls   atomic.Int64
 	clients []*LinearClient
@@ -52,7 +52,7 @@ type Linear struct {
 // knownRun is what the clients know of a run.
 type knownRun struct {
 	id string
-	// visit, turn and step are what was heard last, not necessarily what is.
+	// visit, turn and step are the last received values. The current ones may be newer.
 	visit, turn uint64
 	step        uint32
 }
@@ -81,13 +81,13 @@ type LinearClient struct {
 	// ofRuns and ofHooks are the histories; unknown counts calls without an answer.
 	ofRuns, ofHooks []porcupine.Operation
 	unknown         int
-	// hooked is the webhook that it called about last.
-	hooked string
+	// lastWebhook is the webhook that it called about last.
+	lastWebhook string
 }
 
 // NewLinear begins a history.
 func NewLinear(ctx context.Context) *Linear {
-	return &Linear{ctx: ctx, began: time.Now(), refs: map[string]*knownRun{}}
+	return &Linear{ctx: ctx, startedAt: time.Now(), refs: map[string]*knownRun{}}
 }
 
 // Client is one more client, by a connection. All are made before one of them is used.
@@ -102,7 +102,7 @@ func (l *Linear) Client(conn grpc.ClientConnInterface) *LinearClient {
 
 // Race makes calls until it is over.
 func (c *LinearClient) Race() {
-	for !c.Over.Load() && c.ctx.Err() == nil {
+	for !c.Ended.Load() && c.ctx.Err() == nil {
 		c.call()
 	}
 }
@@ -138,13 +138,13 @@ func (c *LinearClient) call() {
 	}
 }
 
-// note makes the call and keeps it with its answer, which is nil if nobody knows it.
+// note makes the call and keeps it with its answer. The answer is nil if it is unknown.
 func (c *LinearClient) note(op runOp, call func(context.Context) (*runAnswer, error)) {
-	began := int64(time.Since(c.began))
+	began := int64(time.Since(c.startedAt))
 	ctx, cancel := context.WithTimeout(c.ctx, callTimeout/2)
 	defer cancel()
 	answer, err := call(ctx)
-	done := int64(time.Since(c.began))
+	done := int64(time.Since(c.startedAt))
 	switch {
 	case err == nil:
 	case unknown(err):
@@ -156,7 +156,7 @@ func (c *LinearClient) note(op runOp, call func(context.Context) (*runAnswer, er
 	c.ofRuns = append(c.ofRuns, porcupine.Operation{ClientId: c.id, Input: op, Call: began, Output: answer, Return: done})
 }
 
-// unknown: the answer was lost, and nobody knows whether it happened.
+// unknown reports whether the answer was lost, so that it is unknown whether the call took effect.
 func unknown(err error) bool {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return true // its own deadline, between two tries
@@ -294,10 +294,10 @@ func (c *LinearClient) cancel(name string, known knownRun) {
 // aboutHook puts, deletes or reads a webhook. That of the turns before is deleted first: each that stays is
 // another reader of all records, and a long race would be about nothing else.
 func (c *LinearClient) aboutHook(id string) {
-	if c.hooked != "" && c.hooked != id {
-		c.callHook(hookOp{id: c.hooked})
+	if c.lastWebhook != "" && c.lastWebhook != id {
+		c.callHook(hookOp{id: c.lastWebhook})
 	}
-	c.hooked = id
+	c.lastWebhook = id
 	op := hookOp{id: id, read: c.random.IntN(3) == 0}
 	if !op.read && c.random.IntN(3) > 0 {
 		op.url = fmt.Sprintf("http://127.0.0.1:9/%d-%d", c.id, len(c.ofHooks))
@@ -306,9 +306,9 @@ func (c *LinearClient) aboutHook(id string) {
 }
 
 func (c *LinearClient) callHook(op hookOp) {
-	began := int64(time.Since(c.began))
+	began := int64(time.Since(c.startedAt))
 	answer, err := c.hook(op)
-	done := int64(time.Since(c.began))
+	done := int64(time.Since(c.startedAt))
 	switch {
 	case status.Code(err) == codes.NotFound:
 		answer = &hookAnswer{missing: true}
@@ -338,14 +338,14 @@ func (c *LinearClient) hook(op hookOp) (*hookAnswer, error) {
 	}
 }
 
-// Judge looks for the order: what the clients were told has one in which the pure machine would
-// have told it; a call whose answer was lost is in it, or not. desk is the file of the pack.
+// Judge looks for an order of the calls in which the pure machine gives the same answers as the clients
+// received. A call whose answer was lost may be in the order or not. desk is the file of the pack.
 func (l *Linear) Judge(t *testing.T, desk string) {
 	t.Helper()
 	var ofRuns, ofHooks []porcupine.Operation
-	lost, refused := 0, map[string]int{}
+	missing, refused := 0, map[string]int{}
 	for _, c := range l.clients {
-		ofRuns, ofHooks, lost = append(ofRuns, c.ofRuns...), append(ofHooks, c.ofHooks...), lost+c.unknown
+		ofRuns, ofHooks, missing = append(ofRuns, c.ofRuns...), append(ofHooks, c.ofHooks...), missing+c.unknown
 		for _, op := range c.ofRuns {
 			if a := op.Output.(*runAnswer); a != nil {
 				refused[fmt.Sprintf("%T %s", op.Input.(runOp).command, a.reason)]++
@@ -358,7 +358,7 @@ func (l *Linear) Judge(t *testing.T, desk string) {
 		alone.Partition = nil
 		if result := porcupine.CheckOperationsTimeout(alone, part, callTimeout); result != porcupine.Ok {
 			name := part[0].Input.(runOp).run
-			t.Errorf("the history of %s is %v:%s", name, result, written(part, model))
+			t.Errorf("the history of %s is %v:%s", name, result, formatHistory(part, model))
 			for _, record := range Journal(l.ctx, t, l.clients[0].runs, l.refs[name].id) {
 				t.Logf("%s: %v", name, record)
 			}
@@ -368,12 +368,12 @@ func (l *Linear) Judge(t *testing.T, desk string) {
 	if result := porcupine.CheckOperationsTimeout(hookModel(), ofHooks, callTimeout); result != porcupine.Ok {
 		t.Errorf("the history of the webhooks is %v", result)
 	}
-	testkit.Tried(t, len(ofRuns)+len(ofHooks), "calls that race")
-	t.Logf("linear: %d calls about runs and %d about webhooks have an order, %d without an answer; %v", len(ofRuns), len(ofHooks), lost, refused)
+	testkit.ReportTried(t, len(ofRuns)+len(ofHooks), "calls that race")
+	t.Logf("linear: %d calls about runs and %d about webhooks have an order, %d without an answer; %v", len(ofRuns), len(ofHooks), missing, refused)
 }
 
-// written is a history, for whoever has to find out.
-func written(part []porcupine.Operation, model porcupine.Model) (out string) {
+// formatHistory returns a history as text, for the analysis of a failure.
+func formatHistory(part []porcupine.Operation, model porcupine.Model) (out string) {
 	for _, op := range part {
 		out += fmt.Sprintf("\nclient %d  %d to %d  %s", op.ClientId, op.Call, op.Return, model.DescribeOperation(op.Input, deref(op.Output)))
 	}

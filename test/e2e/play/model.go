@@ -26,8 +26,8 @@ type runOp struct {
 	command machine.Command
 }
 
-// runAnswer is what the caller was told; nil stands for nothing: the call may have
-// happened, then or later, or never.
+// runAnswer is the answer that the caller received. nil means that it received none: the call may have
+// taken effect, may take effect later, or never.
 type runAnswer struct {
 	// reason is why it was refused. Authority is not the machine's matter: any is changes
 	// nothing.
@@ -62,7 +62,7 @@ func runModel(t *testing.T, desk string) porcupine.Model {
 				return []any{s, next}
 			case answer.authority:
 				return []any{s}
-			case *answer != want && !later(input.(runOp), answer, want):
+			case *answer != want && !isLaterAnswer(input.(runOp), answer, want):
 				return nil
 			default:
 				return []any{next}
@@ -74,9 +74,9 @@ func runModel(t *testing.T, desk string) porcupine.Model {
 	return model.ToModel()
 }
 
-// later: the answer to a request for steps that was sent again, behind other inputs: the same steps,
+// isLaterAnswer: the answer to a request for steps that was sent again, behind other inputs: the same steps,
 // as the run was by then, or why they are not given out any more.
-func later(op runOp, answer *runAnswer, want runAnswer) bool {
+func isLaterAnswer(op runOp, answer *runAnswer, want runAnswer) bool {
 	if _, ok := op.command.(machine.RequestSteps); !ok || want.reason != "" {
 		return false
 	}
@@ -151,7 +151,7 @@ type hookOp struct {
 	read    bool
 }
 
-// hookAnswer is what the caller was told; nil stands for nothing.
+// hookAnswer is the answer that the caller received. nil means that it received none.
 type hookAnswer struct {
 	created, missing bool
 	url              string

@@ -17,12 +17,12 @@ type (
 	Options = upstream.Options
 	// IteratorOptions say what an iterator visits.
 	IteratorOptions = upstream.IteratorOptions
-	// TableInfo is a table on disk; here there are none.
+	// TableInfo is a table on disk. The simulated database has none.
 	TableInfo = upstream.TableInfo
 	// Manifest lists tables, TableManifest is one of them.
 	Manifest      = upstream.Manifest
 	TableManifest = upstream.TableManifest
-	// KeyRegistryOptions open the file of the keys; here there is none.
+	// KeyRegistryOptions open the file of the keys. The simulated database has no such file.
 	KeyRegistryOptions = upstream.KeyRegistryOptions
 )
 
@@ -49,7 +49,7 @@ var (
 // DefaultOptions are Badger's.
 func DefaultOptions(dir string) Options { return upstream.DefaultOptions(dir) }
 
-// ReplayManifestFile is not reached: the disk tells what it holds, see Newest.
+// ReplayManifestFile is never called: [Newest] returns what the disk contains.
 func ReplayManifestFile(any, uint32, Options) (Manifest, int64, error) {
 	return Manifest{}, 0, nil
 }
@@ -64,7 +64,8 @@ type DB struct {
 	mu   sync.Mutex
 	keys []string
 	rows map[string][]version
-	// newest is the timestamp of the last group, discard that below which no version is read.
+	// newest is the timestamp of the last group. discard is the timestamp below which no version is
+	// read.
 	newest, discard uint64
 	closed          bool
 }
@@ -120,10 +121,10 @@ func (db *DB) Close() error {
 	return nil
 }
 
-// MaxBatchSize is that of Badger with a memtable of 32 MiB.
+// MaxBatchSize returns the value that Badger has with a memtable of 32 MiB.
 func (db *DB) MaxBatchSize() int64 { return 15 * (32 << 20) / 100 }
 
-// MaxBatchCount is about that of Badger with a memtable of 32 MiB.
+// MaxBatchCount returns about the value that Badger has with a memtable of 32 MiB.
 func (db *DB) MaxBatchCount() int64 { return 50_000 }
 
 // MaxVersion is the timestamp of the last commit.
@@ -133,7 +134,7 @@ func (db *DB) MaxVersion() uint64 {
 	return db.newest
 }
 
-// SetDiscardTs says below which timestamp nobody reads any more.
+// SetDiscardTs sets the timestamp below which no version is read any more.
 func (db *DB) SetDiscardTs(ts uint64) { //nolint:staticcheck // Badger's name
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -152,8 +153,8 @@ func (db *DB) RunValueLogGC(_ float64) error { return ErrNoRewrite }
 // Flatten finds no files.
 func (db *DB) Flatten(_ int) error { return nil }
 
-// NewTransactionAt reads at a timestamp. A read below what was given up would find less
-// than there was: it is a fault of the store.
+// NewTransactionAt returns a transaction that reads at a timestamp. A timestamp below the discard
+// timestamp is a fault of the store, because the read would find less than was stored.
 func (db *DB) NewTransactionAt(ts uint64, update bool) *Txn {
 	db.mu.Lock()
 	defer db.mu.Unlock()

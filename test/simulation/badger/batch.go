@@ -50,5 +50,5 @@ func (b *WriteBatch) Flush() error {
 	return nil
 }
 
-// Cancel lets go of what is not written.
+// Cancel drops the rows that are not written.
 func (b *WriteBatch) Cancel() { b.groups = nil }

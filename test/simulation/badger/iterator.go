@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Iterator visits keys in order, or in reverse, as the transaction sees them. What is
-// committed meanwhile it does not see: it finds its way by the last key.
+// Iterator visits keys in order, or in reverse order, as the transaction sees them. It does not see
+// what is committed during the visit, because it finds the next key by the last one.
 type Iterator struct {
 	txn  *Txn
 	opts IteratorOptions
@@ -16,7 +16,7 @@ type Iterator struct {
 	item    *Item
 }
 
-// NewIterator stands before everything.
+// NewIterator returns an iterator that is positioned before all keys.
 func (t *Txn) NewIterator(opts IteratorOptions) *Iterator {
 	it := &Iterator{txn: t, opts: opts}
 	for key := range t.pending {
@@ -32,12 +32,13 @@ func (it *Iterator) Close() {}
 // Item is where it stands.
 func (it *Iterator) Item() *Item { return it.item }
 
-// Valid: it stands at a key with the prefix of its options.
+// Valid reports whether the iterator is at a key with the prefix of its options.
 func (it *Iterator) Valid() bool {
 	return it.item != nil && bytes.HasPrefix(it.item.key, it.opts.Prefix)
 }
 
-// ValidForPrefix: it stands at a key with both prefixes.
+// ValidForPrefix reports whether the iterator is at a key with the prefix of its options and the given
+// prefix.
 func (it *Iterator) ValidForPrefix(p []byte) bool {
 	return it.Valid() && bytes.HasPrefix(it.item.key, p)
 }
@@ -78,12 +79,13 @@ func (it *Iterator) Next() {
 	it.up(after(it.txn.db.keys, key), after(it.pending, key))
 }
 
-// after is the place of the first key behind the given one.
+// after returns the index of the first key after the given one.
 func after(keys []string, key string) int {
 	return sort.Search(len(keys), func(i int) bool { return keys[i] > key })
 }
 
-// up takes the first key that is there, of those stored from i on and its own from j on.
+// up sets the iterator to the first existing key, of the stored keys from i on and the transaction's
+// own keys from j on.
 func (it *Iterator) up(i, j int) {
 	keys := it.txn.db.keys
 	for i < len(keys) || j < len(it.pending) {
@@ -106,7 +108,8 @@ func (it *Iterator) up(i, j int) {
 	it.item = nil
 }
 
-// down takes the last key that is there, of those stored before i and its own before j.
+// down sets the iterator to the last existing key, of the stored keys before i and the transaction's
+// own keys before j.
 func (it *Iterator) down(i, j int) {
 	keys := it.txn.db.keys
 	for i > 0 || j > 0 {

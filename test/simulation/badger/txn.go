@@ -9,11 +9,11 @@ import (
 	"github.com/pawl-dev/pawl/test/simulation/disk"
 )
 
-// Txn reads at one timestamp, and itself.
+// Txn is a transaction that reads at one timestamp and sees its own writes.
 type Txn struct {
 	db *DB
 	ts uint64
-	// pending is nil for one that only reads.
+	// pending are the writes of the transaction. It is nil for a read-only transaction.
 	pending map[string]disk.Op
 }
 
@@ -23,7 +23,7 @@ func (t *Txn) ReadTs() uint64 { return t.ts } //nolint:staticcheck // Badger's n
 // Discard ends it.
 func (t *Txn) Discard() {}
 
-// Set writes when it is committed; key and value are the transaction's from now on.
+// Set writes a key at the commit. After the call the transaction owns key and value.
 func (t *Txn) Set(key, value []byte) error {
 	t.pending[string(key)] = disk.Op{Key: key, Value: value}
 	return nil
@@ -46,7 +46,7 @@ func (t *Txn) Get(key []byte) (*Item, error) {
 	return item, nil
 }
 
-// at is what the transaction sees under a key; nil: nothing.
+// at returns what the transaction sees under a key, or nil if there is nothing.
 func (t *Txn) at(key string) *Item {
 	if op, ok := t.pending[key]; ok {
 		return itemOf(key, version{ts: t.ts, value: op.Value, gone: op.Delete})
@@ -67,8 +67,8 @@ func itemOf(key string, v version) *Item {
 	return &Item{key: []byte(key), value: v.value, version: v.ts}
 }
 
-// CommitAt stores the transaction at a timestamp and calls back once it is synced, or
-// waits for that without a callback.
+// CommitAt stores the transaction at a timestamp. It calls done when the transaction is synced. Without
+// done, it waits for the sync.
 func (t *Txn) CommitAt(ts uint64, done func(error)) error {
 	g := &disk.Group{TS: ts}
 	for _, key := range slices.Sorted(maps.Keys(t.pending)) {
@@ -112,8 +112,8 @@ type Item struct {
 	version    uint64
 }
 
-// Version is the timestamp at which it was committed; of the transaction's own, the one that
-// it reads at.
+// Version is the timestamp of the commit. For the transaction's own writes it is the timestamp at which
+// the transaction reads.
 func (i *Item) Version() uint64 { return i.version }
 
 // Key is valid until the iterator moves.

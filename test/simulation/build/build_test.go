@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestEveryFaultCanBeBuilt: the texts that the simulator exchanges stand where it says.
+// TestEveryFaultCanBeBuilt: the source files contain the texts that the simulator replaces.
 func TestEveryFaultCanBeBuilt(t *testing.T) {
 	t.Parallel()
 	for _, m := range all() {
@@ -22,7 +22,7 @@ func TestEveryFaultCanBeBuilt(t *testing.T) {
 	}
 }
 
-// TestRuntimeIsKnown: the local version of Go has the texts that the simulator exchanges.
+// TestRuntimeIsKnown: the local version of Go contains the texts that the simulator replaces.
 func TestRuntimeIsKnown(t *testing.T) {
 	t.Parallel()
 	o := overlay{dir: t.TempDir(), module: "../../.."}
@@ -31,8 +31,9 @@ func TestRuntimeIsKnown(t *testing.T) {
 	}
 }
 
-// TestStoreBuildsOverTheDisk: whatever the store calls of Badger and of the system, what
-// stands for them in the simulator has. Building the simulator itself takes Go's runtime.
+// TestStoreBuildsOverTheDisk: the packages that replace Badger and the system in the simulator have
+// everything that the store calls. The test does not build the simulator itself, because this would compile
+// Go's runtime.
 func TestStoreBuildsOverTheDisk(t *testing.T) {
 	t.Parallel()
 	o := overlay{dir: t.TempDir(), module: "../../..", Replace: map[string]string{}}
@@ -51,8 +52,8 @@ func TestStoreBuildsOverTheDisk(t *testing.T) {
 	}
 }
 
-// dependOn opens files that another process compiles, so that go test does not take an older
-// result for theirs.
+// dependOn opens files that another process compiles. So go test does not reuse a result from before a change
+// of these files.
 func dependOn(t *testing.T, patterns ...string) {
 	t.Helper()
 	for _, pattern := range patterns {

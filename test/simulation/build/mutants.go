@@ -37,7 +37,7 @@ func (o *overlay) mutate(name string) error {
 // docs/dev/testing.md#fault-catalogue, "Every promise kept".
 var mutants = []mutant{
 	{
-		name: "m01", what: "a sync left out: Badger is told not to sync", file: "internal/store/badgerkv/options.go",
+		name: "m01", what: "a sync left out: Badger is told not to sync", file: "internal/store/badgerengine/db.go",
 		exchange: exchange{old: "WithSyncWrites(true)", new: "WithSyncWrites(false)"},
 	},
 	{
@@ -116,19 +116,19 @@ var mutants = []mutant{
 		exchange: exchange{old: "if t.Hash == text.Hash && t.Seq == 0 {", new: "if t.Seq == 0 {"},
 	},
 	{
-		name: "m17", what: "a loop that repeats itself is let go on for one more lap", file: "internal/runtime/machine/rules/progress.go",
+		name: "m17", what: "a loop that repeats itself is let go on for one more lap", file: "internal/runtime/machine/rules/enter.go",
 		exchange: exchange{old: "\tif n < rule.Window {\n", new: "\tif n <= rule.Window {\n"},
 	},
 	{
-		name: "m18", what: "what comes from outside is forgotten to be progress", file: "internal/runtime/machine/rules/progress.go",
+		name: "m18", what: "what comes from outside is forgotten to be progress", file: "internal/runtime/machine/rules/enter.go",
 		exchange: exchange{old: "func (t *txn) resetProgress() { t.s.Repeats = nil }", new: "func (t *txn) resetProgress() {}"},
 	},
 	{
-		name: "m30", what: "what people said while a call of a model was out is taken for heard", file: "internal/runtime/machine/rules/steer.go",
+		name: "m30", what: "what people said while a call of a model was out is taken for heard", file: "internal/runtime/machine/rules/message.go",
 		exchange: exchange{old: "return h.Seq < seq && !h.Later }", new: "return seq > 0 && !h.Later }"},
 	},
 	{
-		name: "m31", what: "a request that leaves out what people said is taken", file: "internal/runtime/machine/rules/steer.go",
+		name: "m31", what: "a request that leaves out what people said is taken", file: "internal/runtime/machine/rules/message.go",
 		exchange: exchange{old: "\t\tif !h.Later && !slices.Contains(r.IncludedSeqs, h.Seq) {\n", new: "\t\tif !h.Later && h.Notice && !slices.Contains(r.IncludedSeqs, h.Seq) {\n"},
 	},
 	{
@@ -139,7 +139,7 @@ var mutants = []mutant{
 		},
 	},
 	{
-		name: "m33", what: "a stopped run is given its next turn at once", file: "internal/runtime/machine/rules/steer.go",
+		name: "m33", what: "a stopped run is given its next turn at once", file: "internal/runtime/machine/rules/message.go",
 		exchange: exchange{old: "\tt.putAway(c.Note)\n\tt.drainQueue()\n", new: "\tt.putAway(c.Note)\n\tt.nextTurn()\n"},
 	},
 	{
@@ -168,7 +168,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "r8.11", what: "the id of a call without effect is forgotten", file: "internal/runtime/machine/rules/result.go",
-		exchange: exchange{old: "\tt.record(&machine.NoChange{Command: machine.KindOf(t.in.Command), ID: t.in.ID})\n\treturn true\n", new: "\treturn false\n"},
+		exchange: exchange{old: "\tt.record(&machine.NoChange{Command: machine.KindOf(t.input.Command), ID: t.input.ID})\n\treturn true\n", new: "\treturn false\n"},
 	},
 	{
 		name: "r8.12", what: "a file that was being born when the power went is not removed", file: "internal/store/datadir/unborn.go",

@@ -25,7 +25,7 @@ var clusterMutants = []mutant{
 	},
 	{
 		name: "o06", what: "a stream goes on from now at the next owner, whatever was told", file: "internal/cluster/router/resume.go",
-		exchange: exchange{old: "rest.AfterCursor, rest.AfterSeq, rest.FromNow = told.cursor, 0, false", new: "rest.AfterCursor, rest.AfterSeq, rest.FromNow = \"\", 0, true"},
+		exchange: exchange{old: "rest.AfterCursor, rest.AfterSeq, rest.FromNow = output.cursor, 0, false", new: "rest.AfterCursor, rest.AfterSeq, rest.FromNow = \"\", 0, true"},
 	},
 	{
 		name: "o07", what: "a call of another node is made at the house of the first partition, whatever number comes with it", file: "internal/cluster/transport/server.go",
@@ -38,7 +38,7 @@ var clusterMutants = []mutant{
 	},
 	{
 		name: "o09", what: "every call goes to the owner of the first partition", file: "internal/cluster/membership/node.go",
-		exchange: exchange{old: "owner := n.view.part(part).Owner; n.elsewhere", new: "owner := n.view.part(part * 0).Owner; n.elsewhere"},
+		exchange: exchange{old: "owner := n.view.part(part).Owner; n.isOtherNode", new: "owner := n.view.part(part * 0).Owner; n.isOtherNode"},
 	},
 	{
 		name: "o10", what: "a beat renews the leases of all partitions, whoever has them (the simulated statement)", file: "test/simulation/pg/rows.go",
@@ -51,8 +51,8 @@ var clusterMutants = []mutant{
 	{
 		name: "o12", what: "the lease of one partition counts for all that a node has", file: "internal/cluster/membership/poll.go",
 		exchange: exchange{
-			old: "\tif part.Owner.ID == n.cfg.Me.ID {\n\t\tp.extendLease(",
-			new: "\tfor _, part := range n.view.Parts {\n\t\tif part.Owner.ID != n.cfg.Me.ID {\n\t\t\tcontinue\n\t\t}\n\t\tp.extendLease(",
+			old: "\tif part.Owner.ID == n.cfg.Self.ID {\n\t\tp.extendLease(",
+			new: "\tfor _, part := range n.view.Parts {\n\t\tif part.Owner.ID != n.cfg.Self.ID {\n\t\t\tcontinue\n\t\t}\n\t\tp.extendLease(",
 		},
 	},
 	{
@@ -67,7 +67,7 @@ var clusterMutants = []mutant{
 	},
 	{
 		name: "o14", what: "a node keeps what is more than its share", file: "internal/cluster/membership/balance.go",
-		exchange: exchange{old: "m.from == n.cfg.Me.ID && p != nil && p.phase == open", new: "m.from == n.cfg.Me.ID && p != nil && p.phase == closing"},
+		exchange: exchange{old: "m.from == n.cfg.Self.ID && p != nil && p.phase == open", new: "m.from == n.cfg.Self.ID && p != nil && p.phase == closing"},
 	},
 	{
 		name: "o15", what: "a take-over reads first what the first partition has (the simulated statement)", file: "test/simulation/pg/view.go",

@@ -14,11 +14,11 @@ var effectMutants = []mutant{
 		exchange: exchange{old: "\tcase !step.Doubt:\n", new: "\tdefault:\n"},
 	},
 	{
-		name: "e03", what: "what happened is taken for what did not, and made once more", file: "internal/runtime/machine/rules/sidecar_steps.go",
+		name: "e03", what: "what happened is taken for what did not, and made once more", file: "internal/runtime/machine/rules/effect.go",
 		exchange: exchange{old: "\t\t\tfound, value = happened, reported\n", new: "\t\t\tfound, value = didNot, reported\n"},
 	},
 	{
-		name: "e04", what: "effects are undone first first", file: "internal/runtime/machine/rules/compensation.go",
+		name: "e04", what: "effects are undone first first", file: "internal/runtime/machine/rules/effect.go",
 		exchange: exchange{old: "t.s.Effects = append(slices.Clip(t.s.Effects), effect)", new: "t.s.Effects = append([]machine.CompensableEffect{effect}, t.s.Effects...)"},
 	},
 	{

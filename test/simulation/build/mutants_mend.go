@@ -18,12 +18,12 @@ var mendMutants = []mutant{
 		},
 	},
 	{
-		name: "u01", what: "what an endpoint does not say that it consumed is free (a fault of 2026)", file: "internal/runtime/machine/rules/unreported.go",
+		name: "u01", what: "what an endpoint does not say that it consumed is free (a fault of 2026)", file: "internal/runtime/machine/rules/ledger.go",
 		exchange: exchange{old: "if !t.rules.silenceCosts || u.CountedBefore ||", new: "if u.OutputTokens == 0 || !t.rules.silenceCosts || u.CountedBefore ||"},
 	},
 	{
 		name: "u02", what: "the bound that is reserved is not sent (a fault of 2026)", file: "internal/runtime/machine/rules/model.go",
-		exchange: exchange{old: "m.Output, m.Bounded = c.Bound.OutputTokens, t.bounded() || len(t.in.Billed) > 0", new: "m.Output = c.Bound.OutputTokens"},
+		exchange: exchange{old: "m.Output, m.Bounded = c.Bound.OutputTokens, t.hasBudget() || len(t.input.Billed) > 0", new: "m.Output = c.Bound.OutputTokens"},
 	},
 	{
 		name: "u03", what: "what a call wrote beyond its bound is not settled", file: "internal/runtime/machine/rules/model.go",

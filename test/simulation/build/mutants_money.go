@@ -7,7 +7,7 @@ var moneyMutants = []mutant{
 		exchange: exchange{old: "\ttokens, cost := Reserved(t.s, i)\n", new: "\ttokens, cost := int64(0), int64(0)\n"},
 	},
 	{
-		name: "c02", what: "what was answered stays reserved", file: "internal/runtime/machine/rules/reserve.go",
+		name: "c02", what: "what was answered stays reserved", file: "internal/runtime/machine/rules/budget.go",
 		exchange: exchange{old: "p.Status != machine.StepStatusPending {", new: "p.Status == machine.StepStatusCancelled {"},
 	},
 	{
@@ -27,7 +27,7 @@ var moneyMutants = []mutant{
 		exchange: exchange{old: "\t\tl.row(hold.namespace, c.After.Account).Add(c)\n", new: "\t\tl.row(hold.namespace, c.After.Account).Turn(c.After.Window)\n"},
 	},
 	{
-		name: "c07", what: "a new day does not begin: an account keeps what was settled the day before", file: "internal/runtime/machine/charge.go",
+		name: "c07", what: "a new day does not begin: an account keeps what was settled the day before", file: "internal/runtime/machine/ledger.go",
 		exchange: exchange{old: "\tif window > r.Window {\n", new: "\tif window > r.Window && r.Window == 0 {\n"},
 	},
 	{
@@ -43,11 +43,11 @@ var moneyMutants = []mutant{
 		more:     []exchange{{old: "if step == nil || !step.HeldForApproval() {", new: "if step == nil || step.Approval == nil {"}},
 	},
 	{
-		name: "c11", what: "a decision about another call is taken: nobody compares the digest", file: "internal/runtime/machine/rules/refuse.go",
+		name: "c11", what: "a decision about another call is taken: nobody compares the digest", file: "internal/runtime/machine/rules/approve.go",
 		exchange: exchange{old: "\tif step.Approval.Digest == c.Digest {\n", new: "\tif step.Approval.Digest != [32]byte{} {\n"},
 	},
 	{
-		name: "c12", what: "whoever started the run decides, though the pack says another", file: "internal/runtime/machine/rules/refuse.go",
+		name: "c12", what: "whoever started the run decides, though the pack says another", file: "internal/runtime/machine/rules/approve.go",
 		exchange: exchange{old: "!slices.Contains(c.Starters, by) {", new: "slices.Contains(c.Starters, \"\") || by != \"\" {"},
 	},
 	{

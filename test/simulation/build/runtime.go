@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// runtime makes Go's scheduler a function of a seed. The sources are those of the local Go,
-// changed where the texts below stand; none is kept in this repository.
+// runtime makes Go's scheduler a function of a seed. It uses the sources of the local Go and replaces the
+// texts below. This repository contains none of these sources.
 func (o *overlay) runtime() error {
 	root, err := exec.CommandContext(context.Background(), "go", "env", "GOROOT").Output()
 	if err != nil {
@@ -29,9 +29,9 @@ func (o *overlay) runtime() error {
 var runtimeExchanges = map[string][]exchange{
 	"runtime/proc.go": {
 		{old: "batch *[256]guintptr", new: "batch *[1 << 14]guintptr"},
-		// Nobody is interrupted because time passed: a goroutine runs until it waits or yields.
+		// No goroutine is interrupted because time has passed. It runs until it waits or yields.
 		{old: "const forcePreemptNS = 10 * 1000 * 1000 // 10ms", new: "const forcePreemptNS = 1 << 60"},
-		// Who is in a system call keeps the processor.
+		// A goroutine in a system call keeps its processor.
 		{old: "func retake(now int64) uint32 {\n", new: "func retake(now int64) uint32 {\n\tif simState != 0 {\n\t\treturn 0\n\t}\n"},
 		{old: "\tif next {\n\tretryNext:", new: "\tif gp.bubble != nil && simState != 0 {\n\t\tnext = false\n\t}\n\tif next {\n\tretryNext:"},
 		{
@@ -45,32 +45,34 @@ var runtimeExchanges = map[string][]exchange{
 	},
 	"runtime/rand.go": {
 		{old: "\tmp := getg().m\n\tc := &mp.chacha8\n", new: "\tif simState != 0 {\n\t\treturn simRand()\n\t}\n\tmp := getg().m\n\tc := &mp.chacha8\n"},
-		// Threads are started when it suits the system: they draw from another generator.
+		// The system starts threads at any time, so they draw from another generator.
 		{old: "func bootstrapRand() uint64 {\n", new: "func bootstrapRand() uint64 {\n\tif simState != 0 {\n\t\treturn simOther()\n\t}\n"},
 		{old: "\tmp.cheaprand = rand()\n", new: "\tmp.cheaprand = simOther()\n"},
 	},
-	// Nothing is collected while a simulation runs: what never ends would take all memory.
+	// No garbage is collected while a simulation runs. A simulation that never ends would use all memory, so
+	// it is ended.
 	"runtime/mgc.go": {{old: "\tcase gcTriggerHeap:\n", new: "\tcase gcTriggerHeap:\n\t\tsimHolds(gcController.heapLive.Load())\n"}},
-	// Timers that are due at once.
+	// Timers that are due at the same time have a random order.
 	"runtime/time.go": {{old: "t.rand = cheaprand()", new: "t.rand = uint32(simRand())"}},
 	"runtime/select.go": {
 		{old: "\t\tj := cheaprandn(uint32(norder + 1))", new: "\t\tj := uint32(simRand() % uint64(norder+1))"},
 	},
-	// Who waits for a lock waits for another goroutine of the simulation, which may sleep.
+	// A goroutine that waits for a lock waits for another goroutine of the simulation, which may sleep.
 	"runtime/runtime2.go": {
 		{
 			old: "\twaitReasonSyncCondWait:          true,\n",
 			new: "\twaitReasonSyncCondWait:          true,\n\twaitReasonSyncMutexLock: true,\n\twaitReasonSyncRWMutexLock: true,\n\twaitReasonSyncRWMutexRLock: true,\n",
 		},
-		// Half of a queue that is full goes to the queue of all processors, which is looked at every
-		// 61st time that anybody is scheduled, those of no simulation counted: here none is full.
+		// Go moves half of a full queue to the queue of all processors. It looks at that queue each 61st time
+		// that it schedules any goroutine, also one outside of the simulation. With this length, no queue is
+		// ever full.
 		{old: "runq     [256]guintptr", new: "runq     [1 << 14]guintptr"},
 	},
-	// A lock is where two goroutines meet: some other one may run before it is taken, and
-	// after it was given back.
+	// Two goroutines meet at a lock. Another goroutine may run before the lock is taken and after it is
+	// released.
 	"internal/sync/mutex.go": {
 		{old: "func (m *Mutex) Lock() {\n", new: "func (m *Mutex) Lock() {\n\truntime_simYield()\n"},
-		// By real time a lock would be handed over in another way on a machine that is busy.
+		// With real time, a busy machine would hand over a lock in another way.
 		{old: "starving = starving || runtime_nanotime()-waitStartTime > starvationThresholdNs", new: "_, _ = waitStartTime, int64(starvationThresholdNs)"},
 		{old: "\t\tm.unlockSlow(new)\n\t}\n}\n", new: "\t\tm.unlockSlow(new)\n\t}\n\truntime_simYield()\n}\n"},
 	},
@@ -100,7 +102,7 @@ var simState uint64 = 0x9e3779b97f4a7c15
 // instead of at its end, and how often one that passes a lock lets another one run.
 var simShuffle, simGive uint64
 
-// simOver is called once, by a simulation that does not end. nil = none runs.
+// simOver is called once, by a simulation that does not end. nil means that no simulation runs.
 var simOver func()
 
 // simLocks is how many locks the simulation has passed.
@@ -144,7 +146,8 @@ func simHolds(heap uint64) {
 	}
 }
 
-// SimState tells two simulations apart from the first draw on that differs.
+// SimState returns the state of the generator. It differs between two simulations after their first
+// different draw.
 func SimState() uint64 { return simState }
 
 // simElse is the state of the generator for all that is in no bubble.
@@ -169,7 +172,7 @@ func simOther() uint64 {
 	return simMix(simElse)
 }
 
-// simRand draws for whoever runs.
+// simRand draws for the current goroutine.
 //
 //go:nosplit
 func simRand() uint64 {
@@ -188,8 +191,8 @@ func simMix(z uint64) uint64 {
 	return z ^ (z >> 31)
 }
 
-// simPlace exchanges the last of the queue with any other one of a bubble. Who is in no
-// bubble keeps its place and is not counted.
+// simPlace exchanges the last goroutine of the queue with a random one of a bubble. A goroutine outside of
+// all bubbles keeps its place and is not counted.
 func simPlace(pp *p, h, t uint32, gp *g) {
 	if gp.bubble == nil || simNext()&255 >= simShuffle {
 		return
@@ -216,14 +219,14 @@ func simPlace(pp *p, h, t uint32, gp *g) {
 	}
 }
 
-// simLast is who passed a lock last, simPassed how often in a row.
+// simLast is the goroutine that passed a lock last. simPassed is how often it has done so in a row.
 var simLast, simPassed uint64
 
-// simMost is how often one passes locks and lets nobody run: who tries something again and again
-// until somebody else has gone on would do so for ever.
+// simMost is how many locks a goroutine may pass before another goroutine runs. Without this limit, a
+// goroutine that retries until another one has made progress could retry for ever.
 const simMost = 1 << 14
 
-// simYield lets somebody else run, sometimes.
+// simYield sometimes lets another goroutine run.
 func simYield() {
 	gp := getg()
 	if gp.bubble == nil || gp.m.curg != gp || gp.m.locks != 0 {

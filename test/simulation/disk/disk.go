@@ -14,14 +14,14 @@ import (
 type Disk struct {
 	mu    sync.Mutex
 	files map[string]*file
-	// log are the groups of the database in the order of their commits; those from
-	// synced on are lost with the power.
+	// log are the groups of the database in the order of their commits. The groups from synced on are
+	// lost at a power failure.
 	log    []*Group
 	synced int
-	// settled and answered say up to which group the store knows that it is synced, and
-	// up to which its callers were answered.
+	// settled is the number of groups whose sync the store knows. answered is the number of groups
+	// whose callers were answered.
 	settled, answered int
-	// life counts crashes; handles of an earlier life reach nothing.
+	// life counts the crashes. A handle of an earlier life changes nothing.
 	life   int
 	locked bool
 
@@ -29,14 +29,14 @@ type Disk struct {
 	faults Faults
 }
 
-// Faults are how a disk is beside itself.
+// Faults are the faults of a disk.
 type Faults struct {
-	// Free is the room in bytes that a look at the file system finds.
+	// Free is the free space in bytes that the file system reports.
 	Free int64
 	// Sync is how long one takes.
 	Sync time.Duration
-	// SyncFails: the next sync of the database is an error. What it was to sync is on
-	// disk, or is not.
+	// SyncFails means that the next sync of the database returns an error. The data may be on disk or
+	// not.
 	SyncFails bool
 }
 
@@ -52,18 +52,18 @@ type Op struct {
 	Delete     bool
 }
 
-// file has what a reader sees, and what a loss of power leaves. Nothing is told of synced
-// names: a rename is synced with its directory by who needs it.
+// file has the content that a reader sees, and the content after a power failure. Names need no sync:
+// the code that renames a file syncs its directory.
 type file struct {
 	data, synced []byte
-	// unlinked: no name leads to it any more.
+	// unlinked means that the file has no name any more.
 	unlinked bool
 }
 
-// disks are those of this process by directory: the store knows only a name.
+// disks are the disks of this process by their directories, because the store knows only a name.
 var disks sync.Map
 
-// New makes an empty disk under a directory's name, in place of an earlier one.
+// New makes an empty disk for a directory. It replaces an earlier disk.
 func New(dir string) *Disk {
 	d := &Disk{files: map[string]*file{}, faults: Faults{Free: 1 << 40}}
 	disks.Store(dir, d)
@@ -73,14 +73,14 @@ func New(dir string) *Disk {
 // Forget takes a disk away at the end of a simulation.
 func Forget(dir string) { disks.Delete(dir) }
 
-// At is the disk with a directory's name; nil: there is none.
+// At returns the disk of a directory, or nil if there is none.
 func At(dir string) *Disk {
 	d, _ := disks.Load(dir)
 	found, _ := d.(*Disk)
 	return found
 }
 
-// Of is the disk of a path and the path's name on it; nil: there is none.
+// Of returns the disk of a path and the path's name on this disk, or nil if there is no such disk.
 func Of(path string) (d *Disk, name string) {
 	if d := At(path); d != nil {
 		return d, ""
@@ -88,7 +88,7 @@ func Of(path string) (d *Disk, name string) {
 	return At(filepath.Dir(path)), filepath.Base(path)
 }
 
-// Above reports whether a directory has disks in it. It is there, and nothing in it is lost.
+// Above reports whether a directory contains disks. Such a directory exists and loses nothing.
 func Above(path string) (found bool) {
 	disks.Range(func(dir, _ any) bool {
 		found = found || filepath.Dir(dir.(string)) == path
@@ -122,8 +122,8 @@ func (d *Disk) Life() int {
 	return d.life
 }
 
-// Crash ends a life. The death of the process alone leaves all that was written; with the
-// power goes what was not synced, or a part of it, as dice fall.
+// Crash ends a life of the disk. If only the process dies, everything that was written stays. At a
+// power failure, unsynced data is lost, all of it or a part that dice choose.
 func (d *Disk) Crash(power bool, dice *rand.Rand) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -146,30 +146,30 @@ func (d *Disk) Crash(power bool, dice *rand.Rand) {
 	}
 }
 
-// unborn leaves a file of the database that was being born: its name is there, its bytes are
-// not. Badger refuses to open such a directory.
+// unborn leaves a new file of the database with its name but without its bytes. Badger refuses to open
+// such a directory.
 func (d *Disk) unborn(dice *rand.Rand) {
 	if name := []string{"", "", "", "00007.mem", "000007.vlog"}[dice.IntN(5)]; name != "" && d.files[name] == nil {
 		d.files[name] = &file{}
 	}
 }
 
-// Settled notes that the store knows of the sync of its last group.
+// Settled records that the store knows that its last group is synced.
 func (d *Disk) Settled() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.settled = d.synced
 }
 
-// Answered notes that the callers of the group that settled last were answered.
+// Answered records that the callers of the last settled group were answered.
 func (d *Disk) Answered() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.answered = d.settled
 }
 
-// Rot takes away the last group whose callers were answered, if there is one, and what came
-// after it; heal gives all back.
+// Rot removes the last group whose callers were answered, if there is one, and all later groups. heal
+// restores them.
 func (d *Disk) Rot() (heal func(), lost bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -186,10 +186,10 @@ func (d *Disk) Rot() (heal func(), lost bool) {
 	}, true
 }
 
-// sector is what a disk writes whole.
+// sector is the number of bytes that a disk writes as a whole.
 const sector = 512
 
-// tear leaves each sector as it was synced or as it was written.
+// tear returns a content in which each sector is either the synced or the written one.
 func tear(synced, written []byte, dice *rand.Rand) []byte {
 	left := bytes.Clone(synced)
 	if len(written) > len(left) {
@@ -203,15 +203,15 @@ func tear(synced, written []byte, dice *rand.Rand) []byte {
 	return left
 }
 
-// Image copies the log: all groups that a reader of this life could see.
+// Image copies the log: all groups that a reader of this life can see.
 func (d *Disk) Image() []*Group {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return append([]*Group(nil), d.log...)
 }
 
-// Open is Image for a database that is opened: like Badger, which cuts its log to what it
-// could read and syncs it for that, it leaves nothing unsynced.
+// Open is like Image, for a database that is opened. As Badger does, it truncates the log to the
+// readable part and syncs it, so that nothing is unsynced afterwards.
 func (d *Disk) Open() []*Group {
 	d.mu.Lock()
 	defer d.mu.Unlock()

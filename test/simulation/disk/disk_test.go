@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/test/simulation/disk"
 )
 
-// TestCrash: with the power goes what was not synced, with a process nothing that was
-// written; and what the dead process does afterwards reaches nothing.
+// TestCrash checks that a power failure loses what was not synced, that the death of a process loses
+// nothing that was written, and that a dead process changes nothing.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	dice := rand.New(rand.NewPCG(1, 1))
@@ -58,8 +58,8 @@ func write(t *testing.T, f *disk.Handle, text string) {
 	}
 }
 
-// TestRotTakesWhatWasAnswered: what callers know of is taken away and given back; a group
-// that is synced alone nobody need miss.
+// TestRotTakesWhatWasAnswered checks that [Disk.Rot] removes a group whose callers were answered, and
+// gives it back. It does not remove a group that is only synced.
 func TestRotTakesWhatWasAnswered(t *testing.T) {
 	t.Parallel()
 	d := disk.New(t.Name())

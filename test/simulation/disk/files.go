@@ -5,7 +5,7 @@ import (
 	"io/fs"
 )
 
-// Lock takes the directory for this life; false: it is taken.
+// Lock locks the directory for this life. It returns false if the directory is locked.
 func (d *Disk) Lock(life int) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -16,7 +16,7 @@ func (d *Disk) Lock(life int) bool {
 	return true
 }
 
-// Unlock gives the directory back.
+// Unlock unlocks the directory.
 func (d *Disk) Unlock(life int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -116,7 +116,7 @@ func (h *Handle) WriteAt(b []byte, off int64) (int, error) {
 	return copy(h.file.data[off:], b), nil
 }
 
-// Sync brings the file onto the disk.
+// Sync writes the file to the disk.
 func (h *Handle) Sync() error {
 	h.disk.mu.Lock()
 	defer h.disk.mu.Unlock()

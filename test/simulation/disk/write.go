@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// ErrCrashed: the process has ended, whatever it does now reaches nothing.
+// ErrCrashed means that the process has ended. Its later calls change nothing.
 var ErrCrashed = errors.New("the simulated process has ended")
 
-// ErrSync: the disk could not say whether it holds what was written.
+// ErrSync means that the disk cannot tell whether it stored what was written.
 var ErrSync = errors.New("sync: input/output error")
 
 // Append writes a group and, if asked, syncs it. It returns when that is done.

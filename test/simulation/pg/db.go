@@ -15,8 +15,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
 )
 
-// Config has the fields that the store sets; those of them that say how a real server is spoken
-// to mean nothing.
+// Config has the fields that the store sets. Fields that describe the connection to a real server have
+// no effect.
 type Config struct {
 	URL                    dsn.URL
 	Schema, Owner, Address string
@@ -32,16 +32,16 @@ type Config struct {
 	Formats                Formats
 }
 
-// Pool is that of the package that it stands for, and means nothing here.
+// Pool is the type of the real package. It has no effect in a simulation.
 type Pool = upstream.Pool
 
-// Formats are those of the package that it stands for; there is one program.
+// Formats is the type of the real package. A simulation has one program, so there is one format.
 type Formats = upstream.Formats
 
 // Timeouts are those of the package that it stands for; all are required.
 type Timeouts = upstream.Timeouts
 
-// DB is a process's hold of a server.
+// DB is the access of a process to a server.
 type DB struct {
 	cfg    Config
 	server *Server
@@ -51,7 +51,7 @@ type DB struct {
 
 var _ kv.KV = (*DB)(nil)
 
-// Open takes a partition of the server at the URL, which it makes if there is none.
+// Open opens a partition of the server at the URL. It creates the partition if there is none.
 func Open(cfg Config) (*DB, error) {
 	found, ok := servers.Load(cfg.URL.String())
 	if !ok {
@@ -72,20 +72,20 @@ func Open(cfg Config) (*DB, error) {
 // IsFull: the server has no room.
 func IsFull(err error) bool { return errors.Is(err, errFull) }
 
-// Format is the newest: nobody else is there.
+// Format returns the newest format, because no older program uses the server.
 func (d *DB) Format() uint32 { return d.cfg.Formats.Newest }
 
-// Last is the newest group.
-func (d *DB) Last() uint64 { return d.owner.Last() }
+// LastKey is the newest group.
+func (d *DB) LastKey() uint64 { return d.owner.LastKey() }
 
-// Bounds are small, so that groups are cut.
+// Bounds returns small bounds, so that groups are split.
 func (d *DB) Bounds() kv.Bounds { return kv.Bounds{Keys: 13_000, Key: 2600, Bytes: 8 << 20} }
 
 // View shows what the server has.
 func (d *DB) View(group uint64) kv.Snapshot { return &snapshot{db: d, minGroup: group} }
 
-// Hold keeps what it has.
-func (d *DB) Hold(group uint64) (kv.Held, error) {
+// Hold keeps a version of the data that the server has now.
+func (d *DB) Hold(group uint64) (kv.HeldGroup, error) {
 	s := &snapshot{db: d, minGroup: group}
 	return held{s}, s.begin()
 }
@@ -100,24 +100,24 @@ func (h held) View() kv.Snapshot {
 // Batch begins a group.
 func (d *DB) Batch() kv.Batch { return &batch{db: d, pairs: make(map[string][]byte)} }
 
-// Release has nothing to let go of.
+// Release does nothing.
 func (d *DB) Release(uint64) {}
 
-// Owner is the protocol's side.
+// Owner returns the side of the commit protocol.
 func (d *DB) Owner() Owner { return d.owner }
 
 // Owner says how the partition is.
 type Owner interface {
-	Away() error
+	Unavailable() error
 	Failed() <-chan struct{}
 	Err() error
 	BeginClose()
 }
 
-// Sizes are none on a disk.
+// Sizes returns 0, because nothing is on a disk.
 func (d *DB) Sizes() (int64, error) { return 0, nil }
 
-// Close gives the partition back.
+// Close releases the partition.
 func (d *DB) Close() error { return d.owner.Close() }
 
 // waitStored waits until a group is known to be stored.

@@ -8,7 +8,7 @@ import (
 // keys are the keys of runs in the server, as a medium.
 type keys struct{ db *DB }
 
-// at is the partition, with the server's lock held until done is called.
+// at returns the partition and locks the server until done is called.
 func (k *keys) at() (s *part, done func(), err error) {
 	k.db.server.stopped(k.db.cfg.Address)
 	k.db.server.pass()
@@ -40,7 +40,7 @@ func (k *keys) Size() (int64, bool, error) {
 
 func (k *keys) Create(header []byte) error { return k.Write("header", header, 0) }
 
-// Write is durable, as whatever was written before it then is.
+// Write is durable. Everything that was written before is then also durable.
 func (k *keys) Write(_ string, b []byte, at int64) error {
 	s, done, err := k.at()
 	if err != nil {

@@ -20,10 +20,10 @@ type session struct {
 
 var _ fencing.Server[*batch] = (*session)(nil)
 
-// talk does something with its partition, as one statement: with the standby, if it is to be for good.
+// talk executes one statement on the partition. If durable is set, the standby must confirm it.
 func (l *session) talk(durable bool, do func(s *part) error) error {
 	l.server.stopped(l.address)
-	// What it says may reach a process that was stopped meanwhile.
+	// The answer may reach a process that was stopped in the meantime.
 	defer l.server.stopped(l.address)
 	l.server.pass()
 	l.server.mu.Lock()
@@ -40,7 +40,8 @@ func (l *session) talk(durable bool, do func(s *part) error) error {
 	return nil
 }
 
-// answers is called with the server's lock. A process that has ended finds out nothing more.
+// answers returns an error if the process must not get an answer. It is called with the server's lock.
+// An ended process learns nothing.
 func (l *session) answers() error {
 	err := l.server.alive(l.life, l.address)
 	if errors.Is(err, disk.ErrCrashed) {
@@ -55,7 +56,7 @@ func (l *session) answers() error {
 	return err
 }
 
-// Take connects anew.
+// Acquire opens a new connection and takes the partition.
 func (l *session) Acquire(again bool) (st fencing.State, err error) {
 	l.server.mu.Lock()
 	l.line = l.server.lines
@@ -76,7 +77,7 @@ func (l *session) Acquire(again bool) (st fencing.State, err error) {
 	return st, err
 }
 
-// Commit is one statement, which may go wrong in its ways.
+// Commit is one statement. It may fail in each of the simulated ways.
 func (l *session) Commit(epoch, number uint64, b *batch) error {
 	store := func(s *part) error {
 		if s.epoch != epoch || s.commit != number-1 {
@@ -92,7 +93,7 @@ func (l *session) Commit(epoch, number uint64, b *batch) error {
 	switch l.server.next() {
 	case DelayedStatement:
 		late := *l
-		time.AfterFunc(l.lease/2, func() { _ = late.talk(true, store) }) // nobody hears of it
+		time.AfterFunc(l.lease/2, func() { _ = late.talk(true, store) }) // no caller receives the result
 		return errCut
 	case LostAnswer:
 		if err := l.talk(true, store); err != nil {
@@ -122,14 +123,14 @@ func (l *session) Commit(epoch, number uint64, b *batch) error {
 	return err
 }
 
-// lives says whether the process can still say something.
+// lives reports whether the process can still send statements.
 func (l *session) lives() bool {
 	l.server.mu.Lock()
 	defer l.server.mu.Unlock()
 	return !errors.Is(l.answers(), disk.ErrCrashed)
 }
 
-// afterlife has a commit come that was under way when its process was killed.
+// afterlife executes a commit that was in progress when its process was killed.
 func (l *session) afterlife(store func(s *part) error) {
 	l.server.mu.Lock()
 	late := l.server.faults.Afterlife
@@ -146,7 +147,7 @@ func (l *session) afterlife(store func(s *part) error) {
 	})
 }
 
-// Renew is the fence alone.
+// Renew executes only the check of the epoch.
 func (l *session) Renew(epoch, number uint64) error {
 	return l.talk(true, func(s *part) error {
 		if s.epoch != epoch || s.commit != number {
@@ -157,7 +158,7 @@ func (l *session) Renew(epoch, number uint64) error {
 	})
 }
 
-// Release gives the partition back.
+// Release releases the partition.
 func (l *session) Release(epoch uint64) error {
 	return l.talk(true, func(s *part) error {
 		if s.epoch == epoch {

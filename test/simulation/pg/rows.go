@@ -15,7 +15,7 @@ type (
 	Member = members.Node
 	// Partition is a row of the table of partitions.
 	Partition = members.Partition
-	// Seen is what a beat tells.
+	// Seen is the answer to a heartbeat.
 	Seen = members.View
 	// Epochs are those under which a process has partitions.
 	Epochs = members.Epochs
@@ -26,20 +26,21 @@ type row struct {
 	lease, since time.Time
 }
 
-// member is a node as a beat tells of it.
+// member converts a row to the form of a heartbeat's answer.
 func (r row) member(lease time.Duration) Member {
 	m := r.Member
 	m.New = r.lease.Sub(r.since) < 2*lease
 	return m
 }
 
-// Client is how a process reaches the server, by the address that it gives.
+// Client is the connection of a process to the server, by the address of the process.
 type Client struct {
-	// Dead: what it still does reaches nothing. Cut: it is not answered.
+	// Dead means that the later statements of the process have no effect. Cut means that the process
+	// gets no answers.
 	Dead, Cut bool
-	// Mute has the bits of the partitions of which it is not answered what it says as an owner.
+	// Mute has a bit for each partition for which the statements of the owner get no answer.
 	Mute uint64
-	// Stopped waits while it is stopped; nil: it never is.
+	// Stopped waits while the process is stopped. nil means that it never is.
 	Stopped func()
 }
 
@@ -89,7 +90,7 @@ func (s *Server) stopped(address string) {
 	}
 }
 
-// reaches is called with the lock: what keeps a process from being answered.
+// reaches returns the error that keeps a process from getting answers. It is called with the lock.
 func (s *Server) reaches(address string) error {
 	switch c := s.clients[address]; {
 	case c == nil:
@@ -102,7 +103,7 @@ func (s *Server) reaches(address string) error {
 	return nil
 }
 
-// unanswered is how long a beat waits in vain.
+// unanswered is how long a heartbeat waits for an answer that never comes.
 const unanswered = 500 * time.Millisecond
 
 // Heartbeat is the statement of internal/store/pg/members; kept are the epochs under which the process
@@ -128,13 +129,13 @@ func (s *Server) Heartbeat(me Member, kept *Epochs, lease time.Duration) (seen S
 	return seen, err
 }
 
-// node is the one whose process has it.
+// node returns the node whose process owns the partition.
 func (p *part) node() string {
 	id, _, _ := strings.Cut(p.owner, ".")
 	return id
 }
 
-// seen is a partition as a beat tells of it.
+// seen converts a partition to the form of a heartbeat's answer.
 func (s *state) seen(id int32, now time.Time, lease time.Duration) Partition {
 	p, told := s.parts[id], Partition{ID: id}
 	if !p.lease.After(now) {
@@ -206,7 +207,7 @@ func (s *Server) rows(address string, do func(now time.Time)) error {
 	return err
 }
 
-// write puts a row in the place of the one with its id, which came first, or behind all others.
+// write replaces the row with the same id, or appends the row.
 func (s *state) write(r row) {
 	all := append([]row(nil), s.nodes...)
 	for i := range all {

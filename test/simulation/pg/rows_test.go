@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/test/simulation/pg"
 )
 
-// TestPartitions: as those of a real server, with owners of their own; a beat renews its own leases
-// alone, and a failover keeps all that was acknowledged.
+// TestPartitions checks that partitions have owners of their own, as on a real server, that a heartbeat
+// renews only the leases of its own node, and that a failover keeps all acknowledged data.
 func TestPartitions(t *testing.T) {
 	t.Parallel()
 	const url, lease = "postgres://simulated/partitions", time.Hour
@@ -21,7 +21,7 @@ func TestPartitions(t *testing.T) {
 	var kept [2]pg.Epochs
 	open := func(part int32, owner pg.Member, kept *pg.Epochs) *pg.DB {
 		db, err := pg.Open(pg.Config{
-			URL: dsn.Of(url), Part: part, Owner: owner.ID + ".1", Address: owner.Address, RenewedEpoch: &kept[part], Lease: lease / 2,
+			URL: dsn.Parse(url), Part: part, Owner: owner.ID + ".1", Address: owner.Address, RenewedEpoch: &kept[part], Lease: lease / 2,
 			Timeouts: pg.Timeouts{Statement: time.Second, Read: time.Second, GracePeriod: time.Second, CloseTimeout: time.Second}, Unread: func(err error) error { return err },
 		})
 		if err != nil {
@@ -42,8 +42,8 @@ func TestPartitions(t *testing.T) {
 	place(map[string]int32{"default": 0, "old": 0, "other": 1}, "default", "old", "other")
 	server.Failover()
 	place(map[string]int32{"other": 1, "more": 2}, "other", "more")
-	if first.Last() != 1 || second.Last() != 1 {
-		t.Errorf("groups %d and %d", first.Last(), second.Last())
+	if first.LastKey() != 1 || second.LastKey() != 1 {
+		t.Errorf("groups %d and %d", first.LastKey(), second.LastKey())
 	}
 	seen, err := server.Heartbeat(a, &kept[0], lease)
 	if err != nil || len(seen.Parts) != 3 {

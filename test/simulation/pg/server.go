@@ -14,38 +14,41 @@ import (
 // Server is a primary with its standby. Safe for concurrent use.
 type Server struct {
 	mu sync.Mutex
-	// now is what the primary has, standby what a failover leaves: whatever was acknowledged.
+	// now is the data of the primary. standby is the data after a failover, which includes everything
+	// that was acknowledged.
 	now, standby state
-	// lines counts what broke all connections, life the deaths of the process that uses it.
+	// lines counts the losses of all connections. life counts the deaths of the process that uses the
+	// server.
 	lines, life int
 	faults      Faults
-	// clients are the processes that something befalls, by their addresses.
+	// clients are the processes with a fault, by their addresses.
 	clients map[string]*Client
-	// newest are the newest epochs that were taken; told hears of what must not be.
+	// newest are the newest epochs of the partitions. report is called for a commit that must not succeed.
 	newest [Partitions]uint64
-	// straggling are the statements that come behind the next take-over.
+	// straggling are the statements that are executed after the next change of the owner.
 	straggling [Partitions][]func(s *part) error
 	report     func(what string)
 }
 
-// Faults are how a server is beside itself.
+// Faults are the faults of a server.
 type Faults struct {
-	// Away: it answers nobody. Full: it stores nothing.
+	// Away means that the server answers no caller. Full means that it stores nothing.
 	Away, Full bool
 	// Sync is how long a commit takes.
 	Sync time.Duration
-	// Next befalls the next commit.
+	// Next is the fault of the next commit.
 	Next Fault
-	// Afterlife: a commit that is under way when its process is killed comes so long after that.
+	// Afterlife is the time after which a commit is executed that was in progress when its process was
+	// killed.
 	Afterlife time.Duration
 }
 
 // Fault of one commit.
 type Fault int
 
-// The faults: none; the answer is lost, or the statement comes late; the wait for the standby is
-// broken off, so that the primary alone has it; the statement comes behind the next take-over, before
-// that one's owner has said anything.
+// These are the faults of a commit: none; the answer is lost or the statement comes late; the wait for
+// the standby is aborted, so that only the primary has the commit; the statement is executed after the
+// next change of the owner, before the new owner has sent a statement.
 const (
 	None Fault = iota
 	LostAnswer
@@ -54,12 +57,12 @@ const (
 	Straggler
 )
 
-// Partitions are as many as in the package that it stands for.
+// Partitions is the number of partitions, as in the package that this package replaces.
 const Partitions = upstream.Partitions
 
-// state is what a server has.
+// state is the data of a server.
 type state struct {
-	// parts are by their numbers; nil: there is none.
+	// parts are the partitions by their numbers. nil means that the partition does not exist.
 	parts [Partitions]*part
 	// nodes and places are never changed in place.
 	nodes       []row
@@ -97,7 +100,7 @@ func (p *part) clone() *part {
 	return &other
 }
 
-// seed makes a partition, for good. It is called with the lock.
+// seed creates a partition, which is never removed. It is called with the lock.
 func (s *Server) seed(id int32) {
 	if s.now.parts[id] == nil {
 		s.now.parts[id] = &part{pairs: new(btree.Map[string, pair])}
@@ -112,37 +115,37 @@ var (
 	errNotice = errors.New("a success with a warning: the wait for the standby was broken off")
 )
 
-// servers are those of this process by URL.
+// servers are the servers of this process, by URL.
 var servers sync.Map
 
-// Watch has somebody told of a commit under an epoch that another one has followed.
+// Watch sets the function that is called for a commit under an epoch that a newer one has replaced.
 func (s *Server) Watch(told func(what string)) { s.report = told }
 
-// NewServer is an empty one at a URL, in place of an earlier one.
+// NewServer returns an empty server at a URL. It replaces an earlier one.
 func NewServer(url string) *Server {
 	s := &Server{}
 	servers.Store(url, s)
 	return s
 }
 
-// Forget takes a server away at the end of a simulation.
+// Forget removes a server at the end of a simulation.
 func Forget(url string) { servers.Delete(url) }
 
-// SetFaults says how the server is from now on.
+// SetFaults changes the faults of the server.
 func (s *Server) SetFaults(set func(f *Faults)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	set(&s.faults)
 }
 
-// Kill ends the process that uses it: what it still does reaches nothing.
+// Kill ends the process that uses the server. The process gets no answers afterwards.
 func (s *Server) Kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.life++
 }
 
-// Cut breaks all connections, as a restart of the primary does.
+// Cut breaks all connections, like a restart of the primary.
 func (s *Server) Cut() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,7 +166,8 @@ func (s *Server) Failover() {
 	}
 }
 
-// alive is called with the lock: what keeps a process of that life and address from being answered.
+// alive returns the error that keeps a process of that life and address from getting answers. It is
+// called with the lock.
 func (s *Server) alive(life int, address string) error {
 	switch {
 	case life != s.life:
@@ -174,7 +178,7 @@ func (s *Server) alive(life int, address string) error {
 	return s.reaches(address)
 }
 
-// pass takes the time of a commit.
+// pass waits for the duration of a commit.
 func (s *Server) pass() {
 	s.mu.Lock()
 	wait := s.faults.Sync
@@ -184,22 +188,22 @@ func (s *Server) pass() {
 	}
 }
 
-// straggles has a statement come behind the next take-over of a partition.
+// straggles delays a statement until after the next change of the partition's owner.
 func (s *Server) straggles(id int32, store func(s *part) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.straggling[id] = append(s.straggling[id], store)
 }
 
-// follow has them come. It is called with the lock.
+// follow executes the delayed statements. It is called with the lock.
 func (s *Server) follow(id int32) {
 	for _, store := range s.straggling[id] {
-		_ = store(s.now.parts[id]) // nobody hears of it
+		_ = store(s.now.parts[id]) // no caller receives the result
 	}
 	s.straggling[id] = nil
 }
 
-// next is what befalls a commit, once.
+// next returns the fault of the next commit and removes it.
 func (s *Server) next() Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -2,8 +2,8 @@ package pipes
 
 import "sync"
 
-// Gate is where whatever a process does outside of itself waits while the process is stopped. The
-// zero value is open. Safe for concurrent use.
+// Gate blocks everything that a process does outside of itself while the process is stopped. The zero
+// value is open. Safe for concurrent use.
 type Gate struct {
 	mu   sync.Mutex
 	shut chan struct{}

@@ -17,18 +17,19 @@ import (
 type Net struct {
 	mu    sync.Mutex
 	ports map[string]*port
-	// names are processes by the keys that they show each other.
+	// names are the names of processes by their keys.
 	names map[[32]byte]string
 	gates map[string]*Gate
 	cut   map[string]bool
-	// conns are in the order in which they were opened: a walk through a map would follow addresses.
+	// conns are in the order in which they were opened. A map would be visited in the order of
+	// addresses, which differs between runs.
 	conns []*conn
 }
 
 // current is the network of the simulation that runs.
 var current atomic.Pointer[Net]
 
-// New is one without anybody, in place of an earlier one.
+// New returns an empty network. It replaces an earlier one.
 func New() *Net {
 	n := &Net{ports: map[string]*port{}, names: map[[32]byte]string{}, gates: map[string]*Gate{}, cut: map[string]bool{}}
 	current.Store(n)
@@ -38,14 +39,14 @@ func New() *Net {
 // Forget takes the network away at the end of a simulation.
 func Forget() { current.Store(nil) }
 
-// Join says who a process is: where it is reached, the key that it shows, and its gate.
+// Join adds a process with its name, its key and its gate.
 func (n *Net) Join(name string, key [32]byte, gate *Gate) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.names[key], n.gates[name] = name, gate
 }
 
-// Cut has a process reach nobody.
+// Cut makes a process unreachable.
 func (n *Net) Cut(name string) {
 	n.mu.Lock()
 	n.cut[name] = true
@@ -53,14 +54,14 @@ func (n *Net) Cut(name string) {
 	n.drop(name)
 }
 
-// Mend undoes Cut.
+// `Mend` makes a process reachable again after Cut.
 func (n *Net) Mend(name string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.cut, name)
 }
 
-// End is that of a process.
+// End removes a process.
 func (n *Net) End(name string) {
 	n.mu.Lock()
 	p := n.ports[name]
@@ -86,17 +87,17 @@ func (n *Net) drop(name string) {
 	}
 }
 
-// port is where a process is reached.
+// port is the listener of a process.
 type port struct {
 	*bufconn.Listener
 	net  *Net
 	name string
 }
 
-// buffer is what the system keeps of a connection.
+// buffer is the number of bytes that the system buffers for a connection.
 const buffer = 128 << 10
 
-// Listen opens the port of a process, which has its name.
+// Listen opens the port of a process. The address is the name of the process.
 func Listen(name string) (net.Listener, error) {
 	n := current.Load()
 	if n == nil {
@@ -139,10 +140,10 @@ func (p *port) Close() error {
 
 var errRefused = errors.New("connection refused")
 
-// connectTime is how long a process waits for one that it does not reach.
+// connectTime is how long a process tries to connect to a process that it cannot reach.
 const connectTime = time.Second
 
-// Dial connects the process with that key to another one.
+// Dial connects the process with this key to another process.
 func Dial(ctx context.Context, key [32]byte, to string) (net.Conn, error) {
 	n := current.Load()
 	if n == nil {
@@ -170,7 +171,7 @@ func Dial(ctx context.Context, key [32]byte, to string) (net.Conn, error) {
 	return n.open(c, from, to), nil
 }
 
-// conn is one side of a connection, of a process that may be stopped.
+// conn is one side of a connection. Its process may be stopped.
 type conn struct {
 	net.Conn
 	net      *Net
@@ -180,7 +181,7 @@ type conn struct {
 	once     sync.Once
 }
 
-// open keeps a side; to is known to who dials.
+// open registers one side of a connection.
 func (n *Net) open(c net.Conn, from, to string) net.Conn {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -193,20 +194,20 @@ func (n *Net) open(c net.Conn, from, to string) net.Conn {
 	return side
 }
 
-// Read gives what has come once the process goes on.
+// Read returns received bytes. It waits while the process is stopped.
 func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	c.gate.Pass(c.over)
 	return n, err
 }
 
-// Write sends once the process goes on.
+// Write sends bytes. It waits while the process is stopped.
 func (c *conn) Write(b []byte) (int, error) {
 	c.gate.Pass(c.over)
 	return c.Conn.Write(b)
 }
 
-// Close ends it.
+// Close closes the connection.
 func (c *conn) Close() error {
 	c.once.Do(func() {
 		c.net.mu.Lock()

@@ -61,7 +61,7 @@ func TestNoOrphans(t *testing.T) {
 	}
 }
 
-// lives: it is there, and no corpse that nobody has buried yet.
+// lives reports whether the process exists and is not a zombie.
 func lives(pid int) bool {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

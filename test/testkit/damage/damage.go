@@ -11,15 +11,15 @@ import (
 	"slices"
 )
 
-// Hurt is one piece of damage to one file.
-type Hurt struct {
+// FileDamage is one piece of damage to one file.
+type FileDamage struct {
 	// File is its name in the directory, Kind the ending or the whole name without one.
 	File, Kind, How string
 	// At is where, Size what was written of the file.
 	At, Size int64
 }
 
-func (h Hurt) String() string { return fmt.Sprintf("%s %s at %d", h.How, h.File, h.At) }
+func (h FileDamage) String() string { return fmt.Sprintf("%s %s at %d", h.How, h.File, h.At) }
 
 // damageKinds are the kinds of damage.
 var damageKinds = map[string]func(file string, at, size int64) error{
@@ -53,11 +53,11 @@ func Flip(file string, at int64) error { return damageKinds["flip"](file, at, 0)
 
 // Choose takes a file, a way and a place; each kind of file as often as another. written
 // says where the last byte of a sparse file ends that was written.
-func Choose(dir string, random *rand.Rand, written func(*os.File) (int64, error)) (Hurt, error) {
+func Choose(dir string, random *rand.Rand, written func(*os.File) (int64, error)) (FileDamage, error) {
 	kinds := map[string][]string{}
 	files, err := os.ReadDir(dir)
 	if err != nil {
-		return Hurt{}, err
+		return FileDamage{}, err
 	}
 	for _, f := range files {
 		kind := kindOf(f.Name())
@@ -65,7 +65,7 @@ func Choose(dir string, random *rand.Rand, written func(*os.File) (int64, error)
 	}
 	names := slices.Sorted(maps.Keys(kinds))
 	kind := names[random.IntN(len(names))]
-	h := Hurt{File: kinds[kind][random.IntN(len(kinds[kind]))], Kind: kind}
+	h := FileDamage{File: kinds[kind][random.IntN(len(kinds[kind]))], Kind: kind}
 	hows := slices.Sorted(maps.Keys(damageKinds))
 	h.How = hows[random.IntN(len(hows))]
 	f, err := os.Open(filepath.Join(dir, h.File))
@@ -91,8 +91,8 @@ func kindOf(file string) string {
 	return file
 }
 
-// Do hurts the directory.
-func (h Hurt) Do(dir string) error {
+// Apply hurts the directory.
+func (h FileDamage) Apply(dir string) error {
 	return damageKinds[h.How](filepath.Join(dir, h.File), h.At, h.Size)
 }
 

@@ -51,18 +51,18 @@ type Server struct {
 	mu       sync.Mutex
 	requests []Request
 	answer   func(n int, asked Request) Answer
-	over     chan struct{}
+	closing  chan struct{}
 }
 
 // New starts an endpoint until the test ends; answer is given the number of the request,
 // from 0.
 func New(tb testing.TB, answer func(n int, asked Request) Answer) *Server {
 	tb.Helper()
-	s := &Server{answer: answer, over: make(chan struct{})}
+	s := &Server{answer: answer, closing: make(chan struct{})}
 	server := httptest.NewServer(s)
 	s.URL = server.URL
 	tb.Cleanup(func() {
-		close(s.over)
+		close(s.closing)
 		server.Close()
 	})
 	return s
@@ -121,7 +121,7 @@ func (s *Server) respond(w http.ResponseWriter, r *http.Request, a Answer, n int
 	if a.Hang {
 		select {
 		case <-r.Context().Done():
-		case <-s.over:
+		case <-s.closing:
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// Value is a JSON object that somebody gives.
+// Value is a JSON object from a caller.
 type Value struct {
 	Name, Text string
 	// Refused is a word of the refusal, of every way in; "" = it is taken.
@@ -38,16 +38,16 @@ var All = []Value{
 	{Name: "too large an exponent", Text: `{"n":1e1000}`, Refused: "exponent"},
 }
 
-// Same: both texts are one value, whatever the order of members and the spelling of its
-// characters and numbers.
-func Same(a, b string) bool {
+// Equal reports whether two texts are the same JSON value. The order of members and the spelling of
+// characters and numbers do not count.
+func Equal(a, b string) bool {
 	x, err := strictjson.Value([]byte(a))
 	y, other := strictjson.Value([]byte(b))
-	return err == nil && other == nil && written(x) == written(y)
+	return err == nil && other == nil && withExactNumbers(x) == withExactNumbers(y)
 }
 
-// written is a value with each number by its exact value.
-func written(value any) string {
+// withExactNumbers is a value with each number by its exact value.
+func withExactNumbers(value any) string {
 	raw, err := json.Marshal(exactly(value))
 	if err != nil {
 		return err.Error()

@@ -21,7 +21,7 @@ func main() {
 	if len(os.Args) > 2 && os.Args[1] == "run" {
 		err = run(os.Args[2:])
 	} else {
-		err = become(os.Args[1:])
+		err = execSidecar(os.Args[1:])
 	}
 	if ended, ok := errors.AsType[*exec.ExitError](err); ok {
 		os.Exit(ended.ExitCode())
@@ -55,8 +55,8 @@ func run(args []string) error {
 	return cmd.Run()
 }
 
-// become makes this process the sidecar, with its signals and its exit code.
-func become(args []string) error {
+// execSidecar makes this process the sidecar, with its signals and its exit code.
+func execSidecar(args []string) error {
 	sidecar := os.Getenv(sidecarVar)
 	return syscall.Exec(sidecar, append([]string{sidecar}, pgserver.InsteadOfDirectory(args, os.Getenv(databaseVar))...), os.Environ())
 }

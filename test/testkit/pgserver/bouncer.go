@@ -31,7 +31,7 @@ func (s *Server) Bouncer(tb testing.TB) (addr string) {
 	}
 	config := filepath.Join(where.dir, "pgbouncer.ini")
 	cmd := exec.Command(pgbouncer, "-q", config)
-	err = errors.Join(os.WriteFile(config, []byte(s.bouncerConfig(port)), 0o600), give(config), launch(cmd))
+	err = errors.Join(os.WriteFile(config, []byte(s.bouncerConfig(port)), 0o600), chownToServer(config), launch(cmd))
 	if err != nil {
 		where.remove()
 		tb.Fatal(err)
@@ -42,7 +42,7 @@ func (s *Server) Bouncer(tb testing.TB) (addr string) {
 		where.remove()
 	})
 	addr = fmt.Sprintf("127.0.0.1:%d", port)
-	if !await(func() bool { return speaks(tb, addr) }) {
+	if !waitFor(func() bool { return isReachable(tb, addr) }) {
 		tb.Fatal("PgBouncer does not answer after a minute")
 	}
 	return addr
@@ -63,8 +63,8 @@ func (s *Server) bouncerConfig(port int) string {
 	}, "\n")
 }
 
-// speaks reports whether a database can be had at an address.
-func speaks(tb testing.TB, addr string) bool {
+// isReachable reports whether a database can be had at an address.
+func isReachable(tb testing.TB, addr string) bool {
 	tb.Helper()
 	conn, err := pgconn.Connect(tb.Context(), URL("postgres", addr))
 	if err != nil {

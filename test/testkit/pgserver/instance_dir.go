@@ -17,8 +17,8 @@ import (
 // A place is the directory of one server: its data, its log and a lock that says that a
 // process of tests has it. What a killed process left is taken away by the next.
 type instanceDir struct {
-	dir  string
-	held *os.File
+	dir      string
+	lockFile *os.File
 }
 
 func (p instanceDir) data() string { return filepath.Join(p.dir, "data") }
@@ -53,13 +53,13 @@ func newPlace() (instanceDir, error) {
 	if err != nil {
 		return instanceDir{}, err
 	}
-	return instanceDir{dir: made, held: held}, errors.Join(os.Chmod(made, 0o755), give(made))
+	return instanceDir{dir: made, lockFile: held}, errors.Join(os.Chmod(made, 0o755), chownToServer(made))
 }
 
 // remove takes a place away.
 func (p instanceDir) remove() {
 	_ = os.RemoveAll(p.dir)
-	_ = p.held.Close()
+	_ = p.lockFile.Close()
 }
 
 // sweep takes away places that no process has.
@@ -74,7 +74,7 @@ func sweep(dir string) error {
 		held, err := lock(filepath.Join(left, "lock"), false)
 		if err == nil && held != nil {
 			endLeft(left)
-			instanceDir{dir: left, held: held}.remove()
+			instanceDir{dir: left, lockFile: held}.remove()
 		}
 	}
 	return nil
@@ -160,9 +160,9 @@ func (p instanceDir) fill() error {
 		}
 		to := p.data() + strings.TrimPrefix(path, from)
 		if entry.IsDir() {
-			return errors.Join(os.Mkdir(to, 0o700), give(to))
+			return errors.Join(os.Mkdir(to, 0o700), chownToServer(to))
 		}
-		return errors.Join(copyFile(path, to), give(to))
+		return errors.Join(copyFile(path, to), chownToServer(to))
 	})
 }
 
@@ -183,5 +183,5 @@ func copyFile(from, to string) error {
 // put writes a file of a place as the server's user.
 func (p instanceDir) put(name, text string) error {
 	path := filepath.Join(p.data(), name)
-	return errors.Join(os.WriteFile(path, []byte(text), 0o600), give(path))
+	return errors.Join(os.WriteFile(path, []byte(text), 0o600), chownToServer(path))
 }

@@ -52,14 +52,14 @@ func InsteadOfDirectory(args []string, url string) []string {
 	return args
 }
 
-// Instead has the store of a configuration in a schema of its own on the shared server, if
+// UseInConfig has the store of a configuration in a schema of its own on the shared server, if
 // [StoreWanted], and not in its directory.
-func Instead(tb testing.TB, c *config.Config) {
+func UseInConfig(tb testing.TB, c *config.Config) {
 	tb.Helper()
 	if !StoreWanted() {
 		return
 	}
-	c.Store, c.StoreSchema, c.AcceptLossOnFailover = dsn.Of(Shared(tb).URL("postgres")), Schema(c.Data), true
+	c.Store, c.StoreSchema, c.AcceptLossOnFailover = dsn.Parse(Shared(tb).URL("postgres")), Schema(c.Data), true
 	c.Data = ""
 	if StandbyWanted() {
 		c.PeerListen = "127.0.0.1:0"

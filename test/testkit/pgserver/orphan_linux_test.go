@@ -42,7 +42,8 @@ func TestServersDieWithTheirTest(t *testing.T) {
 	defer conn.Close(t.Context())
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
-	// Nobody asks for anything: a server that lives says nothing and this waits for ever.
+	// No client sends a request. A server that lives would write nothing, and this loop would wait
+	// without end.
 	for err == nil {
 		_, err = conn.ReceiveMessage(t.Context())
 	}

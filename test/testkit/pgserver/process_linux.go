@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/test/testkit/child"
 )
 
-// What servers are told: to wait, to go on, to end soon, to end now, to read their settings.
+// These are the signals for servers: wait, continue, end soon, end now, read the settings again.
 const (
 	pause  = syscall.SIGSTOP
 	resume = syscall.SIGCONT
@@ -42,8 +42,8 @@ var credential = sync.OnceValues(func() (*syscall.Credential, error) {
 	return nil, fmt.Errorf("PostgreSQL refuses to run as root, and this machine has neither a user postgres nor nobody")
 })
 
-// give makes a file that of the server's user.
-func give(path string) error {
+// chownToServer makes a file that of the server's user.
+func chownToServer(path string) error {
 	who, err := credential()
 	if err != nil || who == nil {
 		return err
@@ -106,7 +106,7 @@ func killAll(postmaster int) {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 	for _, pid := range all {
-		await(func() bool { state, _ := status(pid); return state == "" || state == "Z" || state == "X" })
+		waitFor(func() bool { state, _ := status(pid); return state == "" || state == "Z" || state == "X" })
 	}
 }
 
@@ -118,8 +118,8 @@ func signalAll(postmaster int, sig syscall.Signal) {
 	}
 }
 
-// await looks until a condition holds, at most a minute.
-func await(holds func() bool) bool {
+// waitFor looks until a condition holds, at most a minute.
+func waitFor(holds func() bool) bool {
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if holds() {
 			return true
@@ -128,8 +128,8 @@ func await(holds func() bool) bool {
 	return false
 }
 
-// lock takes the lock of a file until the process ends or the file is closed; wait says
-// whether to wait for it. Nil: somebody has it.
+// lock takes the lock of a file until the process ends or the file is closed. wait says whether to
+// wait for the lock. It returns nil if another process has it.
 func lock(path string, wait bool) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

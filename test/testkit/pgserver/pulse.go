@@ -17,8 +17,8 @@ const (
 	slowCommit = 250 * time.Millisecond
 )
 
-// Pulse commits a row in a database again and again, over a connection of its own, and remembers
-// when it could not: nobody else could then.
+// Pulse repeatedly commits a row in a database over its own connection, and remembers when this
+// failed. At those times no other client could commit either.
 type Pulse struct {
 	mu       sync.Mutex
 	silences []silence
@@ -97,8 +97,8 @@ func rest(ctx context.Context) {
 	}
 }
 
-// Silent is for how long of a time the database committed nothing.
-func (p *Pulse) Silent(from, to time.Time) (d time.Duration) {
+// SilentTime is for how long of a time the database committed nothing.
+func (p *Pulse) SilentTime(from, to time.Time) (d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	all := p.silences

@@ -16,16 +16,16 @@ func TestPulse(t *testing.T) {
 	primary.Await(t, "postgres", "SELECT to_regclass('pulse') IS NOT NULL AND (SELECT sum(beats) > 0 FROM pulse)")
 	began := time.Now()
 	standby.Pause(t)
-	for p.Silent(began, time.Now()) < time.Second {
+	for p.SilentTime(began, time.Now()) < time.Second {
 		time.Sleep(time.Millisecond)
 	}
 	standby.Resume(t)
 	beats := primary.Query(t, "postgres", "SELECT sum(beats) FROM pulse")
 	primary.Await(t, "postgres", "SELECT sum(beats) > 1 + "+beats+" FROM pulse")
-	if d := p.Silent(began, time.Now()); d < time.Second {
+	if d := p.SilentTime(began, time.Now()); d < time.Second {
 		t.Errorf("of a silence of a second %v is known", d)
 	}
-	if d := p.Silent(began.Add(-time.Hour), began); d != 0 {
+	if d := p.SilentTime(began.Add(-time.Hour), began); d != 0 {
 		t.Errorf("silent for %v before", d)
 	}
 }

@@ -55,6 +55,6 @@ func major(path string) int {
 // Program is where a program of PostgreSQL is, such as psql.
 func Program(name string) (string, error) { return binary(name) }
 
-// As lets a command run as the user that servers of tests run as, who is not root, with an
+// RunAsServerUser lets a command run as the user that servers of tests run as, who is not root, with an
 // environment of its own.
-func As(cmd *exec.Cmd) error { return prepare(cmd) }
+func RunAsServerUser(cmd *exec.Cmd) error { return prepare(cmd) }

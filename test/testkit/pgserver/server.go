@@ -166,7 +166,7 @@ func (s *Server) configure() error {
 // answers waits until the server takes connections.
 func (s *Server) answers() error {
 	var err error
-	if !await(func() bool {
+	if !waitFor(func() bool {
 		if !s.runs() {
 			err = fmt.Errorf("PostgreSQL ended at its start:\n%s", s.Log())
 			return true
@@ -258,7 +258,7 @@ func (s *Server) Await(tb testing.TB, database, sql string) {
 	tb.Helper()
 	var last string
 	var err error
-	if !await(func() bool { last, err = s.query(database, sql); return err == nil && last == "t" }) {
+	if !waitFor(func() bool { last, err = s.query(database, sql); return err == nil && last == "t" }) {
 		tb.Fatalf("after a minute %s is %q, %v", sql, last, err)
 	}
 }

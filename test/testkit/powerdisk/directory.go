@@ -78,7 +78,7 @@ func gives(change map[string]*node, n *node) bool {
 // cut keeps the first few changes, then everything below what is left.
 func (d *directory) cut(random *rand.Rand, mood mood) (lost int) {
 	kept := random.IntN(len(d.changes) + 1)
-	switch mood.kept {
+	switch mood.keptPercent {
 	case 0:
 		kept = 0
 	case 100:

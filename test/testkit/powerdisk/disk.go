@@ -54,9 +54,9 @@ func (d *Disk) Syncs() int64 {
 	return d.syncs
 }
 
-// Off takes the power away: no sync is answered from now on. Who waits for one is to be
+// PowerOff takes the power away: no sync is answered from now on. Who waits for one is to be
 // killed.
-func (d *Disk) Off() {
+func (d *Disk) PowerOff() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.turnOff()
@@ -79,9 +79,9 @@ func (d *Disk) turnOff() {
 	}
 }
 
-// Cut decides what is left of everything that was not synced, and turns the power on
-// again. The disk is not mounted, and whoever wrote is dead. It returns how many changes
-// were lost, in part or as a whole.
+// Cut decides what remains of the data that was not synced, and turns the power on again. The disk
+// is not mounted, and the processes that wrote have ended. It returns how many changes were lost,
+// in part or as a whole.
 func (d *Disk) Cut(random *rand.Rand) (lost int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -89,8 +89,8 @@ func (d *Disk) Cut(random *rand.Rand) (lost int) {
 	return d.root.dir.cut(random, moods[random.IntN(len(moods))])
 }
 
-// do runs an operation on the tree; changes is for those that write.
-func (d *Disk) do(changes bool, op func() syscall.Errno) syscall.Errno {
+// operate runs an operation on the tree; changes is for those that write.
+func (d *Disk) operate(changes bool, op func() syscall.Errno) syscall.Errno {
 	if err := d.wait(changes); err != 0 {
 		return err
 	}
@@ -140,7 +140,7 @@ func (d *Disk) sync(ctx context.Context, done func()) syscall.Errno {
 	return syscall.EIO
 }
 
-// closeFailed is how long a sync waits to be interrupted by the death of its process.
+// giveUp is how long a sync waits to be interrupted by the death of its process.
 const giveUp = 10 * time.Second
 
 // free is what statfs says; d.mu is held.

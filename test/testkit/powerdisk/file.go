@@ -126,13 +126,13 @@ func (f *file) cut(random *rand.Rand, mood mood) (lost int) {
 	shrunk := f.size < f.length && size > f.size
 	for n, old := range f.synced {
 		// What a truncation removed is there again with the length.
-		if removed := shrunk && (n+1)*pageBytes > f.size; removed || !mood.keeps(random) {
+		if removed := shrunk && (n+1)*pageBytes > f.size; removed || !mood.keepsPage(random) {
 			f.put(n, old)
 			lost++
 			continue
 		}
-		if mood.tears(random) {
-			f.put(n, torn(random, old, f.pages[n]))
+		if mood.tearsPage(random) {
+			f.put(n, tornPage(random, old, f.pages[n]))
 			lost++
 		}
 	}
@@ -142,8 +142,8 @@ func (f *file) cut(random *rand.Rand, mood mood) (lost int) {
 	return lost
 }
 
-// torn is a page of which the disk wrote only the beginning, or only the end.
-func torn(random *rand.Rand, old, page []byte) []byte {
+// tornPage is a page of which the disk wrote only the beginning, or only the end.
+func tornPage(random *rand.Rand, old, page []byte) []byte {
 	mixed, at := make([]byte, pageBytes), random.IntN(pageBytes)
 	first, second := page, old
 	if random.IntN(2) == 0 {
@@ -160,21 +160,21 @@ func torn(random *rand.Rand, old, page []byte) []byte {
 
 // mood is how one cut goes: how many of 100 changes the disk had already, and how many
 // of those it wrote in part.
-type mood struct{ kept, torn int }
+type mood struct{ keptPercent, tornPercent int }
 
 // moods: nothing that was not synced stays, most of it, half, nearly all of it, and so on.
 var moods = []mood{{0, 0}, {10, 20}, {50, 0}, {50, 30}, {90, 10}, {100, 0}, {100, 50}}
 
-func (m mood) keeps(random *rand.Rand) bool { return random.IntN(100) < m.kept }
-func (m mood) tears(random *rand.Rand) bool { return random.IntN(100) < m.torn }
+func (m mood) keepsPage(random *rand.Rand) bool { return random.IntN(100) < m.keptPercent }
+func (m mood) tearsPage(random *rand.Rand) bool { return random.IntN(100) < m.tornPercent }
 
 // size is the length after a cut: the old one, the new one, or for a file that grew
 // some between them.
 func (m mood) size(random *rand.Rand, old, size int64) int64 {
 	switch {
-	case size > old && m.tears(random):
+	case size > old && m.tearsPage(random):
 		return old + random.Int64N(size-old+1)
-	case m.keeps(random):
+	case m.keepsPage(random):
 		return size
 	default:
 		return old

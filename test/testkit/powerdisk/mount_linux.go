@@ -85,14 +85,14 @@ func (e *entry) child(ctx context.Context, n *node, out *fuse.EntryOut) *fs.Inod
 }
 
 func (e *entry) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) syscall.Errno {
-	return e.disk.do(false, func() syscall.Errno {
+	return e.disk.operate(false, func() syscall.Errno {
 		e.attr(&out.Attr)
 		return 0
 	})
 }
 
 func (e *entry) Setattr(_ context.Context, _ fs.FileHandle, in *fuse.SetAttrIn, out *fuse.AttrOut) syscall.Errno {
-	return e.disk.do(true, func() syscall.Errno {
+	return e.disk.operate(true, func() syscall.Errno {
 		f := e.node.file
 		if size, ok := in.GetSize(); ok && f != nil {
 			f.truncate(int64(size))
@@ -106,7 +106,7 @@ func (e *entry) Setattr(_ context.Context, _ fs.FileHandle, in *fuse.SetAttrIn, 
 }
 
 func (e *entry) Statfs(_ context.Context, out *fuse.StatfsOut) syscall.Errno {
-	return e.disk.do(false, func() syscall.Errno {
+	return e.disk.operate(false, func() syscall.Errno {
 		free := e.disk.free() / pageBytes
 		*out = fuse.StatfsOut{Blocks: max(1<<28, free), Bfree: free, Bavail: free, Files: 1 << 20, Ffree: 1 << 20, Bsize: pageBytes, Frsize: pageBytes, NameLen: 255}
 		return 0
@@ -114,7 +114,7 @@ func (e *entry) Statfs(_ context.Context, out *fuse.StatfsOut) syscall.Errno {
 }
 
 func (e *entry) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (inode *fs.Inode, errno syscall.Errno) {
-	errno = e.disk.do(false, func() syscall.Errno {
+	errno = e.disk.operate(false, func() syscall.Errno {
 		n := e.node.dir.names[name]
 		if n == nil {
 			return syscall.ENOENT
@@ -126,7 +126,7 @@ func (e *entry) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (in
 }
 
 func (e *entry) Readdir(context.Context) (stream fs.DirStream, errno syscall.Errno) {
-	errno = e.disk.do(false, func() syscall.Errno {
+	errno = e.disk.operate(false, func() syscall.Errno {
 		var all []fuse.DirEntry
 		for name, n := range e.node.dir.names {
 			mode := uint32(syscall.S_IFREG)
@@ -143,7 +143,7 @@ func (e *entry) Readdir(context.Context) (stream fs.DirStream, errno syscall.Err
 
 // add makes a node under a name.
 func (e *entry) add(ctx context.Context, name string, n *node, out *fuse.EntryOut) (inode *fs.Inode, errno syscall.Errno) {
-	errno = e.disk.do(true, func() syscall.Errno {
+	errno = e.disk.operate(true, func() syscall.Errno {
 		if e.disk.faults.Full {
 			return syscall.ENOSPC
 		}
@@ -173,7 +173,7 @@ func (e *entry) Unlink(_ context.Context, name string) syscall.Errno { return e.
 func (e *entry) Rmdir(_ context.Context, name string) syscall.Errno { return e.remove(name) }
 
 func (e *entry) remove(name string) syscall.Errno {
-	return e.disk.do(true, func() syscall.Errno {
+	return e.disk.operate(true, func() syscall.Errno {
 		n := e.node.dir.names[name]
 		switch {
 		case n == nil:
@@ -191,7 +191,7 @@ func (e *entry) Rename(_ context.Context, name string, to fs.InodeEmbedder, newN
 	if !ok || flags != 0 {
 		return syscall.ENOTSUP
 	}
-	return e.disk.do(true, func() syscall.Errno {
+	return e.disk.operate(true, func() syscall.Errno {
 		n := e.node.dir.names[name]
 		if n == nil {
 			return syscall.ENOENT
@@ -207,7 +207,7 @@ func (e *entry) Rename(_ context.Context, name string, to fs.InodeEmbedder, newN
 }
 
 func (e *entry) Open(_ context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
-	errno := e.disk.do(flags&(syscall.O_WRONLY|syscall.O_RDWR) != 0, func() syscall.Errno {
+	errno := e.disk.operate(flags&(syscall.O_WRONLY|syscall.O_RDWR) != 0, func() syscall.Errno {
 		if flags&syscall.O_TRUNC != 0 {
 			e.node.file.truncate(0)
 		}
@@ -218,7 +218,7 @@ func (e *entry) Open(_ context.Context, flags uint32) (fs.FileHandle, uint32, sy
 
 func (h *handle) Read(_ context.Context, dest []byte, at int64) (fuse.ReadResult, syscall.Errno) {
 	var n int
-	errno := h.entry.disk.do(false, func() syscall.Errno {
+	errno := h.entry.disk.operate(false, func() syscall.Errno {
 		n = h.entry.node.file.read(dest, at)
 		return 0
 	})
@@ -226,7 +226,7 @@ func (h *handle) Read(_ context.Context, dest []byte, at int64) (fuse.ReadResult
 }
 
 func (h *handle) Write(_ context.Context, data []byte, at int64) (uint32, syscall.Errno) {
-	errno := h.entry.disk.do(true, func() syscall.Errno {
+	errno := h.entry.disk.operate(true, func() syscall.Errno {
 		if h.entry.disk.faults.Full {
 			return syscall.ENOSPC
 		}
@@ -238,7 +238,7 @@ func (h *handle) Write(_ context.Context, data []byte, at int64) (uint32, syscal
 
 func (h *handle) Lseek(_ context.Context, at uint64, whence uint32) (found uint64, errno syscall.Errno) {
 	const seekData, seekHole = 3, 4
-	errno = h.entry.disk.do(false, func() syscall.Errno {
+	errno = h.entry.disk.operate(false, func() syscall.Errno {
 		var next int64
 		f := h.entry.node.file
 		switch {

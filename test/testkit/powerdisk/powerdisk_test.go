@@ -138,7 +138,7 @@ func left(t *testing.T, f Faults, program string, seed uint64) (end string, ther
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v: %s", program, err, out)
 		}
-		d.Off()
+		d.PowerOff()
 	})
 	if !there {
 		return "", false

@@ -22,9 +22,9 @@ func Main(m *testing.M) {
 	switch wanted := os.Getenv("PAWL_TEST_STORE"); wanted {
 	case "":
 	case "badger":
-		testkit.Keep = inDirectory
+		testkit.NewBackend = inDirectory
 	case "postgres", "standby":
-		testkit.Keep = inPostgres
+		testkit.NewBackend = inPostgres
 	default:
 		fmt.Fprintf(os.Stderr, "PAWL_TEST_STORE=%s is none of postgres, standby, badger\n", wanted)
 		os.Exit(1)
@@ -32,16 +32,16 @@ func Main(m *testing.M) {
 	pgserver.Main(m)
 }
 
-func inDirectory(tb testing.TB) testkit.Kept {
+func inDirectory(tb testing.TB) testkit.Backend {
 	tb.Helper()
 	return open(tb, store.Options{Dir: tb.TempDir(), MemTableSize: 8 << 20, MinFree: 1})
 }
 
 // inPostgres is a schema of its own on the server of the test binary.
-func inPostgres(tb testing.TB) testkit.Kept {
+func inPostgres(tb testing.TB) testkit.Backend {
 	tb.Helper()
 	dir := tb.TempDir()
-	conf := pgengine.Config{URL: dsn.Of(pgserver.Shared(tb).URL("postgres")), Schema: pgserver.Schema(dir), Readers: 4}
+	conf := pgengine.Config{URL: dsn.Parse(pgserver.Shared(tb).URL("postgres")), Schema: pgserver.Schema(dir), Readers: 4}
 	return open(tb, store.Options{Dir: dir, Engine: func(o store.Options) (engine.Engine, error) {
 		conf.Logger = o.Logger
 		d, err := pgengine.Open(conf)
@@ -55,26 +55,26 @@ func inPostgres(tb testing.TB) testkit.Kept {
 // rows are those of a real store.
 type rows struct {
 	*store.Store
-	place *place
+	place *storage
 }
 
-// place is where one store after another keeps its rows.
-type place struct {
+// storage is where one store after another keeps its rows.
+type storage struct {
 	tb   testing.TB
 	opts store.Options
 	// now is the store that is open.
 	now *store.Store
 }
 
-func open(tb testing.TB, opts store.Options) testkit.Kept {
+func open(tb testing.TB, opts store.Options) testkit.Backend {
 	tb.Helper()
-	p := &place{tb: tb, opts: opts}
+	p := &storage{tb: tb, opts: opts}
 	opened := p.open()
 	tb.Cleanup(p.close)
 	return opened
 }
 
-func (p *place) open() rows {
+func (p *storage) open() rows {
 	p.tb.Helper()
 	var err error
 	if p.now, err = store.Open(p.opts); err != nil {
@@ -83,25 +83,25 @@ func (p *place) open() rows {
 	return rows{Store: p.now, place: p}
 }
 
-func (p *place) close() {
+func (p *storage) close() {
 	if err := p.now.Close(); err != nil {
 		p.tb.Error(err)
 	}
 }
 
-// Reopen implements [testkit.Kept].
-func (r rows) Reopen() testkit.Kept {
+// Reopen implements [testkit.Backend].
+func (r rows) Reopen() testkit.Backend {
 	r.place.close()
 	return r.place.open()
 }
 
-// Check implements [testkit.Kept].
+// Check implements [testkit.Backend].
 func (r rows) Check() error {
 	_, err := r.Store.Check(context.Background(), nil)
 	return err
 }
 
-// Holders implements [testkit.Kept].
+// Holders implements [testkit.Backend].
 func (r rows) Holders() []machine.StepHolder {
 	var all []machine.StepHolder
 	for _, kind := range []machine.OutboxKind{machine.OutboxStep, machine.OutboxDelegation, machine.OutboxCancel} {

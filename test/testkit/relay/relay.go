@@ -113,7 +113,7 @@ func (r *Relay) join(client net.Conn) {
 	target, refuses := r.target, r.refuses
 	r.mu.Unlock()
 	if refuses {
-		// The server hears nothing of it.
+		// The server does not notice this.
 		reset(client)
 		return
 	}
@@ -143,7 +143,7 @@ func (r *Relay) link(client, server net.Conn) *link {
 	return l
 }
 
-// reset closes a connection so that its other side is told at once.
+// reset closes a connection so that the other side notices it at once.
 func reset(conn net.Conn) {
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)

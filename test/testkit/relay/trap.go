@@ -30,8 +30,8 @@ func (r *Relay) set(match string, late bool) *Trap {
 	return r.trap
 }
 
-// Sprung is closed when the answer was lost, or when the request is kept.
-func (t *Trap) Sprung() <-chan struct{} { return t.sprung }
+// Triggered is closed when the answer was lost, or when the request is kept.
+func (t *Trap) Triggered() <-chan struct{} { return t.sprung }
 
 // Deliver passes on what [Relay.Delay] keeps, to a server that may have thought it lost, and
 // whether or not the client is still there.

@@ -53,14 +53,14 @@ function causeOf(reason: string, entries: readonly Entry[]): Entry | undefined {
 }
 
 const WORDS: Record<string, (of: string) => string> = {
-  turn_failed: () => "The turn failed, and no further attempt follows.",
+  turn_failed: () => "The turn failed, and no attempt is left.",
   turn_undeliverable: () =>
-    "The turn was handed out again and again, and each time the worker's connection broke.",
-  protocol_violation: () => "An answer came to a call that was never made.",
+    "The turn was sent to workers ten times, and each time the worker's connection broke.",
+  protocol_violation: () => "An answer arrived for a call that was never made.",
   tool_error: (of) => `A call of the tool ${of} failed.`,
   model_error: (of) => `A call of the model ${of} failed.`,
   approval_timeout: (of) => `A call of the tool ${of} was held, and no decision came in time.`,
-  outcome: (of) => `The run reached the state ${of}, which ends it so.`,
+  outcome: (of) => `The run completed the state ${of}, which the pack marks as failed.`,
 };
 
 function sentence(reason: string): string {

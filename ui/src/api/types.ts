@@ -178,15 +178,11 @@ export interface Account extends AccountShare {
   refused?: string;
 }
 
-/** A call that waits for the operator's limits. */
-export interface LimitWait {
-  limits?: { limit: string; key: string }[];
-  model?: string;
-  tool?: string;
-  step?: number;
-  /** "3.200s". */
-  waited?: string;
-  ahead?: number;
+/** What a run waits for. */
+export interface Waiting {
+  /** "WAITING_KIND_NO_WORKER". */
+  kind: string;
+  sentence: string;
 }
 
 /** Limits of a run's consumption of tokens and money. */
@@ -227,7 +223,7 @@ export interface Run {
   leased?: boolean;
   compensating?: boolean;
   accounts?: AccountShare[];
-  waitingFor?: LimitWait[];
+  waiting?: Waiting;
   lastStep?: number;
   createdAt?: string;
   updatedAt?: string;
@@ -354,6 +350,17 @@ export interface Body {
   maxCostMicroUsd?: string;
   previousMaxTokens?: string;
   previousMaxCostMicroUsd?: string;
+  /** Results of evals. */
+  results?: EvalResult[];
+}
+
+/** The result of one eval of the pack. */
+export interface EvalResult {
+  id: string;
+  score?: number;
+  passed?: boolean;
+  explanation?: string;
+  error?: string;
 }
 
 export const KINDS = [
@@ -386,6 +393,7 @@ export const KINDS = [
   "stepDecided",
   "stepOutcomeUnknown",
   "compensationStarted",
+  "evaluated",
 ] as const;
 
 export type Kind = (typeof KINDS)[number];
@@ -552,6 +560,29 @@ export interface ConnectedWorker {
   connectedAt?: string;
   seenAt?: string;
   draining?: boolean;
+  turnCounts?: WorkCounts;
+  stepCounts?: WorkCounts;
+  lastFailure?: WorkFailure;
+  failingMoreThanPeers?: boolean;
+}
+
+/** The counts are 64-bit integers, which are strings in JSON. */
+export interface WorkCounts {
+  taken?: string;
+  failed?: string;
+  lost?: string;
+}
+
+export interface WorkFailure {
+  at?: string;
+  runId: string;
+  pack?: PackRef;
+  prompt?: string;
+  agent?: string;
+  tool?: string;
+  attempt?: number;
+  lost?: boolean;
+  error?: Fault;
 }
 
 export interface ReadyWork {

@@ -15,16 +15,15 @@ import { Composer } from "../parts/composer";
 import { LinkState } from "../parts/connection_state";
 import { EndNotice } from "../parts/end_notice";
 import { dollars, isTerminal, number, statusOf } from "../parts/format";
-import { RateLimitWaits } from "../parts/limit_waits";
 import { Empty, Failure, Loading } from "../parts/notices";
 import { OlderPack } from "../parts/older_pack";
 import { OWN, refOf, VariableFields } from "../parts/start_form";
 import { useBottom } from "../parts/use_bottom";
 import { useFeed } from "../parts/use_feed";
-import { useMissingWorker } from "../parts/use_missing_worker";
 import { useGraph, usePack } from "../parts/use_pack";
 import { useTitle } from "../parts/use_title";
 import { givenOf, variablesOf } from "../parts/variables";
+import { isUnserved, useWaiting, WaitingNotice } from "../parts/waiting";
 
 /** Number of records that are shown of a long run. */
 const SHOWN = 1_000;
@@ -154,6 +153,7 @@ function useStart() {
       variablesJson,
       input: [{ text }],
       execution: await executorOf(pack.id),
+      conversation: true,
       requestId,
     });
     go(`/chat/${run.runId}`);
@@ -232,7 +232,8 @@ function Talk({ feed, run }: { feed: RunFeed; run: Run }) {
     enabled: talk.origin !== undefined,
     staleTime: Number.POSITIVE_INFINITY,
   });
-  const unserved = useMissingWorker(run);
+  const waiting = useWaiting(run);
+  const unserved = isUnserved(waiting);
   const look = useCallback(() => void feed.look(), [feed]);
   const graph = useGraph(run.pack.digest, run.agent);
   const { document } = usePack(run.pack.digest);
@@ -254,13 +255,14 @@ function Talk({ feed, run }: { feed: RunFeed; run: Run }) {
         <OlderPack run={run} page="/chat" />
         <EndNotice run={run} onSeq={(seq) => go(`/runs/${run.runId}?seq=${seq}`)} />
         {unserved ? (
-          <section className="waits" aria-label="Waits for a worker">
-            {unserved}. Start your app: <code>pawl dev</code> starts app.py or the script "app" of
-            package.json, and <code>--app "COMMAND"</code> another one.
-          </section>
+          <WaitingNotice waiting={waiting}>
+            {" "}
+            Start your app: <code>pawl dev</code> starts app.py or the script "app" of package.json,
+            and <code>--app "COMMAND"</code> another one.
+          </WaitingNotice>
         ) : null}
-        <RateLimitWaits run={run} over={over} />
-        <Progress run={run} writing={live !== ""} link={link} unserved={unserved !== ""} />
+        {waiting?.kind === "WAITING_KIND_LIMIT" ? <WaitingNotice waiting={waiting} /> : null}
+        <Progress run={run} writing={live !== ""} link={link} unserved={unserved} />
         <div className="actions">
           <EventButtons
             run={run}
@@ -299,7 +301,7 @@ function useEntries(feed: RunFeed): { entries: readonly Entry[]; cut: boolean } 
 interface HeadProps {
   run: Run;
   link: Parameters<typeof LinkState>[0]["link"];
-  unserved: string;
+  unserved: boolean;
 }
 
 function ChatHead({ run, link, unserved }: HeadProps) {
@@ -308,14 +310,14 @@ function ChatHead({ run, link, unserved }: HeadProps) {
   return (
     <div className="chat-head">
       <h1>{run.pack.id}</h1>
-      <Badge status={run.status} paused={run.paused} unserved={unserved !== ""} />
+      <Badge status={run.status} paused={run.paused} unserved={unserved} />
       <span className="muted">
         in {run.state}
         {tokens > 0 ? `, ${number(tokens)} tokens` : ""}
         {cost > 0 ? `, ${dollars(cost)}` : ""}
       </span>
       <span className="chat-links">
-        <LinkState link={link} waitsFor={unserved !== ""} />
+        <LinkState link={link} waitsFor={unserved} />
         <Link href={`/runs/${run.runId}`}>Open the run</Link>
         <Link href={`/chat?pack=${encodeURIComponent(run.pack.id)}`}>New chat</Link>
       </span>

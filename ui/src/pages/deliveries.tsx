@@ -175,8 +175,8 @@ function ConsumerStatus({ of, now }: { of: Fares; now: number }) {
             <span className="good">no errors</span>
           ) : (
             <span className="bad">
-              {number(tries)} {tries === 1 ? "try" : "tries"} failed
-              {due > 0 ? `, next in ${Math.ceil(due / 1000)} s` : ", being tried"}
+              {number(tries)} {tries === 1 ? "attempt" : "attempts"} failed
+              {due > 0 ? `, next in ${Math.ceil(due / 1000)} s` : ", next now"}
             </span>
           )}
         </dd>

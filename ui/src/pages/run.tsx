@@ -4,7 +4,7 @@ import { useSearchParams } from "wouter";
 import { get, runPath } from "../api/client";
 import { useHistory } from "../api/history";
 import type { RunFeed } from "../api/run_feed";
-import type { Artifact, Graph, Run, RunBudgets } from "../api/types";
+import type { Artifact, Graph, Run, RunBudgets, Waiting } from "../api/types";
 import { Actions } from "../parts/actions";
 import { Artifacts } from "../parts/artifacts";
 import type { LinkState } from "../parts/connection_state";
@@ -14,7 +14,6 @@ import { isTerminal, pretty, when } from "../parts/format";
 import { GraphView } from "../parts/graph_view";
 import { Ledger } from "../parts/ledger";
 import { LimitGauges } from "../parts/limit_gauges";
-import { RateLimitWaits } from "../parts/limit_waits";
 import { Failure, Loading } from "../parts/notices";
 import { OlderPack } from "../parts/older_pack";
 import { RecordSlider } from "../parts/record_slider";
@@ -26,11 +25,11 @@ import { Timeline } from "../parts/timeline";
 import { TimesView } from "../parts/times_view";
 import { TurnView, turnOf } from "../parts/turn_view";
 import { useFeed } from "../parts/use_feed";
-import { useMissingWorker } from "../parts/use_missing_worker";
 import { useGraph, usePack } from "../parts/use_pack";
 import { useThrottled } from "../parts/use_throttled";
 import { useTitle } from "../parts/use_title";
 import { Text } from "../parts/value";
+import { isUnserved, useWaiting, WaitingNotice } from "../parts/waiting";
 
 interface Snapshot {
   run: Run;
@@ -75,8 +74,9 @@ function Opened({ feed, run, link, last }: OpenedProps) {
   const past = live ? run : (snapshot.data?.run ?? run);
   const artifacts = useMemo(() => snapshot.data?.artifacts ?? [], [snapshot.data]);
   const look = useCallback(() => void feed.look(), [feed]);
-  const unserved = useMissingWorker(run);
-  const goes = !isTerminal(run.status) && unserved === "";
+  const waiting = useWaiting(run);
+  const unserved = isUnserved(waiting);
+  const goes = !isTerminal(run.status) && !unserved;
   const visit = (state: string) => select(lastVisit(feed, state, selected) || selected);
   return (
     <main id="main" className="run-page">
@@ -89,7 +89,7 @@ function Opened({ feed, run, link, last }: OpenedProps) {
           onStale={look}
         />
       </RunHead>
-      <Notices run={run} unserved={unserved} onSeq={select} />
+      <Notices run={run} waiting={waiting} onSeq={select} />
       <RecordSlider
         last={last}
         selected={selected}
@@ -130,23 +130,17 @@ function Opened({ feed, run, link, last }: OpenedProps) {
 
 interface NoticesProps {
   run: Run;
-  /** What the open turn waits for if no connected worker serves it; otherwise empty. */
-  unserved: string;
+  waiting?: Waiting;
   onSeq: (seq: number) => void;
 }
 
 /** Shows why the run ended, or what it waits for. */
-function Notices({ run, unserved, onSeq }: NoticesProps) {
+function Notices({ run, waiting, onSeq }: NoticesProps) {
   return (
     <>
       <EndNotice run={run} onSeq={onSeq} />
       <OlderPack run={run} page="/runs" />
-      {unserved ? (
-        <section className="waits" aria-label="Waits for a worker">
-          {unserved}
-        </section>
-      ) : null}
-      <RateLimitWaits run={run} over={isTerminal(run.status)} />
+      <WaitingNotice waiting={waiting} />
     </>
   );
 }

@@ -3,7 +3,15 @@ import type { ReactNode } from "react";
 import { Link } from "wouter";
 import { get } from "../api/client";
 import { asProblem } from "../api/problem";
-import type { ConnectedWorker, HeldWork, ReadyWork, Run, WorkerList } from "../api/types";
+import type {
+  ConnectedWorker,
+  HeldWork,
+  ReadyWork,
+  Run,
+  WorkCounts,
+  WorkerList,
+  WorkFailure,
+} from "../api/types";
 import { ago, number, when } from "../parts/format";
 import { Empty, Failure, Loading } from "../parts/notices";
 import { RunId } from "../parts/run_id";
@@ -95,10 +103,13 @@ function Worker({ worker: w, now }: { worker: ConnectedWorker; now: number }) {
     <li>
       <div className="worker-head">
         <h2 className="mono">{w.workerId}</h2>
-        {w.draining ? <span className="badge waiting">Going</span> : null}
+        {w.failingMoreThanPeers ? (
+          <span className="badge failed">Fails more than its peers</span>
+        ) : null}
+        {w.draining ? <span className="badge waiting">Draining</span> : null}
         <span className="muted">{[w.client, w.principal].filter(Boolean).join(", as ")}</span>
         <span className="muted worker-seen" title={when(w.seenAt)}>
-          heard of {ago(w.seenAt, now)}
+          last request {ago(w.seenAt, now)}
         </span>
       </div>
       <dl className="facts">
@@ -117,7 +128,10 @@ function Worker({ worker: w, now }: { worker: ConnectedWorker; now: number }) {
             {number(w.heldSteps ?? 0)} of {number(w.stepCapacity ?? 0)} steps
           </dd>
         </div>
+        <Ended name="Turns" counts={w.turnCounts} />
+        <Ended name="Steps" counts={w.stepCounts} />
       </dl>
+      {w.lastFailure ? <LastFailure of={w.lastFailure} now={now} /> : null}
       {held.length > 0 ? (
         <details>
           <summary>Held turns and steps</summary>
@@ -129,6 +143,44 @@ function Worker({ worker: w, now }: { worker: ConnectedWorker; now: number }) {
         </details>
       ) : null}
     </li>
+  );
+}
+
+/** How many turns or steps the worker received since it connected, and how many it failed or lost. */
+function Ended({ name, counts }: { name: string; counts: WorkCounts | undefined }) {
+  const taken = Number(counts?.taken ?? 0);
+  const failed = Number(counts?.failed ?? 0);
+  const lost = Number(counts?.lost ?? 0);
+  if (taken === 0) {
+    return null;
+  }
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>
+        {number(taken)} received
+        {failed > 0 ? <span className="bad">, {number(failed)} failed</span> : null}
+        {lost > 0 ? <span className="bad">, {number(lost)} lost</span> : null}
+      </dd>
+    </div>
+  );
+}
+
+function LastFailure({ of, now }: { of: WorkFailure; now: number }) {
+  const what = of.tool
+    ? `tool ${of.tool}`
+    : of.agent
+      ? `agent ${of.agent}`
+      : `prompt ${of.prompt ?? ""}`;
+  const error = [of.error?.code, of.error?.message].filter(Boolean).join(": ");
+  return (
+    <p className="worker-failure">
+      Last {of.lost ? "lost" : "failed"} {ago(of.at, now)}: {what} in{" "}
+      <Link href={`/runs/${of.runId}`}>
+        <RunId id={of.runId} />
+      </Link>
+      {error ? <span className="bad">, {error}</span> : null}
+    </p>
   );
 }
 

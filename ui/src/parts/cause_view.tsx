@@ -58,7 +58,7 @@ export function CauseView({ run }: { run: Run }) {
       ) : null}
       <AtStart input={input} variables={variables} />
       {!output && artifacts.length === 0 && !input && since.length === 0 ? (
-        <p className="muted">Nothing was written or said yet.</p>
+        <p className="muted">There is no input and no output yet.</p>
       ) : null}
     </section>
   );

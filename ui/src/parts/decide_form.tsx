@@ -183,7 +183,7 @@ function DecidedFirst({ runId, step }: { runId: string; step: number }) {
           {first.body.reason ? `: ${first.body.reason}` : ""}.
         </p>
       ) : (
-        <p>The call no longer waits.</p>
+        <p>The call is no longer held.</p>
       )}
       <p className="muted">Your input is kept.</p>
     </div>

@@ -58,3 +58,14 @@ test("a call that may have happened says so, and who asks", () => {
     "charge #3 ARTIFACT_TOO_LARGE, #4 asks",
   );
 });
+
+test("a record of evals says how many passed, and why the others did not", () => {
+  const results = [
+    { id: "ok", score: 1, passed: true },
+    { id: "long", explanation: "the text has 4 characters" },
+    { id: "dear", error: "too large" },
+  ];
+  expect(summary({ kind: "evaluated", body: { results } } as Entry)).toBe(
+    "1 of 3 evals passed; long 0: the text has 4 characters; dear has no score: too large",
+  );
+});

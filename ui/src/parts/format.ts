@@ -50,6 +50,7 @@ const KIND_WORDS: Record<Kind | "unknown", string> = {
   stepDecided: "Call decided",
   stepOutcomeUnknown: "Outcome unknown",
   compensationStarted: "Undoing effects",
+  evaluated: "Evals",
   unknown: "Record",
 };
 
@@ -121,7 +122,7 @@ function answerWords({ answer }: Body): string {
 
 const noticeText = (body: Body): string =>
   body.requestChanged
-    ? "asked otherwise, the recorded answer counts"
+    ? "request changed, the recorded answer counts"
     : body.usage
       ? "an answer came too late"
       : `response ${body.responseId ?? ""}`;
@@ -147,6 +148,18 @@ function raisedWords(body: Body): string {
   ].join(", ");
 }
 
+/** Describes how many evals passed, and why the others did not. */
+function evaluatedWords({ results = [] }: Body): string {
+  const others = results
+    .filter((r) => !r.passed)
+    .map((r) =>
+      r.error
+        ? `; ${r.id} has no score: ${r.error}`
+        : `; ${r.id} ${r.score ?? 0}: ${r.explanation ?? ""}`,
+    );
+  return `${results.length - others.length} of ${results.length} evals passed${others.join("")}`;
+}
+
 /** What tokens came to: those without a cost are of a model without a price. */
 export const costOf = (tokens: number, micro: number): string =>
   micro === 0 && tokens > 0 ? "no price" : dollars(micro);
@@ -169,7 +182,7 @@ export function summary(entry: Entry): string {
     case "turnAssigned":
       return `${body.assigned?.worker ?? "worker"}, delivery ${body.assigned?.delivery ?? 1}`;
     case "turnCompleted":
-      return body.event ? `asks for ${body.event}` : (body.output?.[0]?.text ?? "without an event");
+      return body.event ? `event ${body.event}` : (body.output?.[0]?.text ?? "without an event");
     case "turnFailed":
       return `attempt ${body.attempt}: ${body.error?.code ?? ""} ${body.error?.message ?? ""}`;
     case "turnAbandoned":
@@ -205,6 +218,8 @@ export function summary(entry: Entry): string {
       return body.piece?.parts?.[0]?.text ?? body.piece?.name ?? "";
     case "stepDelegated":
       return `${body.tool} #${body.step}${body.question?.length ? " asks" : ""}`;
+    case "evaluated":
+      return evaluatedWords(body);
     case "noChange":
       return `${body.call ?? "a call"} changed nothing`;
     case "ended":

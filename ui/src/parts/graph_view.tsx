@@ -203,7 +203,7 @@ function Edge({ line, box, n, taken, scale }: EdgeProps) {
   const forced = edge.kind === "EDGE_KIND_MAX_VISITS";
   const used = n !== undefined && n > 0;
   const on = taken === "followed";
-  const text = forced ? "used up" : (edge.event ?? "");
+  const text = forced ? "limit reached" : (edge.event ?? "");
   const bound = edge.maxIterations ? `/${edge.maxIterations}` : "";
   const figure = n === undefined ? "" : n > 0 || (bound && !forced) ? ` ×${n}${bound}` : "";
   const arrow = taken === "refused" ? "arrow-refused" : on ? "arrow-on" : "arrow";

@@ -100,7 +100,7 @@ export function Ledger({ run, budgets, onSeq }: Props) {
         <DetailRow name="Notice at 80 %">
           <At
             entries={seen.filter((e) => e.kind === "noticeAdded" && e.body.code === "BUDGET_LOW")}
-            none="not told"
+            none="not sent"
             onSeq={onSeq}
           />
         </DetailRow>

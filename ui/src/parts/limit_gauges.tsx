@@ -7,7 +7,7 @@ import { useNow } from "./use_now";
 interface Gauge {
   name: string;
   value: number;
-  /** 0: no bound. */
+  /** 0: no limit. */
   limit: number;
   show: (n: number) => string;
 }
@@ -31,7 +31,7 @@ export function LimitGauges({ run, document, at }: Props) {
             <span>{g.name}</span>
             <span className="figures">
               {g.show(g.value)}
-              <span className="muted">{g.limit > 0 ? ` of ${g.show(g.limit)}` : ", no bound"}</span>
+              <span className="muted">{g.limit > 0 ? ` of ${g.show(g.limit)}` : ", no limit"}</span>
             </span>
           </div>
           {g.limit > 0 ? <Meter gauge={g} /> : null}

@@ -23,8 +23,8 @@ export function ModelFacts({ body }: { body: Body }) {
       {body.requestChanged ? (
         <DetailRow name="Changed">
           {body.key
-            ? "an earlier attempt asked something else"
-            : "a later execution asked something else; the recorded answer counts"}
+            ? "an earlier attempt had another request"
+            : "a later execution had another request; the recorded answer counts"}
         </DetailRow>
       ) : null}
     </>

@@ -168,16 +168,16 @@ function Attempts({ own, seq, onSeq }: AttemptsProps) {
 /** Describes the attempt of a step by one of its records. */
 export function became({ kind, body, at }: Entry): string {
   if (kind === "stepRequested") {
-    return body.requestChanged ? "asked, something else than before" : "asked";
+    return body.requestChanged ? "requested; the request changed" : "requested";
   }
   if (kind === "stepCancelled") {
     return `cancelled: ${body.reason ?? ""}`;
   }
   if (kind === "modelUpdated") {
     return body.requestChanged
-      ? "asked otherwise; the recorded answer counts"
+      ? "request changed; the recorded answer counts"
       : body.usage
-        ? "came too late, its usage counts"
+        ? "late answer; only its usage counts"
         : `being made as ${body.responseId ?? ""}`;
   }
   if (body.ok) {

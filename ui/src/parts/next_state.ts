@@ -21,7 +21,7 @@ export function nextStates(graph: Graph | undefined, run: Run, event: string): N
     (e) => e.fromState === from && e.event === event && e.kind === "EDGE_KIND_EVENT",
   );
   if (!graph || !edge) {
-    return { to: "", ends: false, refused: [], words: "The pack decides which state follows." };
+    return { to: "", ends: false, refused: [], words: "The pack determines the next state." };
   }
   const refused: string[] = [];
   let next: string | undefined = edge.toState;

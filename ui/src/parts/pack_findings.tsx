@@ -87,7 +87,7 @@ export function Terminations({
           {t.cycle?.length ? (
             <p className="mono cycle">
               {t.cycle[0]?.from}
-              {t.cycle.map((e) => ` —${e.event || "used up"}→ ${e.to}`).join("")}
+              {t.cycle.map((e) => ` —${e.event || "limit reached"}→ ${e.to}`).join("")}
             </p>
           ) : null}
           {t.alsoLimitedBy?.length ? (

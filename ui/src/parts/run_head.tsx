@@ -21,8 +21,8 @@ const EXECUTORS: Record<string, string> = {
 interface Props {
   run: Run;
   link: Connection;
-  /** What the open turn waits for if no connected worker serves it; otherwise empty. */
-  unserved: string;
+  /** True: no worker has the open turn or step. */
+  unserved: boolean;
   children: ReactNode;
 }
 
@@ -34,18 +34,18 @@ export function RunHead({ run, link, unserved, children }: Props) {
       <div className="run-title">
         <h1 className="mono">{run.runId}</h1>
         <CopyButton text={run.runId} what="id" />
-        <Badge status={run.status} paused={run.paused} unserved={unserved !== ""} />
+        <Badge status={run.status} paused={run.paused} unserved={unserved} />
         {run.reason && run.reason !== "completed" ? (
           <span className="reason">{run.reason}</span>
         ) : null}
-        <LinkState link={link} waitsFor={unserved !== ""} />
+        <LinkState link={link} waitsFor={unserved} />
       </div>
       <p className="meta muted">
         <Link href={`/packs/${encodeURIComponent(run.pack.digest)}`}>
           {run.pack.id}@{run.pack.version}
         </Link>
         {run.agent ? <span>agent {run.agent}</span> : null}
-        <span>{EXECUTORS[run.execution ?? ""] ?? "driven by its caller"}</span>
+        <span>{EXECUTORS[run.execution ?? ""] ?? "executed by its caller"}</span>
         <span>started {when(run.createdAt)}</span>
         {run.imported ? <span>imported, read only</span> : null}
         {run.task?.contextId ? (

@@ -30,6 +30,7 @@ export function StartForm({ pack }: { pack: Pack }) {
   const [labelText, setLabels] = useState("");
   const [requestId, setRequestId] = useState<string>(() => crypto.randomUUID());
   const [execution, setExecution] = useState("EXECUTION_WORKERS");
+  const [conversation, setConversation] = useState(false);
   const [tried, setTried] = useState(false);
   const { busy, problem, setProblem, begin } = useBegin();
   const { values, faults } = givenOf(variables, texts);
@@ -44,7 +45,14 @@ export function StartForm({ pack }: { pack: Pack }) {
     }
     const parts = input === "" ? [] : [{ text: input }];
     const given = { variablesJson: JSON.stringify(values), input: parts, labels };
-    void begin({ pack: refOf(pack), ...placeOf(entry), ...given, requestId, execution });
+    void begin({
+      pack: refOf(pack),
+      ...placeOf(entry),
+      ...given,
+      requestId,
+      execution,
+      conversation,
+    });
   };
   return (
     <form noValidate onSubmit={send}>
@@ -64,6 +72,7 @@ export function StartForm({ pack }: { pack: Pack }) {
       <h2>The run</h2>
       <InputField input={input} onInput={setInput} />
       <ExecutionField execution={execution} onExecution={setExecution} />
+      <ConversationField conversation={conversation} onConversation={setConversation} />
       <LabelsField
         text={labelText}
         fault={(tried && labelFault) || refused.labels}
@@ -133,6 +142,29 @@ function InputField({ input, onInput }: { input: string; onInput: (input: string
         Input <span className="muted">first message, optional</span>
       </span>
       <textarea rows={3} value={input} onChange={(e) => onInput(e.target.value)} />
+    </label>
+  );
+}
+
+interface ConversationProps {
+  conversation: boolean;
+  onConversation: (conversation: boolean) => void;
+}
+
+function ConversationField({ conversation, onConversation }: ConversationProps) {
+  return (
+    <label className={conversation ? "answer-choice on" : "answer-choice"}>
+      <input
+        type="checkbox"
+        checked={conversation}
+        onChange={(e) => onConversation(e.target.checked)}
+      />
+      <span>
+        <b>Conversation</b>{" "}
+        <span className="muted">
+          After a transition it waits for your message, except in states with control: agent.
+        </span>
+      </span>
     </label>
   );
 }
@@ -290,7 +322,7 @@ function useExecutions(): [string, string, string][] {
     [
       "EXECUTION_CALLER",
       "Its caller",
-      "A program of yours takes each turn and answers it. This page cannot: the run waits for that program.",
+      "Your program executes each turn. This page cannot: the run waits for your program.",
     ],
   ];
 }

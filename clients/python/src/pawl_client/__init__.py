@@ -55,6 +55,8 @@ from pawl_client._enums import (
     StepRole,
     StepStatus,
     StepVerdict,
+    UnfitCause,
+    WaitingKind,
     WaitUntil,
 )
 from pawl_client._errors import (
@@ -184,6 +186,8 @@ from pawl_client._records import (
     BudgetRaised,
     CompensationStarted,
     Ended,
+    EvalResult,
+    Evaluated,
     InputReceived,
     ModelUpdated,
     NoChange,
@@ -242,6 +246,8 @@ from pawl_client._runs import (
     ToolSpec,
     TurnInfo,
     TurnRef,
+    UnfitWorker,
+    Waiting,
 )
 from pawl_client._settings import DEFAULT_ADDRESS, Settings, Tls, TokenSource
 from pawl_client._tool_call import ToolCall, current_call
@@ -335,6 +341,8 @@ __all__ = [
     "Erased",
     "Erasure",
     "ErrorReason",
+    "EvalResult",
+    "Evaluated",
     "Event",
     "Execution",
     "ExternalEvent",
@@ -500,6 +508,8 @@ __all__ = [
     "TurnView",
     "UnavailableError",
     "UncompensatedEffect",
+    "UnfitCause",
+    "UnfitWorker",
     "UnknownEventError",
     "UpdatedModelCall",
     "Usage",
@@ -511,6 +521,8 @@ __all__ = [
     "WaitEvent",
     "WaitUntil",
     "Waited",
+    "Waiting",
+    "WaitingKind",
     "Worker",
     "WorkerReplacedError",
     "blob_ref",

@@ -91,13 +91,13 @@ class AsyncCaller(BaseClient):
         try:
             return await call(self._settings.metadata())
         except grpc.RpcError as error:
-            failure = error_from_rpc(error, self._settings.address)
+            failure = error_from_rpc(error, self._settings)
             if not self._settings.may_renew(failure):
                 raise failure from None
         try:
             return await call(self._settings.metadata())
         except grpc.RpcError as error:
-            raise error_from_rpc(error, self._settings.address) from None
+            raise error_from_rpc(error, self._settings) from None
 
     async def read(
         self, reader: Reader[T], *, timeout: float | None = None
@@ -143,6 +143,6 @@ class AsyncCaller(BaseClient):
         except grpc.RpcError as error:
             if reader.over():
                 return
-            raise error_from_rpc(error, self._settings.address) from None
+            raise error_from_rpc(error, self._settings) from None
         finally:
             call.cancel()

@@ -74,6 +74,8 @@ class Driven(Coroutine[Any, Any, T_co], Generic[T_co]):
                     if not following.done():
                         break
                     events = following.result()
+                    if self._abandoned_by is not None:
+                        raise self._abandoned_by
                 except StopAsyncIteration:
                     break
                 finally:

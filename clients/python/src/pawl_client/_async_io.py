@@ -64,14 +64,14 @@ class ClientChannel:
             await channel.close()
 
 
-async def stream_error(call: Any, address: str) -> PawlError | None:
-    """Returns why a stream ended; None: the sidecar ended it without an error."""
+async def stream_error(call: Any, settings: Settings) -> PawlError | None:
+    """Returns why a stream ended. None means that the sidecar ended it without an error."""
     code, text = await call.code(), await call.details()
     if code is grpc.StatusCode.OK:
         return None
     metadata = await call.trailing_metadata()
     return error_from_rpc(
-        grpc.aio.AioRpcError(code, grpc.aio.Metadata(), metadata, details=text), address
+        grpc.aio.AioRpcError(code, grpc.aio.Metadata(), metadata, details=text), settings
     )
 
 

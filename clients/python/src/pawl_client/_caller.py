@@ -92,13 +92,13 @@ class Caller(BaseClient):
         try:
             return call(self._settings.metadata())
         except grpc.RpcError as error:
-            failure = error_from_rpc(error, self._settings.address)
+            failure = error_from_rpc(error, self._settings)
             if not self._settings.may_renew(failure):
                 raise failure from None
         try:
             return call(self._settings.metadata())
         except grpc.RpcError as error:
-            raise error_from_rpc(error, self._settings.address) from None
+            raise error_from_rpc(error, self._settings) from None
 
     def read(self, reader: Reader[T], *, timeout: float | None = None) -> Generator[T, None]:
         """Yields the values of a reader, and reconnects after lost connections. It ends after
@@ -142,6 +142,6 @@ class Caller(BaseClient):
         except grpc.RpcError as error:
             if reader.over():
                 return
-            raise error_from_rpc(error, self._settings.address) from None
+            raise error_from_rpc(error, self._settings) from None
         finally:
             call.cancel()

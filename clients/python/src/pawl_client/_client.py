@@ -32,10 +32,11 @@ class Client(Caller):
 
     `address` is "HOST:PORT" or "unix:PATH" (default: PAWL_ADDR, else 127.0.0.1:7291). `token` is a
     bearer token or a function that returns one (default: the content of the file PAWL_TOKEN_FILE,
-    else PAWL_TOKEN, else no token). The command line has the same defaults. `timeout` bounds each
-    call in seconds, repetitions included; `retry_for` bounds how long a call is repeated while the
-    sidecar cannot be reached or asks to wait. Each writing call has an idempotency id, which its
-    repetitions keep, so it takes effect once.
+    else PAWL_TOKEN, else no token). `tls` is by default that of PAWL_CA, PAWL_CERT and PAWL_KEY,
+    else no TLS. The command line has the same defaults. `timeout` bounds each call in seconds,
+    repetitions included; `retry_for` bounds how long a call is repeated while the sidecar cannot be
+    reached or asks to wait. Each writing call has an idempotency id, which its repetitions keep, so
+    it takes effect once.
 
     Use it in a `with` statement or call `close`. Errors: see `PawlError`; ValueError for a
     setting out of range.
@@ -131,6 +132,7 @@ class Client(Caller):
         labels: Mapping[str, str] | None = None,
         request_id: str = "",
         max_steps: int = 0,
+        conversation: bool = False,
         execution: str = "WORKERS",
     ) -> Run[Any, Any, GivenT]:
         """Starts a run whose turns workers or the sidecar execute.
@@ -139,8 +141,10 @@ class Client(Caller):
         the entry and needs the scope admin. `input` is the first message. `max_steps` lowers the
         pack's budget of steps (0: unchanged). `request_id` is an idempotency id: a repeated call
         with the same id returns the run that the first call started (default: a new id per call,
-        which repetitions keep). With `execution` "SIDECAR" the sidecar calls the models of its
-        operator (`serve --model`), and workers execute the tool calls.
+        which repetitions keep). With `conversation` a user talks with the run: after a transition
+        it waits for `send_input` in every state whose `control` is not "agent" (default: only where
+        the pack says `control: user`). With `execution` "SIDECAR" the sidecar calls the models of
+        its operator (`serve --model`), and workers execute the tool calls.
 
         Raises NotFoundError, VariablesError, RequestError, LimitError, StateError (NO_MODELS,
         NO_SUCH_MODEL), and ValueError for another `execution`; `open` and `run` start runs that the
@@ -165,6 +169,7 @@ class Client(Caller):
         labels: Mapping[str, str] | None = None,
         request_id: str = "",
         max_steps: int = 0,
+        conversation: bool = False,
     ) -> RunResult[Any]:
         """Starts a run and executes its turns until the run ends or waits for an outside input.
 
@@ -192,8 +197,9 @@ class Client(Caller):
         - UnavailableError: no sidecar accepted the run within `retry_for` seconds. After one has
           accepted it, the run and its answers wait for the sidecar without a bound.
         - HandlerError, FailTurnError (NO_HANDLER), UnknownEventError, ArtifactError,
-          InvalidJsonError, StepRefusedError, SchemaError (RESULT_INVALID): a mistake of the
-          program, at once: docs/guides/workers.md, "Mistakes of the program".
+          InvalidJsonError, StepRefusedError, SchemaError (the payload of a call, or
+          RESULT_INVALID), StepFailedError (INVALID_ARGUMENTS): a mistake of the program, at once:
+          docs/guides/workers.md, "Mistakes of the program".
         - StateError (FORKED): this process was forked from a process that had driven runs.
         """
         arguments = _without_self(locals())
@@ -217,6 +223,7 @@ class Client(Caller):
         labels: Mapping[str, str] | None = None,
         request_id: str = "",
         max_steps: int = 0,
+        conversation: bool = False,
     ) -> Run[Any, Any, GivenT]:
         """Starts a run that the caller drives, and returns it before its first turn is executed.
 

@@ -17,7 +17,7 @@ from pawl_client._history_operations import Histories, RunFile
 from pawl_client._operations import Runs, Start
 from pawl_client._pack_operations import Packs
 from pawl_client._runs import RunFilter, RunInfo
-from pawl_client._settings import KEEPALIVE, Settings, Tls, TokenSource, address_of, token_of
+from pawl_client._settings import KEEPALIVE, Settings, Tls, TokenSource, by_name_only, settings_of
 from pawl_client._streams import StreamPosition, Tail
 from pawl_client._values import BlobHead, Content, Json
 
@@ -25,6 +25,7 @@ from pawl_client._values import BlobHead, Content, Json
 class BaseClient:
     """Settings and requests of a client. It makes no calls."""
 
+    @by_name_only
     def __init__(
         self,
         *,
@@ -37,11 +38,11 @@ class BaseClient:
         keepalive: float = KEEPALIVE,
         max_message_bytes: int = 64 << 20,
     ) -> None:
-        self._settings = Settings(
-            address=address_of(address),
+        self._settings = settings_of(
+            address,
+            token,
+            tls,
             namespace=namespace,
-            token=token_of(token),
-            tls=tls,
             timeout=timeout,
             retry_for=retry_for,
             keepalive=keepalive,
@@ -192,6 +193,7 @@ def start_of(
     labels: Mapping[str, str] | None,
     request_id: str,
     max_steps: int,
+    conversation: bool,
 ) -> Start:
     """Returns the arguments of starting a run."""
     return Start(
@@ -203,4 +205,5 @@ def start_of(
         labels=labels,
         request_id=request_id,
         max_steps=max_steps,
+        conversation=conversation,
     )

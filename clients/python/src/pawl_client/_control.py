@@ -77,13 +77,13 @@ class Account:
 
     @property
     def left_cost_micro_usd(self) -> int | None:
-        """Cost that may still be reserved; None: there is no limit."""
+        """Cost that may still be reserved. None means that there is no limit."""
         committed = self.settled_cost_micro_usd + self.reserved_cost_micro_usd
         return _left(self.max_cost_micro_usd, committed)
 
     @property
     def left_tokens(self) -> int | None:
-        """Tokens that may still be reserved; None: there is no limit."""
+        """Tokens that may still be reserved. None means that there is no limit."""
         return _left(self.max_tokens, self.settled_tokens + self.reserved_tokens)
 
 

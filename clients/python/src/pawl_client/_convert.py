@@ -161,7 +161,7 @@ def _enum_descriptors() -> dict[str, Any]:
 
 
 def _of_one(field: FieldDescriptor) -> Getter | None:
-    """Returns the converter of one value of the field; None: it needs none."""
+    """Returns the converter of one value of the field. None means that it needs none."""
     if field.message_type is not None:
         name = field.message_type.full_name
         return _SPECIAL.get(name) or from_proto

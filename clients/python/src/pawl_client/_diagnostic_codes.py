@@ -19,15 +19,15 @@ class DiagnosticCode(_Word):
 
     # The document has more than 1 MiB.
     PPPAWL_1 = "PPPAWL-1"
-    # A byte is not valid UTF-8; the message has its offset.
+    # A byte is not valid UTF-8. The message contains its offset.
     PPPAWL_2 = "PPPAWL-2"
-    # Objects and arrays nest more than 64 deep, YAML aliases expanded.
+    # Objects and arrays are nested more than 64 levels deep, after YAML aliases are expanded.
     PPPAWL_3 = "PPPAWL-3"
-    # A string, a number or a key has more than 256 KiB as written.
+    # A string, a number or a key has more than 256 KiB in the document.
     PPPAWL_4 = "PPPAWL-4"
-    # The document holds more than 100 000 values, YAML aliases expanded.
+    # The document contains more than 100 000 values, after YAML aliases are expanded.
     PPPAWL_5 = "PPPAWL-5"
-    # An object has one name twice.
+    # A name occurs twice in an object.
     PPPAWL_6 = "PPPAWL-6"
     # The text is neither JSON nor YAML. A document that begins with `{` or `[` is read as JSON.
     PPPAWL_7 = "PPPAWL-7"
@@ -35,20 +35,22 @@ class DiagnosticCode(_Word):
     PPPAWL_8 = "PPPAWL-8"
     # The document is an authoring resource with `apiVersion` and `kind` (RFC 0002).
     PPPAWL_9 = "PPPAWL-9"
-    # YAML that JSON cannot hold: a key that is no string, a merge key `<<`, a foreign tag, NaN,
-    # an anchor that contains itself; or half of a surrogate pair.
+    # The document contains a value that JSON cannot represent: a key that is not a string, a
+    # merge key `<<`, an unknown tag, NaN, an anchor that contains itself, or half of a surrogate
+    # pair.
     PPPAWL_10 = "PPPAWL-10"
-    # An integer beyond ±2^53, a number beyond the range of a double, or one with more digits than
-    # it has: readers would round it.
+    # An integer is beyond ±2^53, or a number has a larger range or more digits than a double.
+    # Readers would round it.
     PPPAWL_11 = "PPPAWL-11"
-    # The document is empty or no object.
+    # The document is empty or is not an object.
     PPPAWL_12 = "PPPAWL-12"
-    # Two states give one artifact different types or modes; it is one slot of the run.
+    # Two states declare the same artifact with different types or modes. A run has only one value
+    # for each artifact name.
     PPPAWL_13 = "PPPAWL-13"
-    # `on_max_visits` has no `max_visits` beside it and never applies.
+    # A state has `on_max_visits` but no `max_visits`, so `on_max_visits` never applies.
     PPPAWL_14 = "PPPAWL-14"
-    # No terminal state can be reached from a state, so that runs end by a budget or by
-    # `CancelRun` only.
+    # No terminal state can be reached from a state, so runs end only by a budget or by
+    # `CancelRun`.
     PPPAWL_15 = "PPPAWL-15"
     # Two prompts that one run can reach declare a variable with different types (error) or
     # defaults (warning).
@@ -61,77 +63,84 @@ class DiagnosticCode(_Word):
     PPPAWL_18 = "PPPAWL-18"
     # `template_engine.syntax` is not `{{variable}}`.
     PPPAWL_19 = "PPPAWL-19"
-    # `template_engine.features` asks for loops, conditions, filters or others.
+    # `template_engine.features` lists a feature that is not supported, for example loops,
+    # conditions or filters.
     PPPAWL_20 = "PPPAWL-20"
-    # A state that runs can reach is orchestrated by a composition (RFC 0010). Compositions are
-    # checked and not run: a run that could reach the state does not start (`PACK_UNSUPPORTED`).
+    # A reachable state is orchestrated by a composition (RFC 0010). Compositions are checked but
+    # not executed: a run that could reach the state does not start (`PACK_UNSUPPORTED`).
     PPPAWL_21 = "PPPAWL-21"
-    # A template names a fragment that does not exist, or a member of one; or fragments contain
-    # each other, nest more than 8 deep, or expand to more than 1 MiB.
+    # A template names a fragment that does not exist, or a member of a fragment. Or fragments
+    # contain each other, are nested more than 8 levels deep, or expand to more than 1 MiB.
     PPPAWL_23 = "PPPAWL-23"
-    # An artifact's `type` is no media type; its values are taken as bytes.
+    # The `type` of an artifact is not a media type. Its values are treated as bytes.
     PPPAWL_24 = "PPPAWL-24"
     # An artifact or a fragment has a name that no template can write.
     PPPAWL_25 = "PPPAWL-25"
-    # `engine.budget` has an unknown key: a budget that is misspelt binds nothing.
+    # `engine.budget` has an unknown key. A misspelled budget would limit nothing.
     PPPAWL_26 = "PPPAWL-26"
-    # A tool's `parameters` are no JSON Schema, or refer to another document.
+    # The `parameters` of a tool are not a valid JSON Schema, or refer to another document.
     PPPAWL_27 = "PPPAWL-27"
-    # Double braces in a template are no placeholder and stay as they are.
+    # Double braces in a template are not a valid placeholder and stay unchanged in the text.
     PPPAWL_28 = "PPPAWL-28"
-    # More than 200 findings; the rest is not listed.
+    # There are more than 200 findings; the others are not listed.
     PPPAWL_29 = "PPPAWL-29"
-    # A template uses an artifact that no state declares: it is always empty.
+    # A template uses an artifact that no state declares, so its value is always empty.
     PPPAWL_30 = "PPPAWL-30"
     # Agents start in more than 256 different states.
     PPPAWL_31 = "PPPAWL-31"
     # A composition's step has an unknown `kind`.
     PPPAWL_32 = "PPPAWL-32"
-    # The pack has `x_pawl.max_cost_usd`, and a model that it names has no price: its tokens cost
-    # nothing under that budget.
+    # The pack has `x_pawl.max_cost_usd` and names a model without a price. The budget would count
+    # its tokens as free.
     PPPAWL_33 = "PPPAWL-33"
-    # A validator has a type, or a parameter, that Pawl does not have, or lacks a required one, so
-    # nothing enforces it. No run that can reach its prompt begins.
+    # A validator has a type or a parameter that Pawl does not know, or a required parameter is
+    # missing. Pawl cannot enforce it, so no run that can reach its prompt starts.
     PPPAWL_34 = "PPPAWL-34"
-    # A terminal state offers a tool that an earlier state offers: a model that calls what it is
-    # offered does the effect twice.
+    # A terminal state offers a tool that an earlier state also offers. A model may call it again
+    # and repeat its effect.
     PPPAWL_35 = "PPPAWL-35"
-    # A tool's `name` is another one than its key. It is called, admitted, bounded and approved by
-    # its key; the name has no effect, and bounds or approvals of a tool that has this name as its
-    # key do not bind it.
+    # The `name` of a tool differs from its key. Only the key counts: calls, the allowlist, limits
+    # and approvals use it. Limits and approvals of another tool whose key is this name do not
+    # apply.
     PPPAWL_36 = "PPPAWL-36"
-    # A state that a transition enters has `control: user` (or none, in a pack that uses
-    # `control`). The format then wants the next turn to be the user's; here a run goes on. With a
-    # declared `user` a run that could enter the state does not start (`PACK_UNSUPPORTED`).
+    # The pack uses `control`, but a state that a transition enters has no `control`. In the
+    # format this means `user`. In Pawl only a conversation (`StartRun.conversation`) then waits
+    # for the user; every other run continues.
     PPPAWL_37 = "PPPAWL-37"
-    # `governance` is declared. It is kept and shown; nothing is refused or held because of it.
+    # The pack declares `governance`. Pawl stores and shows it, but refuses and holds nothing
+    # because of it.
     PPPAWL_38 = "PPPAWL-38"
-    # A tool has an `action_scope`. It is kept and shown; no call is held because of it.
+    # A tool has an `action_scope`. Pawl stores and shows it, but holds no call because of it.
     PPPAWL_39 = "PPPAWL-39"
-    # The pack requires providers. Nothing here binds their keys, or checks that they can be met.
+    # The pack requires a provider, but no model is bound to its key in this sidecar.
     PPPAWL_40 = "PPPAWL-40"
-    # Prompts or steps name more than one provider (none is `default`), and nothing here routes by
-    # them.
+    # A prompt names a provider, but no model is bound to its key in this sidecar. A run that the
+    # sidecar executes does not start if it can reach the prompt (`PROVIDER_UNBOUND`).
     PPPAWL_41 = "PPPAWL-41"
-    # Evals are on. They are handed to the executor, and nothing here runs them.
+    # An enabled eval does not run in the sidecar: it needs a model or another program, or its
+    # trigger, a parameter, its threshold or its `when` is unknown.
     PPPAWL_42 = "PPPAWL-42"
-    # A variable has a `binding`, which fills nothing here.
+    # A variable has a `binding`, which Pawl does not use.
     PPPAWL_43 = "PPPAWL-43"
-    # A parameter of a validator has a value that cannot be used: the validator would enforce
+    # A parameter of a validator has a value that cannot be used, so the validator would enforce
     # nothing.
     PPPAWL_44 = "PPPAWL-44"
+    # A parameter of an eval has a value that cannot be used; or the pack or a prompt has more
+    # than 100 evals; or more than 200 evals run at the end of runs; or the name of a metric
+    # belongs to the sidecar or has more than 200 bytes.
+    PPPAWL_45 = "PPPAWL-45"
     # A prompt lists a tool that is neither declared nor an agent member (an error in packs
     # without agents, else a warning), or blocks one that does not exist (warning).
     PP0001_1 = "PP0001-1"
-    # A prompt's `id` is not its key; the key counts.
+    # The `id` of a prompt differs from its key. Only the key is used.
     PP0001_2 = "PP0001-2"
-    # A template uses a name that no reachable prompt declares; it is empty unless the start gives
-    # it.
+    # A template uses a name that no reachable prompt declares. Its value is empty if the start of
+    # the run does not set it.
     PP0003_1 = "PP0003-1"
     # A required variable has a default, which is never used.
     PP0003_2 = "PP0003-2"
-    # A variable's `validation` cannot hold, or its default does not pass it (error); its example
-    # does not (warning).
+    # No value can satisfy the `validation` of a variable, or its default does not satisfy it
+    # (error). Its example does not satisfy it (warning).
     PP0003_3 = "PP0003-3"
     # A prompt declares a variable twice.
     PP0003_4 = "PP0003-4"
@@ -143,22 +152,22 @@ class DiagnosticCode(_Word):
     PP0004_1 = "PP0004-1"
     # A text part of an example has no text, or another part has no media.
     PP0004_2 = "PP0004-2"
-    # `media` names none or several of `file_path`, `url` and `base64`.
+    # `media` has none, or more than one, of `file_path`, `url` and `base64`.
     PP0004_3 = "PP0004-3"
-    # Two evals of one scope have one id.
+    # Two evals of the pack, or of one prompt, have the same id.
     PP0006_1 = "PP0006-1"
-    # `sample_percentage` stands beside a trigger that does not sample.
+    # `sample_percentage` is set together with a trigger that does not sample.
     PP0006_2 = "PP0006-2"
     # A metric's range has `min` above `max` (error); its name is not snake_case (warning).
     PP0006_3 = "PP0006-3"
-    # Two inline skills have one name.
+    # Two inline skills have the same name.
     PP0008_1 = "PP0008-1"
     # A state's `skills` is empty (error), or a path that no source of the pack covers (warning).
     PP0008_3 = "PP0008-3"
-    # `workflow.entry` is no state, or its state names a prompt that does not exist.
+    # `workflow.entry` is not a state, or its state names a prompt that does not exist.
     PP0005_1 = "PP0005-1"
-    # A state names a prompt, or an event a state, that does not exist (error); a cycle can repeat
-    # for ever (warning; an error with `--require-bounded`).
+    # A state names a prompt that does not exist, or an event leads to a state that does not exist
+    # (error). A cycle can repeat without end (warning; an error with `--require-bounded`).
     PP0005_2 = "PP0005-2"
     # An event's name is not PascalCase.
     PP0005_3 = "PP0005-3"
@@ -166,57 +175,57 @@ class DiagnosticCode(_Word):
     PP0005_4 = "PP0005-4"
     # A state cannot be reached from any entry.
     PP0005_Q3 = "PP0005-Q3"
-    # A terminal state has events, which never fire.
+    # A terminal state has events, which can never occur.
     PP0009_1 = "PP0009-1"
-    # `on_max_visits` is no state, or forced exits go in a circle (error); a forced exit leads to
-    # a state that has a guard itself (warning).
+    # `on_max_visits` is not a state, or forced exits form a circle (error). A forced exit leads
+    # to a state that itself has a guard (warning).
     PP0009_2 = "PP0009-2"
     # A state names an artifact twice.
     PP0009_3 = "PP0009-3"
     # A state's prompt uses an artifact that the state does not declare.
     PP0009_4 = "PP0009-4"
-    # `max_visits` of a state is above `max_total_visits`, or the guards of all states allow more
-    # visits than it.
+    # `max_visits` of a state is higher than `max_total_visits`, or the guards of all states
+    # together allow more visits than `max_total_visits`.
     PP0009_5 = "PP0009-5"
-    # A state has no events and does not say that it is terminal.
+    # A state has no events but is not marked as terminal.
     PP0009_7 = "PP0009-7"
     # `workflow.version` is not 1 or 2.
     PP0009_Q1 = "PP0009-Q1"
-    # `agents.entry` is no prompt.
+    # `agents.entry` is not a prompt.
     PP0007_1 = "PP0007-1"
-    # A member of `agents` is no prompt.
+    # A member of `agents` is not a prompt.
     PP0007_2 = "PP0007-2"
     # `agents.entry` is not among the members; it is exposed anyway.
     PP0007_3 = "PP0007-3"
-    # A prompt's tool has the name of a prompt that is no member.
+    # A tool of a prompt has the name of a prompt that is not an agent member.
     PP0007_4 = "PP0007-4"
     # An agent lists itself as a tool.
     PP0007_5 = "PP0007-5"
     # A mode of input or output is not like `type/subtype`.
     PP0007_6 = "PP0007-6"
-    # An agent's `state` is no state of the workflow.
+    # The `state` of an agent is not a state of the workflow.
     PP0011_1 = "PP0011-1"
-    # An agent has a `state`, and the pack has no workflow.
+    # An agent has a `state`, but the pack has no workflow.
     PP0011_2 = "PP0011-2"
     # A composition has a reserved name.
     PP0010_1 = "PP0010-1"
-    # A state is orchestrated by a composition and names none.
+    # A state has the orchestration `composition` but names no composition.
     PP0010_2 = "PP0010-2"
-    # A state has no `prompt_task`, or a composition beside another orchestration (error); a
-    # `prompt_task` beside a composition (warning).
+    # A state has no `prompt_task`, or it has a composition although its orchestration is another
+    # one (error). A state has both a `prompt_task` and a composition (warning).
     PP0010_3 = "PP0010-3"
     # A state's composition does not exist (error); no state uses a composition (warning).
     PP0010_4 = "PP0010-4"
-    # Two steps of a composition, branches included, have one id.
+    # Two steps of a composition, including steps in branches, have the same id.
     PP0010_5 = "PP0010-5"
-    # A step's id is no identifier.
+    # The id of a step is not a valid identifier.
     PP0010_6 = "PP0010-6"
     # A step's `prompt_task` does not exist.
     PP0010_7 = "PP0010-7"
     # A step names a tool that does not exist.
     PP0010_8 = "PP0010-8"
-    # `then`, `else`, `depends_on` or `output` names no step (error); a step follows a branch or a
-    # parallel step without `depends_on` (warning).
+    # `then`, `else`, `depends_on` or `output` names a step that does not exist (error). A step
+    # comes after a branch or a parallel step but has no `depends_on` (warning).
     PP0010_9 = "PP0010-9"
     # A modifier names an eval that the pack does not have.
     PP0010_10 = "PP0010-10"
@@ -231,34 +240,36 @@ class DiagnosticCode(_Word):
     PP0010_14 = "PP0010-14"
     # Steps depend on each other in a circle.
     PP0010_15 = "PP0010-15"
-    # Two requirements of `requires.providers` have one key; a key alone counts.
+    # Two requirements in `requires.providers` have the same key. A requirement that is only a key
+    # counts too.
     PP0012_1 = "PP0012-1"
-    # The role of a requirement is not one of the usual.
+    # The role of a requirement is unknown.
     PP0012_2 = "PP0012-2"
-    # A requirement that is a key alone has characters that a key in its long form cannot have.
+    # A requirement that is only a key has characters that the key of a requirement in the long
+    # form cannot have.
     PP0012_3 = "PP0012-3"
-    # A key of `vocabularies` is no prefix, or its value no absolute IRI.
+    # A key of `vocabularies` is not a valid prefix, or its value is not an absolute IRI.
     PP0013_4 = "PP0013-4"
     # A term has a prefix that is neither declared in `vocabularies` nor well known.
     PP0013_5 = "PP0013-5"
-    # A terminal state says `control: agent`, which has no effect there.
+    # A terminal state has `control: agent`, which has no effect there.
     PP0014_3 = "PP0014-3"
-    # States with `control: agent` lead to each other in a circle, no state of the user and no end
-    # can be reached from it, and none of them has `max_visits`.
+    # States with `control: agent` form a circle that has no `max_visits`, and from which no state
+    # of the user and no end can be reached.
     PP0014_4 = "PP0014-4"
-    # A validator has `fail_on_violation`, which is deprecated and not read: a validator that is
-    # on always enforces.
+    # A validator has `fail_on_violation`, which is deprecated and ignored: every enabled
+    # validator is enforced.
     PP0015_3 = "PP0015-3"
-    # Two obligations, or two reviews, of one object have one id.
+    # Two obligations, or two reviews, of one object have the same id.
     PP0016_2 = "PP0016-2"
-    # The `eval` of an obligation or a review is neither an eval of the pack nor of a prompt.
+    # The `eval` of an obligation or a review does not exist in the pack or in a prompt.
     PP0016_4 = "PP0016-4"
-    # Two validators of the pack have one id, or the `validator` of an obligation is the id of
-    # none.
+    # Two validators of the pack have the same id, or the `validator` of an obligation does not
+    # exist.
     PP0016_5 = "PP0016-5"
-    # The `field` of an obligation is no property of governance, or is not declared.
+    # The `field` of an obligation is not a property of governance, or is not declared.
     PP0016_6 = "PP0016-6"
-    # A review satisfies an obligation that does not hold for the same agent.
+    # A review names an obligation in `satisfies` that does not apply to the same agent.
     PP0016_7 = "PP0016-7"
     # A term of an obligation or a review has a prefix that is neither declared nor well known.
     PP0016_10 = "PP0016-10"
@@ -266,20 +277,24 @@ class DiagnosticCode(_Word):
     PP0017_1 = "PP0017-1"
     # A tool, branch or parallel step has a `provider`.
     PP0017_2 = "PP0017-2"
+    # A prompt names a provider whose role is `embedding`, `tts`, `stt` or `image`. A model
+    # answers with text, so a run that the sidecar executes does not start if it can reach the
+    # prompt (`PROVIDER_UNFIT`).
+    PP0017_3 = "PP0017-3"
     # A `provider` names a requirement that is optional.
     PP0017_4 = "PP0017-4"
-    # The prompt of a state, or a prompt step without `output_schema`, names a requirement of
-    # another role than `llm`.
+    # The prompt of a state, or a prompt step without `output_schema`, names a requirement whose
+    # role is not `llm`.
     PP0017_5 = "PP0017-5"
-    # A property is not known where it stands.
+    # A property is not allowed at this place.
     PPSCHEMA_ADDITIONAL_PROPERTIES = "PPSCHEMA-additionalProperties"
     # A value has none of the allowed forms.
     PPSCHEMA_ANY_OF = "PPSCHEMA-anyOf"
-    # A value is not the only one that is allowed.
+    # A value differs from the only allowed value.
     PPSCHEMA_CONST = "PPSCHEMA-const"
-    # A value is not one of those that are allowed.
+    # A value is not one of the allowed values.
     PPSCHEMA_ENUM = "PPSCHEMA-enum"
-    # A text does not have the form that is asked for, for example of a date.
+    # A text does not have the required format, for example of a date.
     PPSCHEMA_FORMAT = "PPSCHEMA-format"
     # A number is too large.
     PPSCHEMA_MAXIMUM = "PPSCHEMA-maximum"
@@ -291,22 +306,22 @@ class DiagnosticCode(_Word):
     PPSCHEMA_MINIMUM = "PPSCHEMA-minimum"
     # A list has too few elements.
     PPSCHEMA_MIN_ITEMS = "PPSCHEMA-minItems"
-    # A text has too few characters, mostly none.
+    # A text has too few characters, usually none.
     PPSCHEMA_MIN_LENGTH = "PPSCHEMA-minLength"
     # An object has too few members.
     PPSCHEMA_MIN_PROPERTIES = "PPSCHEMA-minProperties"
-    # A value has none, or more than one, of the allowed forms.
+    # A value matches none, or more than one, of the allowed forms.
     PPSCHEMA_ONE_OF = "PPSCHEMA-oneOf"
     # A text does not match its pattern.
     PPSCHEMA_PATTERN = "PPSCHEMA-pattern"
     # A property is missing.
     PPSCHEMA_REQUIRED = "PPSCHEMA-required"
-    # The document could not be held to the schema; the message has the cause.
+    # The document could not be checked with the schema; the message contains the cause.
     PPSCHEMA_SCHEMA = "PPSCHEMA-schema"
-    # A value has another type than is asked for; in YAML mostly a number or a yes that is meant
-    # as text.
+    # A value does not have the required type. In YAML it is often a number, or the word yes, that
+    # should be a text.
     PPSCHEMA_TYPE = "PPSCHEMA-type"
-    # A list has one element twice.
+    # An element occurs twice in a list.
     PPSCHEMA_UNIQUE_ITEMS = "PPSCHEMA-uniqueItems"
-    # The pack is accepted here, and the published schema 1.9.0 refuses it.
+    # Pawl accepts the pack, but the published schema 1.9.0 refuses it.
     PPSCHEMA_PUBLISHED = "PPSCHEMA-published"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pawl_client._enums import RunStatus
 from pawl_client._errors import PawlError
-from pawl_client._values import Fault
+from pawl_client._values import Fault, Json
 
 
 class DurableRunError(PawlError):
@@ -35,6 +35,10 @@ class RunChangedError(PawlError):
         self.tools = tuple(tools)
 
 
+class ToolChangedWarning(UserWarning):
+    """The code of tools changed since the run began. The message names them; the run continues."""
+
+
 class LibraryVersionError(RunChangedError):
     """A recorded value was written by a version of the agent library whose values this one cannot
     read. Continue the run with the recorded version.
@@ -43,6 +47,24 @@ class LibraryVersionError(RunChangedError):
 
 class DuplicateAgentError(PawlError):
     """Two agents of this process have one name, but different tools or limits. Rename one."""
+
+
+class ThreadInUseError(PawlError):
+    """Another graph uses the thread's id. Give each graph threads of its own."""
+
+
+class ThreadEndedError(PawlError):
+    """The run that keeps the thread has ended, for example on the web page. `delete_thread` deletes
+    it; the next call begins the thread again.
+    """
+
+
+class DuplicateToolError(PawlError):
+    """Two agents of one run have a tool of one name, but with different parameters. Rename one."""
+
+
+class NotDurableError(PawlError):
+    """An agent has a part whose calls cannot be recorded. The message names the part."""
 
 
 class NestedAgentError(PawlError):
@@ -56,6 +78,19 @@ class NotSerializableError(PawlError):
     """A tool returned a value without a JSON form, so its result cannot be recorded. The call was
     made. Return JSON types, dataclasses or pydantic models.
     """
+
+
+def unreadable_by(
+    library: str, version: str, run_id: str, envelope: Json, why: str
+) -> LibraryVersionError:
+    """Returns the error of a recorded value that this version of a library cannot read."""
+    known = envelope if isinstance(envelope, dict) else {}
+    return LibraryVersionError(
+        f"run {run_id}: a record of {known.get('library', 'another library')} "
+        f"{known.get('version', '')} cannot be read by {library} {version}: {why}; "
+        "continue the run with the version that began it, or give another request_id",
+        run_id=run_id,
+    )
 
 
 class ModelCallError(Exception):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pydantic_ai
@@ -30,30 +30,22 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_core import to_jsonable_python
 
-from pawl_client._durable_errors import LibraryVersionError, ModelCallError
-from pawl_client._json_text import dump_json
-from pawl_client._models import ModelAnswer, ModelCall, ModelMessage, ModelRequest, ToolResult
+from pawl_client._durable_errors import ModelCallError, unreadable_by
+from pawl_client._durable_transcript import RequestRecorder, arguments_of, size_of
+from pawl_client._models import ModelAnswer, ModelCall, ModelRequest
 from pawl_client._values import Json, JsonValue, Message, Part, Usage
 
 LIBRARY = "pydantic-ai"
-_BYTES_PER_TOKEN = 4
-_OUTPUT_TOKENS = 4096
-"""Tokens of an answer that a budget reserves if the settings have no max_tokens."""
+unreadable = partial(unreadable_by, LIBRARY, pydantic_ai.__version__)
+"""Returns the error of a recorded value that this version of the library cannot read."""
 _UNRECORDED = ("extra_headers", "timeout", "request_timeout", "first_event_timeout")
 """Settings that are not part of the request's body and may contain keys."""
 
 
 @dataclass(slots=True)
-class Transcript:
-    """Builds the recorded form of each request of one run.
+class Transcript(RequestRecorder):
+    """Builds the recorded form of each request of one run of pydantic-ai."""
 
-    A request whose messages continue the previous one has only the new messages.
-    """
-
-    _previous: int = 0
-    _sent: list[Message] = field(default_factory=list)
-    _fixed: tuple[str, Json, Json] = ("", None, None)
-    _results: dict[str, tuple[int, Json]] = field(default_factory=dict)
     _known: dict[int, tuple[LibraryMessage, int, list[Message], int]] = field(default_factory=dict)
     """The recorded form of each message of the library, by its identity, with its size."""
     _size: int = 0
@@ -67,20 +59,7 @@ class Transcript:
     ) -> ModelRequest:
         """Returns the recorded form of a request."""
         system, sent = _system(messages, parameters), self._convert(messages)
-        fixed = (system, _tools(parameters), _settings(settings))
-        follows = bool(self._previous) and sent[: len(self._sent)] == self._sent
-        new = sent[len(self._sent) :] if follows else sent
-        same = follows and fixed == self._fixed
-        request = ModelRequest(
-            model=model,
-            previous_step=self._previous if follows else 0,
-            system=None if same else system,
-            tools=None if same else fixed[1],
-            parameters=None if same else fixed[2],
-            messages=tuple(self._entry(message) for message in new),
-        )
-        self._sent, self._fixed = sent, fixed
-        return request
+        return self.record(model, system, _tools(parameters), _settings(settings), sent)
 
     def _convert(self, messages: Sequence[LibraryMessage]) -> list[Message]:
         """Returns the recorded form of the messages. A message is converted once."""
@@ -90,8 +69,7 @@ class Transcript:
             known = self._known.get(id(message))
             if known is None or known[0] is not message or known[1] != len(message.parts):
                 converted = list(_converted([message]))
-                size = sum(map(_size, converted))
-                known = (message, len(message.parts), converted, size)
+                known = (message, len(message.parts), converted, size_of(converted))
                 self._known[id(message)] = known
             sent += known[2]
             self._size += known[3]
@@ -99,41 +77,11 @@ class Transcript:
 
     def answered(self, step: int, response: ModelResponse) -> None:
         """Notes the answer of the last request."""
-        self._previous = step
-        self._sent = [*self._sent, *_converted([response])]
-
-    def returned(self, call_id: str, step: int, result: Json) -> None:
-        """Notes the recorded result of a tool call."""
-        self._results[call_id] = (step, result)
-
-    def _entry(self, message: Message) -> ModelMessage:
-        """Returns a message, or the reference to the step whose result it is."""
-        if message.role == "tool" and message.tool_call_id in self._results:
-            step, result = self._results[message.tool_call_id]
-            value = message.parts[0].json
-            if value is not None and value.value == result:
-                return ModelMessage(result=ToolResult(step=step, call_id=message.tool_call_id))
-        return ModelMessage(message=message)
+        self.answered_with(step, _converted([response]))
 
     def bound(self, settings: Mapping[str, Any] | None) -> Usage:
         """Returns what the last request may consume, estimated from its size."""
-        fixed = len(self._fixed[0].encode()) + len(dump_json(self._fixed[1], "request").encode())
-        output = (settings or {}).get("max_tokens") or _OUTPUT_TOKENS
-        return Usage(
-            input_tokens=-(-(self._size + fixed) // _BYTES_PER_TOKEN), output_tokens=int(output)
-        )
-
-
-def _size(message: Message) -> int:
-    """Bytes of a message, with 1000 for a part that is neither text nor JSON."""
-    return sum(
-        len(part.text.encode())
-        if part.text is not None
-        else len(dump_json(part.json.value, "messages").encode())
-        if part.json is not None
-        else 1000
-        for part in message.parts
-    )
+        return self.bound_of(self._size, int((settings or {}).get("max_tokens") or 0))
 
 
 def _system(messages: Sequence[LibraryMessage], parameters: ModelRequestParameters) -> str:
@@ -172,7 +120,11 @@ def _converted(messages: Iterable[LibraryMessage]) -> Iterable[Message]:
     for message in messages:
         if isinstance(message, ModelResponse):
             calls = [
-                {"id": part.tool_call_id, "name": part.tool_name, "arguments": _arguments(part)[0]}
+                {
+                    "id": part.tool_call_id,
+                    "name": part.tool_name,
+                    "arguments": arguments_of(part.args_as_json_str())[0],
+                }
                 for part in message.parts
                 if isinstance(part, ToolCallPart)
             ]
@@ -223,16 +175,6 @@ def _parts(response: ModelResponse) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def _arguments(part: ToolCallPart) -> tuple[str, str]:
-    """Returns the arguments of a call as the text of an object, and the text that is none."""
-    text = part.args_as_json_str()
-    try:
-        whole = isinstance(json.loads(text), dict)
-    except ValueError:
-        whole = False
-    return (text, "") if whole else ("{}", text)
-
-
 # Answers
 
 
@@ -241,7 +183,7 @@ def answer_of(response: ModelResponse, message: Json) -> ModelAnswer:
     calls = []
     for part in response.parts:
         if isinstance(part, ToolCallPart):
-            arguments, broken = _arguments(part)
+            arguments, broken = arguments_of(part.args_as_json_str())
             calls.append(
                 ModelCall(
                     id=part.tool_call_id,
@@ -267,17 +209,6 @@ def recorded_message(run_id: str, answer: ModelAnswer) -> Json:
     if isinstance(envelope, dict) and envelope.get("library") == LIBRARY and "message" in envelope:
         return envelope["message"]
     raise unreadable(run_id, envelope, "it has no message of pydantic-ai")
-
-
-def unreadable(run_id: str, envelope: Json, why: str) -> LibraryVersionError:
-    """Returns the error of a recorded value that this version of the library cannot read."""
-    known = envelope if isinstance(envelope, dict) else {}
-    return LibraryVersionError(
-        f"run {run_id}: a record of {known.get('library', 'another library')} "
-        f"{known.get('version', '')} cannot be read by pydantic-ai {pydantic_ai.__version__}: "
-        f"{why}; continue the run with the version that began it, or give another request_id",
-        run_id=run_id,
-    )
 
 
 def usage_of(response: ModelResponse) -> Usage:

@@ -75,13 +75,20 @@ _REPEATS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentTool:
-    """A tool of an agent, as its model sees it. `held`: each call waits for an approval."""
+    """A tool of an agent, as its model sees it. `held`: each call waits for an approval. `code` is
+    a digest of the tool's source; empty: it is not known.
+    """
 
     name: str
     description: str
     parameters: Mapping[str, Any]
     held: bool = False
     options: Mapping[str, Json] = field(default_factory=dict)
+    code: str = ""
+
+
+_CODE = "code_of_tools"
+"""Key of a pack's metadata that has the digests of the tools' sources."""
 
 
 def pack_id(name: str) -> str:
@@ -126,6 +133,8 @@ def pack_of(
     prompt = f"The program's agent {_plain(name)} has the instructions; {library} runs it."
     pack.state("run", prompt, tools=[tool.name for tool in declared], terminal=True)
     pack.limits(**bounds.limits)
+    if code := {tool.name: tool.code for tool in declared if tool.code}:
+        pack._notes[_CODE] = dict(code)
     return pack
 
 
@@ -150,4 +159,12 @@ def changed_tools(document: bytes, tools: Iterable[AgentTool]) -> list[str]:
         name
         for name, tool in recorded.items()
         if name not in have or tool["parameters"] != json.loads(dump_json(have[name], "parameters"))
+    )
+
+
+def changed_code(document: bytes, tools: Iterable[AgentTool]) -> list[str]:
+    """Returns the names of tools whose source differs from that of a recorded pack."""
+    recorded = json.loads(document).get("metadata", {}).get(_CODE, {})
+    return sorted(
+        tool.name for tool in tools if tool.code and recorded.get(tool.name, tool.code) != tool.code
     )

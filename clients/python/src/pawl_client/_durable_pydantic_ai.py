@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar, cast
-from weakref import ReferenceType, ref
 
 from pydantic import ValidationError
 from pydantic_ai import FunctionToolset
@@ -50,13 +48,12 @@ from pydantic_ai.tools import (
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from pawl_client import _schema
+from pawl_client._durable_begin import Beginning
 from pawl_client._durable_errors import (
-    DuplicateAgentError,
     DurableRunError,
     ModelCallError,
     NestedAgentError,
     NotSerializableError,
-    RunChangedError,
 )
 from pawl_client._durable_messages import (
     Transcript,
@@ -66,19 +63,18 @@ from pawl_client._durable_messages import (
     unreadable,
     usage_of,
 )
-from pawl_client._durable_pack import AgentTool, Bounds, changed_tools, pack_id, pack_of
+from pawl_client._durable_pack import AgentTool, Bounds, pack_of
 from pawl_client._durable_run import AnyClient, Asked, DurableRun, Outcome
+from pawl_client._durable_transcript import CallPlaces
 from pawl_client._errors import (
     FailStepError,
-    IdReusedError,
     SchemaError,
     StepFailedError,
 )
 from pawl_client._json_text import dump_json
-from pawl_client._models import ModelAnswer, ModelFailure, ToolCallRef
+from pawl_client._models import ModelAnswer, ModelFailure
 from pawl_client._outcomes import Reply
 from pawl_client._pydantic_ai import failure_of
-from pawl_client._turn_requests import StepCall
 from pawl_client._values import Json, JsonValue, Usage
 from pawl_client.pack import Pack
 
@@ -86,18 +82,6 @@ ParamsT = TypeVar("ParamsT")
 WireT = TypeVar("WireT")
 ResultT = TypeVar("ResultT")
 
-_REQUEST_LABEL = "pawl-request-id"
-_FOR_THE_MODEL = frozenset(
-    {
-        "DENIED",
-        "WORKER_LOST",
-        "DEADLINE_EXCEEDED",
-        "NOT_DONE",
-        "OUTCOME_UNKNOWN",
-        "DUPLICATE_EFFECT",
-    }
-)
-"""Codes of the sidecar's own answers to a tool call. The model gets them as a failed call."""
 _RAW = "pydantic_ai"
 """Key of a recorded result that is no plain value: a retry, a deferral, content with metadata."""
 
@@ -125,9 +109,6 @@ class _Scope:
 
 
 _scope: ContextVar[_Scope | None] = ContextVar("pawl_durable_scope", default=None)
-_packs: dict[tuple[int, str], tuple[ReferenceType[Any], str]] = {}
-_packs_lock = threading.Lock()
-"""The agent of each name in this process and its pack, by client and name."""
 
 
 class PawlDurability(BaseDurabilityCapability[AgentDepsT]):
@@ -248,7 +229,7 @@ class PawlDurability(BaseDurabilityCapability[AgentDepsT]):
     async def handle_deferred_tool_calls(
         self, ctx: RunContext[AgentDepsT], *, requests: DeferredToolRequests
     ) -> DeferredToolResults | None:
-        """Lets calls go on whose approval the sidecar asks for, once they are steps."""
+        """Approves the calls that the sidecar holds: they wait for a person as steps."""
         run = self._runs.get(str(ctx.run_id)) if self.in_durable_context else None
         if run is None:
             return None
@@ -357,21 +338,6 @@ class _Bound(BoundDurableOperation[ParamsT, WireT, ResultT], Generic[ParamsT, Wi
         return await self._operation.handler(params)
 
 
-@dataclass(frozen=True, slots=True)
-class _ModelCall:
-    """A tool call of an answer: the answer's step and key, its place in the answer, and itself."""
-
-    step: int
-    key: str
-    index: int
-    part: ToolCallPart
-
-    @property
-    def place(self) -> str:
-        """The key of the call's step."""
-        return f"{self.key}/{self.index}"
-
-
 class AgentRun:
     """One durable run of an agent."""
 
@@ -384,10 +350,9 @@ class AgentRun:
         self._opening = asyncio.Lock()
         self._tools: dict[str, AgentTool] = {}
         self._transcript = Transcript()
-        self._calls: dict[str, _ModelCall] = {}
+        self._places = CallPlaces()
+        self._calls: dict[str, ToolCallPart] = {}
         """The model's tool calls, by the library's id; the newest of an id counts."""
-        self._made: dict[str, int] = {}
-        """How often each tool call was executed: an approved one is called a second time."""
         self._included: list[tuple[int, str]] = []
         """Messages that the sidecar added, with the place in the conversation."""
 
@@ -407,59 +372,18 @@ class AgentRun:
     async def _open(self, tools: Sequence[ToolDefinition]) -> DurableRun:
         durability = self._durability
         self._tools = _agent_tools(tools)
-        pack = durability.pack(tools)
-        text = pack.json()
-        run = DurableRun(durability.client)
-        digest = await self._register(run, text)
         prompt = self._ctx.prompt
-        labels = {**self._block.labels, _REQUEST_LABEL: self._request_id[:256]}
-        what = {
-            "request_id": self._request_id,
-            "labels": labels,
-            "input": prompt if isinstance(prompt, str) and prompt else None,
-        }
-        try:
-            begun = await run.begin(digest, **what)
-        except IdReusedError as error:
-            begun = await self._continue(run, error, _REQUEST_LABEL)
-        if begun != digest and (
-            changed := changed_tools(await run.get_pack(begun), self._tools.values())
-        ):
-            raise RunChangedError(
-                f"run {run.id} was begun with other parameters of {', '.join(changed)}; continue "
-                "it with the program that began it, or give another request_id",
-                run_id=run.id,
-                tools=changed,
-            )
-        await run.serve()
-        return run
-
-    async def _register(self, run: DurableRun, text: str) -> str:
-        """Registers the pack. Raises DuplicateAgentError if another agent has its name."""
-        name = pack_id(self._durability.name)
-        key, agent = (id(self._durability.client), name), self._durability.agent
-        with _packs_lock:
-            known, its_pack = _packs.get(key, (None, ""))
-            other = known() if known is not None else None
-            if agent is not None and (other in (None, agent) or its_pack == text):
-                _packs[key], its_pack = (ref(agent), text), text
-        if its_pack != text:
-            raise DuplicateAgentError(
-                f"two agents have the pack {name!r}, but different tools or bounds; give one of "
-                "them another name, Agent(name=…) or PawlDurability(name=…)",
-                reason="DUPLICATE_AGENT",
-            )
-        return await run.register_pack(text)
-
-    async def _continue(self, run: DurableRun, error: IdReusedError, label: str) -> str:
-        """Continues the run that began with another pack. Raises the error for another input."""
-        found = await run.find(label, self._request_id)
-        if found is None:
-            raise error
-        digest, prompt = await run.attach(found), self._ctx.prompt
-        if isinstance(prompt, str) and await run.first_input() != prompt:
-            raise error
-        return digest
+        return await Beginning(
+            client=durability.client,
+            name=durability.name,
+            owner=durability.agent,
+            pack=durability.pack(tools).json(),
+            tools=self._tools,
+            request_id=self._request_id,
+            advice="Agent(name=…) or PawlDurability(name=…)",
+            labels=self._block.labels,
+            input=prompt if isinstance(prompt, str) and prompt else None,
+        ).open()
 
     async def complete(self, output: Any) -> None:
         """Completes the run with the agent's output."""
@@ -532,9 +456,8 @@ class AgentRun:
     def _note(self, step: int, key: str, response: ModelResponse) -> None:
         self._transcript.answered(step, response)
         calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
-        for index, part in enumerate(calls):
-            self._calls[part.tool_call_id] = _ModelCall(step, key, index, part)
-            self._made.pop(part.tool_call_id, None)
+        self._calls.update((part.tool_call_id, part) for part in calls)
+        self._places.answered(step, key, [(part.tool_name, part.tool_call_id) for part in calls])
 
     # Tool calls
 
@@ -551,7 +474,9 @@ class AgentRun:
         )
         run = await self._opened([tool_def] if tool_def else [])
         name = params.ctx.tool_name or params.name
-        call, key = self._call(name, params)
+        call, key = self._places.step(
+            name, self._payload(name, params), str(params.ctx.tool_call_id)
+        )
         failed: list[Exception] = []
 
         async def body(payload: Json) -> Json:
@@ -581,22 +506,6 @@ class AgentRun:
         except ValidationError as error:
             raise unreadable(run.id, None, str(error)) from error
 
-    def _call(
-        self, name: str, params: ToolsetCallToolParams | DynamicToolsetCallToolParams
-    ) -> tuple[StepCall, str]:
-        """Returns the step of a tool call and its key, the same in each execution."""
-        call_id = str(params.ctx.tool_call_id)
-        before = self._made.get(call_id, 0)
-        self._made[call_id] = before + 1
-        payload = self._payload(name, params)
-        known = self._calls.get(call_id)
-        if known is not None and not before:
-            call = ToolCallRef(model_step=known.step, index=known.index)
-            return StepCall(name, payload, call=call), known.place
-        place = known.place if known else f"history/{call_id}"
-        key = f"{place}~{before + 1}" if before else place
-        return StepCall(name, payload, key=key), key
-
     def _payload(
         self, name: str, params: ToolsetCallToolParams | DynamicToolsetCallToolParams
     ) -> Json:
@@ -608,7 +517,7 @@ class AgentRun:
         if known is None or tool is None:
             return validated
         try:
-            written: Json = known.part.args_as_dict()
+            written: Json = known.args_as_dict()
             _schema.check(written, tool.parameters, name)
         except (SchemaError, ValueError):
             return validated
@@ -651,15 +560,14 @@ def _message(recorded: Json) -> Json:
 
 
 def _cause(failed: Sequence[Exception]) -> Exception | None:
-    """Returns the program's own mistake that ended the run; None: it was none."""
+    """Returns the program's own mistake that ended the run. None means that it was no mistake."""
     own = isinstance(failed[0], NotSerializableError) if failed else False
     return failed[0] if own else None
 
 
 def _failure(tool: str, outcome: Outcome) -> Exception:
     """Returns the error of a failed tool call: for the model, or for the program."""
-    error = outcome.error
-    code, text = (error.code, error.message) if error else ("ERROR", "")
-    if code in _FOR_THE_MODEL:
+    code, text = outcome.failure
+    if outcome.for_the_model:
         return ToolFailed(f"{code}: {text}")
     return StepFailedError(f"tool {tool}: {code}: {text}", reason=code)

@@ -11,7 +11,9 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Future, InvalidStateError
+from contextvars import copy_context
 from dataclasses import dataclass, field
+from threading import Thread
 from typing import Any, TypeAlias, TypeVar
 
 from pawl_client._async_client import AsyncClient
@@ -24,7 +26,7 @@ from pawl_client._durable_errors import (
     RunChangedError,
     ended_error,
 )
-from pawl_client._enums import Disposition, RunStatus, StepStatus
+from pawl_client._enums import Disposition, RunStatus, StepKind, StepStatus
 from pawl_client._errors import (
     CallCancelledError,
     FailStepError,
@@ -56,6 +58,17 @@ _ENDED = (
 _MAX_PENDING = 8
 """Tool calls that a run has pending at once: the default of `x_pawl.max_pending_steps`."""
 _KINDS = ("STEP_REQUESTED", "STEP_RESOLVED")
+_FOR_THE_MODEL = frozenset(
+    {
+        "DENIED",
+        "WORKER_LOST",
+        "DEADLINE_EXCEEDED",
+        "NOT_DONE",
+        "OUTCOME_UNKNOWN",
+        "DUPLICATE_EFFECT",
+    }
+)
+"""Codes of the sidecar's own answers to a tool call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,13 +87,15 @@ class Asked:
 
     `make` calls the model. It receives the tokens that a budget reserves for the answer (0: none)
     and returns the answer, or the failure, and the usage. `include` receives each message that the
-    sidecar adds to the request: steering, or a notice about the budget.
+    sidecar adds to the request: steering, or a notice about the budget. `key` is the step's key for
+    calls that have no order; empty: the call is the next round of the run.
     """
 
     request: ModelRequest
     bound: Usage
     make: Callable[[int], Awaitable[tuple[ModelAnswer | ModelFailure, Usage]]]
     include: Callable[[str], None]
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +106,16 @@ class Outcome:
     ok: bool
     result: Json = None
     error: Fault | None = None
+
+    @property
+    def failure(self) -> tuple[str, str]:
+        """The code and the message of the error."""
+        return (self.error.code, self.error.message) if self.error else ("ERROR", "")
+
+    @property
+    def for_the_model(self) -> bool:
+        """Whether the sidecar itself answered the call: the model gets the failure."""
+        return self.failure[0] in _FOR_THE_MODEL
 
 
 Body: TypeAlias = "Callable[[Json], Awaitable[Json]]"
@@ -114,11 +139,13 @@ class DurableRun:
 
     def __init__(self, client: AnyClient) -> None:
         self._client = client
+        self.labels: dict[str, str] = {}
+        """Labels of the run, as its first execution set them; empty before `begin`."""
         self._run: Any = None
         self._driving: asyncio.Future[Any] | None = None
         self._served: Any = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        """The loop in which the sidecar's work arrives; None: no turn has arrived."""
+        """The loop in which the sidecar's work arrives. None means that no turn has arrived."""
         self._arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._program = asyncio.get_running_loop()
         self._turn: AsyncTurn | None = None
@@ -147,6 +174,7 @@ class DurableRun:
 
     async def _check(self) -> str:
         info = await self._call(self._run.info)
+        self.labels = dict(info.labels)
         if info.status is RunStatus.COMPLETED:
             self._recorded = _Recorded.of(await self._records(_KINDS))
         elif info.status in _ENDED:
@@ -154,13 +182,13 @@ class DurableRun:
         return str(info.pack.digest)
 
     async def find(self, label: str, value: str) -> str | None:
-        """Returns the id of the newest run with this label; None: there is none."""
+        """Returns the id of the newest run with this label. None means that there is none."""
         runs = self._client.list_runs(RunFilter(labels={label: value}), page_size=1)
         if isinstance(runs, AsyncIterator):
             async for info in runs:
                 return info.run_id
             return None
-        first = await asyncio.to_thread(next, iter(runs), None)
+        first = await _in_thread(next, iter(runs), None)
         return None if first is None else first.run_id
 
     async def attach(self, run_id: str) -> str:
@@ -174,28 +202,49 @@ class DurableRun:
         return str(messages[0].text) if messages else ""
 
     async def serve(self) -> None:
-        """Executes the run's turn here, unless the run is completed."""
+        """Executes the run's turn here, unless the run is completed. Releases it if this fails."""
         if self._recorded is not None:
             return
         self._served = served_run(self._handle, {"*": self._handle_tool}, ())
         if isinstance(self._client, AsyncClient):
             self._driving = asyncio.ensure_future(self._run._drive(self._served))
         else:
-            self._driving = asyncio.ensure_future(asyncio.to_thread(self._run._drive, self._served))
+            self._driving = _in_thread(self._run._drive, self._served)
         first: set[asyncio.Future[Any]] = {self._arrived, self._driving}
-        await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
-        if self._driving.done():
-            self._raise_end()
+        try:
+            await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+            if self._driving.done():
+                self._raise_end()
+        except BaseException:
+            await self.abandon()
+            raise
+
+    async def skip(self, rounds: int) -> list[Answered]:
+        """Returns the first recorded answers, and continues after them: a library that kept its
+        state does not make these model calls again. Raises RunChangedError if they are missing.
+        """
+        recorded = self._recorded or _Recorded.of(await self._records(_KINDS))
+        self._round = rounds
+        return [recorded.answer(self.id, f"model/{number}") for number in range(1, rounds + 1)]
+
+    async def steps(self) -> tuple[list[StepRequested], list[Answered], dict[str, Fault]]:
+        """Returns the requested steps of the run and its answered model calls, in order, and the
+        errors of the model calls that have finally failed, by key.
+        """
+        records = await self._records(_KINDS)
+        requested = [record.body for record in records if isinstance(record.body, StepRequested)]
+        recorded = _Recorded.of(records)
+        return requested, recorded.answers(self.id), recorded.failures()
 
     async def _records(self, kinds: Sequence[str]) -> list[Record]:
         if isinstance(self._client, AsyncClient):
             return [record async for record in self._run.records(kinds=kinds)]
-        return await asyncio.to_thread(lambda: list(self._run.records(kinds=kinds)))
+        return await _in_thread(lambda: list(self._run.records(kinds=kinds)))
 
     async def _call(self, method: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         if isinstance(self._client, AsyncClient):
             return await method(*arguments, **named)
-        return await asyncio.to_thread(method, *arguments, **named)
+        return await _in_thread(method, *arguments, **named)
 
     async def get_pack(self, pack: str) -> bytes:
         """Returns the document of a registered pack."""
@@ -349,13 +398,28 @@ class DurableRun:
 
         Raises ModelCallError for a call that has finally failed.
         """
+        if asked.key:
+            if self._recorded is not None:
+                return self._recorded.answer(self.id, asked.key)
+            async with self._pending:
+                return await self._answered(asked, 1)
         self._round += 1
         number = self._round
         if self._recorded is not None:
-            return self._recorded.answer(self.id, number)
+            return self._recorded.answer(self.id, f"model/{number}")
+        try:
+            return await self._answered(asked, number)
+        except asyncio.CancelledError:
+            # A library that repeats a call after a timeout asks for the same round.
+            self._round = number - 1
+            raise
+
+    async def _answered(self, asked: Asked, number: int) -> Answered:
         while True:
             opened = await self._step(
-                lambda turn: turn.request_model(number, asked.request, bound=asked.bound)
+                lambda turn: turn.request_model(
+                    number, asked.request, bound=asked.bound, key=asked.key
+                )
             )
             self._include(asked, opened)
             step = await self._pending_step(opened)
@@ -369,7 +433,8 @@ class DurableRun:
 
     def _include(self, asked: Asked, opened: RequestedModel) -> None:
         for message in opened.included_messages:
-            if message.seq not in self._included:
+            # Calls without an order are in several conversations, each of which gets the message.
+            if asked.key or message.seq not in self._included:
                 self._included.add(message.seq)
                 asked.include(message.text)
 
@@ -387,7 +452,7 @@ class DurableRun:
     async def _ask(
         self, asked: Asked, opened: RequestedModel, step: Step, number: int
     ) -> ModelAnswer | None:
-        """Calls the model until it answers; None: the round is to be requested again."""
+        """Calls the model until it answers. None means that the round is to be requested again."""
         reserved = step.model.max_output_tokens if step.model else 0
         attempt = step.attempt
         while True:
@@ -397,7 +462,9 @@ class DurableRun:
             if settled.disposition is Disposition.IGNORED_STALE:
                 # The turn has another lease, whose execution has to request the round itself.
                 again = await self._step(
-                    lambda turn: turn.request_model(number, asked.request, bound=asked.bound)
+                    lambda turn: turn.request_model(
+                        number, asked.request, bound=asked.bound, key=asked.key
+                    )
                 )
                 if again.step is None or again.step.status is not StepStatus.PENDING:
                     return None
@@ -450,10 +517,12 @@ class DurableRun:
         while not request.done():
             following = asyncio.ensure_future(slot.calls.get())
             either: set[asyncio.Future[Any]] = {request, following}
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            if not following.done():
+            try:
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+                if not following.done():
+                    break
+            finally:
                 following.cancel()
-                break
             payload, call, done = following.result()
             # The sidecar revokes the step of a run that ends; then nothing waits for the result.
             with contextlib.suppress(InvalidStateError):
@@ -468,6 +537,24 @@ class DurableRun:
                 else:
                     done.set_result(result)
         return await request
+
+
+def _in_thread(method: Callable[..., T], *arguments: Any, **named: Any) -> asyncio.Future[T]:
+    """Executes blocking code in a thread of its own. The threads of the loop's executor are few:
+    runs that are executed at once would take all of them, and wait for each other.
+    """
+    done: Future[T] = Future()
+    done.set_running_or_notify_cancel()
+    context = copy_context()
+
+    def execute() -> None:
+        try:
+            done.set_result(context.run(method, *arguments, **named))
+        except BaseException as error:
+            done.set_exception(error)
+
+    Thread(target=execute, name="pawl-run", daemon=True).start()
+    return asyncio.wrap_future(done)
 
 
 def _settle(arrived: asyncio.Future[None]) -> None:
@@ -504,15 +591,32 @@ class _Recorded:
                     answers[keys[body.step]] = (body.step, body.answer)
         return _Recorded(answers, results)
 
-    def answer(self, run_id: str, number: int) -> Answered:
-        """Returns the answer of a round. Raises RunChangedError, ModelCallError."""
-        key = f"model/{number}"
+    def answers(self, run_id: str) -> list[Answered]:
+        """Returns all answers, in the order of their steps."""
+        keys = sorted(self._answers, key=lambda key: self._answers[key][0])
+        return [self.answer(run_id, key) for key in keys]
+
+    def failures(self) -> dict[str, Fault]:
+        """Returns the errors of the model calls that have failed, by key. A call with an unknown
+        outcome has not failed: its execution died, and it is made again.
+        """
+        return {
+            key: found.error
+            for key, found in self._results.items()
+            if found.kind is StepKind.MODEL
+            and found.error is not None
+            and not found.unknown
+            and not found.next
+        }
+
+    def answer(self, run_id: str, key: str) -> Answered:
+        """Returns the answer of a model call. Raises RunChangedError, ModelCallError."""
         found = self._answers.get(key)
         if found is None:
             failed = self._results.get(key)
             if failed is not None and failed.error is not None:
                 raise ModelCallError(failed.error)
-            raise _diverged(run_id, f"model call {number}")
+            raise _diverged(run_id, f"model call {key.removeprefix('model/')}")
         return Answered(step=found[0], key=key, answer=found[1], replayed=True)
 
     def result(self, run_id: str, key: str, tool: str) -> Outcome:
@@ -525,7 +629,7 @@ class _Recorded:
 
 def _diverged(run_id: str, what: str) -> RunChangedError:
     return RunChangedError(
-        f"run {run_id} is completed and has no {what}: the program has changed since; give another "
+        f"run {run_id} has no record of {what}: the program has changed since; give another "
         "request_id",
         run_id=run_id,
     )

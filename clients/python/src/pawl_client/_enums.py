@@ -36,7 +36,7 @@ class RunStatus(_Word):
 
     @property
     def terminal(self) -> bool:
-        """True: the run has ended."""
+        """True means that the run has ended."""
         return self not in (RunStatus.UNSPECIFIED, RunStatus.RUNNING, RunStatus.WAITING)
 
 
@@ -103,6 +103,37 @@ class Awaiting(_Word):
     AUTH = "AUTH"
 
 
+class WaitingKind(_Word):
+    """The kind of thing that a run waits for, see `Waiting`."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    APPROVAL = "APPROVAL"
+    NO_WORKER = "NO_WORKER"
+    WORKER = "WORKER"
+    LIMIT = "LIMIT"
+    TIMER = "TIMER"
+    INPUT = "INPUT"
+    EVENT = "EVENT"
+    PAUSED = "PAUSED"
+    DELEGATION = "DELEGATION"
+    RETRY = "RETRY"
+    CALLER = "CALLER"
+    SIDECAR = "SIDECAR"
+
+
+class UnfitCause(_Word):
+    """The reason why a connected worker does not have a turn or step, see `UnfitWorker`."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    OTHER_PACK = "OTHER_PACK"
+    NOT_SERVED = "NOT_SERVED"
+    NO_CAPACITY = "NO_CAPACITY"
+    DRAINING = "DRAINING"
+    FULL = "FULL"
+    NO_CREDIT = "NO_CREDIT"
+    FREE = "FREE"
+
+
 class RecordKind(_Word):
     """The kinds of records, for filters and for `Record.kind`."""
 
@@ -135,6 +166,7 @@ class RecordKind(_Word):
     BUDGET_RAISED = "BUDGET_RAISED"
     STEP_OUTCOME_UNKNOWN = "STEP_OUTCOME_UNKNOWN"
     COMPENSATION_STARTED = "COMPENSATION_STARTED"
+    EVALUATED = "EVALUATED"
     STEP_DECIDED = "STEP_DECIDED"
 
 

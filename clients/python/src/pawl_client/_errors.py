@@ -298,9 +298,14 @@ class StepDeniedError(StepError):
 
 
 class StepFailedError(StepError):
-    """The tool answered with an error; `reason` is its code, `step` the step."""
+    """The tool answered with an error; `reason` is its code, `step` the step.
+
+    If `unknown` is True, the outcome is unknown: the call may have had its effect in spite of the
+    error, and a repetition may have it twice.
+    """
 
     step: Step | None = None
+    unknown: bool = False
 
 
 class StepCancelledError(StepError):

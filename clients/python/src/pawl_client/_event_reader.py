@@ -33,7 +33,7 @@ class EventReader(Reader["tuple[Event, ...]"]):
     follow: bool = True
     position: StreamPosition = field(init=False)
     until: int | None = None
-    """The reader stops after this record; None: it has no last record."""
+    """The reader stops after this record. None means that it has no last record."""
     _call: Any = None
     _caught_up: bool = False
 

@@ -6,6 +6,7 @@ by blocking, `AsyncClient` by awaiting.
 
 from __future__ import annotations
 
+import logging
 import random
 import secrets
 import time
@@ -16,9 +17,14 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from google.protobuf.message import Message
 
 from pawl_client._advice import repeatable
-from pawl_client._errors import PawlError
+from pawl_client._errors import PawlError, UnavailableError
 
 T = TypeVar("T")
+
+log = logging.getLogger("pawl_client")
+
+_QUIET_SECONDS = 2.0
+"""Time of repetitions without a line in the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,16 +115,19 @@ def attempt(operation: Operation[T], *, timeout: float, retry_for: float) -> Flo
 def _repeated(call: Invoke, retry_for: float) -> Flow[Any]:
     timeout = call.timeout
     check_timeout(timeout)
-    start = time.monotonic()
-    backoff = Backoff()
+    start, most = time.monotonic(), min(timeout, retry_for)
+    backoff, logged = Backoff(), False
     while True:
         try:
             return (yield call)
         except PawlError as error:
             pause = max(backoff.next(), error.retry_after or 0.0)
-            passed = time.monotonic() - start + pause
-            if not repeatable(error) or passed > min(timeout, retry_for):
+            passed = time.monotonic() - start
+            if not repeatable(error) or passed + pause > most:
                 raise
+            if not logged and passed > _QUIET_SECONDS and isinstance(error, UnavailableError):
+                logged = True
+                log.warning("%s; trying again for %.0f s more", error, most - passed)
         yield Sleep(pause)
         left = timeout - (time.monotonic() - start)
         call = replace(call, timeout=max(left, 0.001))

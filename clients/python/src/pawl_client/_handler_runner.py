@@ -10,13 +10,16 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from pawl_client._errors import HandlerError, SuspendTurn
+from pawl_client._errors import HandlerError, RunTerminalError, StepRefusedError, SuspendTurn
 from pawl_client._fault import deliberate, text_of
 from pawl_client._handlers import ToolEntry, TurnEntry
 from pawl_client._leases import LeasedTurn, LeasedWork
 from pawl_client._threads import Threads
 
 log = logging.getLogger("pawl_client.worker")
+
+_REFUSED = (StepRefusedError, RunTerminalError)
+"""Errors of a call that the sidecar refused: their message says it all."""
 
 _PREVIOUS_SECONDS = 5.0
 """Seconds that an execution of a turn waits for a thread that still executes an earlier one."""
@@ -126,8 +129,13 @@ class HandlerRunner:
         ).with_traceback(error.__traceback__)
 
     def report(self, what: str, error: BaseException) -> None:
-        """Logs an error of a handler, with its traceback, and passes it to `on_error`."""
-        with_trace = not deliberate(error) or log.isEnabledFor(logging.DEBUG)
+        """Logs an error of a handler, with its traceback, and passes it to `on_error`.
+
+        A deliberate error and a refused call of a tool or a model, for example at the end of a
+        budget, need none.
+        """
+        expected = deliberate(error) or isinstance(error, _REFUSED)
+        with_trace = not expected or log.isEnabledFor(logging.DEBUG)
         name = type(error).__name__
         log.warning(
             "worker %s: %s: %s: %s",

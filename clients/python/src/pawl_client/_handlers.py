@@ -80,7 +80,7 @@ class Handlers:
         return {name: schema for name, schema in known.items() if schema is not None}
 
     def of_tool(self, name: str) -> ToolEntry | None:
-        """Returns the handler of a tool; None: there is none."""
+        """Returns the handler of a tool. None means that there is none."""
         return self.tools.get(name) or self.tools.get("*")
 
 

@@ -19,13 +19,15 @@ if TYPE_CHECKING:
 
 
 class LeasedWork:
-    """A turn or a step that a worker holds. `revoked`: the worker has lost it."""
+    """A turn or a step that a worker holds. `revoked` is true when the worker has lost it."""
 
     def __init__(self) -> None:
         self.revoked = False
         self.running: asyncio.Future[Any] | None = None
         self.served: ServedRun | None = None
-        """Its run, if this client drives it; the work then uses none of the worker's capacity."""
+        """The run of the work, if this client drives the run. Such work does not use the worker's
+        capacity.
+        """
 
     def revoke(self) -> None:
         """Stops the work. A coroutine is cancelled; a thread gets an error at its next call."""
@@ -75,10 +77,12 @@ class LeasedTurn(LeasedWork):
         """The MODEL step of this execution's last model request, once it is answered."""
         self.output_buffer = OutputBuffer()
         self.output_lock = asyncio.Lock()
+        self.step_error: Exception | None = None
+        """The last error that `turn.step` raised in this execution."""
         self.written = False
-        """A piece of its output is recorded."""
+        """True after a piece of its output was recorded."""
         self.suspended = False
-        """It was released until its steps are answered."""
+        """True after the turn was released. It is assigned again when its steps are answered."""
         self.calls = 0
         """Active calls of the handler; `waiting_calls` of them only wait."""
         self.waiting_calls = 0

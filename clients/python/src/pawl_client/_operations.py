@@ -83,6 +83,7 @@ class Start:
     labels: Mapping[str, str] | None = None
     request_id: str = ""
     max_steps: int = 0
+    conversation: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,7 @@ class Runs:
             labels=dict(what.labels or {}),
             request_id=what.request_id or new_id(),
             max_steps=what.max_steps,
+            conversation=what.conversation,
         )
         if what.agent and what.state:
             raise ValueError("agent and state exclude each other; give at most one of them")

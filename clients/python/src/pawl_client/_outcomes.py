@@ -13,7 +13,15 @@ from pawl_client._errors import HandlerError, SchemaError
 from pawl_client._records import Record
 from pawl_client._runs import RunInfo, Snapshot, StepOutcome, TurnRef
 from pawl_client._types import ReplyArtifactsT, ReplyEventT, ValuesT
-from pawl_client._values import Artifact, ArtifactLike, Content, Message, Usage, parts_of
+from pawl_client._values import (
+    CONTENT,
+    Artifact,
+    ArtifactLike,
+    Content,
+    Message,
+    Usage,
+    parts_of,
+)
 
 T = TypeVar("T")
 
@@ -135,7 +143,7 @@ class RunResult(Generic[ValuesT]):
 
     @property
     def cost_usd(self) -> float | None:
-        """What its model calls cost in US dollars; None: unknown, because they have no price."""
+        """The cost of its model calls in US dollars. None means unknown: they have no price."""
         if self.run.cost_micro_usd == 0 and self.run.tokens > 0:
             return None
         return self.run.cost_micro_usd / 1_000_000
@@ -153,7 +161,7 @@ class RunResult(Generic[ValuesT]):
         artifacts = cast("Mapping[str, Any]", self.artifacts)
         if name not in artifacts:
             written = ", ".join(artifacts) or "none"
-            text = f"artifact {name}: it was not written; written: {written}"
+            text = f"artifact {name}: it was not written; written: {written}{self._incomplete()}"
             raise SchemaError(text, reason="ARTIFACT_INVALID")
         return _output_schema.artifact_of(cls, name, artifacts[name])
 
@@ -162,7 +170,15 @@ class RunResult(Generic[ValuesT]):
 
         Raises SchemaError (OUTPUT_INVALID) if there is no single JSON output, or it does not fit.
         """
-        return _output_schema.instance_of(cls, self.output)
+        return _output_schema.instance_of(cls, self.output, self._incomplete())
+
+    def _incomplete(self) -> str:
+        """Returns why the run did not complete, for messages; empty if it did."""
+        if self.status is RunStatus.COMPLETED:
+            return ""
+        if not self.status.terminal:
+            return f"; the run has not ended: it is {self.status}"
+        return f"; the run ended {self.status} ({self.reason})"
 
 
 def values_of(artifacts: Sequence[Artifact]) -> dict[str, ArtifactLike]:
@@ -265,10 +281,7 @@ def check_reply(reply: Reply) -> None:
     try:
         parts_of(reply.output)
     except TypeError:
-        raise _bad_reply(
-            f"Reply.output must be a text, bytes, a JSON value in JsonValue, a mapping, a Part or "
-            f"a list of these, not {_type(reply.output)}"
-        ) from None
+        raise _bad_reply(f"Reply.output must be {CONTENT}, not {_type(reply.output)}") from None
 
 
 def _bad_reply(text: str) -> HandlerError:

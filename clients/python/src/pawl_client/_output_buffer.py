@@ -47,7 +47,7 @@ class OutputBuffer:
         self._sent, self._reset = 0, True
 
     def next(self) -> Piece | None:
-        """Returns the next piece to send; None: all are sent."""
+        """Returns the next piece to send. None means that all are sent."""
         start = self._sent
         if start >= len(self._text) and not self._reset:
             return None

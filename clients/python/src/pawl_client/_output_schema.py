@@ -117,7 +117,7 @@ class OutputSchemas:
             self._all = OutputSchema.of(output)
 
     def of(self, prompt: str) -> OutputSchema | None:
-        """Returns the output schema of a prompt; None: any output."""
+        """Returns the output schema of a prompt. None means any output."""
         return self._of.get(prompt, self._all)
 
 
@@ -142,12 +142,14 @@ def artifact_of(cls: type[T], name: str, value: Any) -> T:
     return cast("T", instance)
 
 
-def instance_of(cls: type[T], output: Sequence[Part]) -> T:
-    """Implements `RunResult.output_as`."""
+def instance_of(cls: type[T], output: Sequence[Part], incomplete: str) -> T:
+    """Implements `RunResult.output_as`. `incomplete` says why the run did not complete; empty:
+    it did.
+    """
     values = [part.json.value for part in output if part.json is not None]
     if len(values) != 1:
         text = f"output: must have exactly one JSON part, not {len(values)} of {len(output)} parts"
-        raise SchemaError(text, reason="OUTPUT_INVALID")
+        raise SchemaError(f"{text}{incomplete}", reason="OUTPUT_INVALID")
     value, fault = OutputSchema.of(cls).value(values[0])
     if fault:
         raise SchemaError(f"output: {fault}", reason="OUTPUT_INVALID")

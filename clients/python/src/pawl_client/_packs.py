@@ -101,7 +101,8 @@ class PackTool:
 
     Turns of `prompts` may call it. `approve` is "never", "always" or a condition (CEL);
     `approval_timeout` is None if no call is held. `dedupe` are JSON pointers into the payload. 0
-    means no bound in `max_calls`, and no declared cost in `cost_micro_usd`.
+    means no bound in `max_calls`, and no declared cost in `cost_micro_usd`. `mcp_digest` is empty
+    if the pack does not pin the tool of an MCP server.
     """
 
     name: str
@@ -123,6 +124,7 @@ class PackTool:
     compensate: str
     result_artifact: str
     sensitive: bool
+    mcp_digest: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,7 +49,7 @@ def calls_of(message: Message) -> list[dict[str, str]]:
 
 
 def text_of(part: Part) -> str | None:
-    """Returns a part as text; None: it has no text form."""
+    """Returns a part as text. None means that it has no text form."""
     if part.text is not None:
         return part.text
     if part.json is not None:

@@ -136,13 +136,15 @@ class Call:
     prompt: ProviderRequest
     watch: ResponseWatch
     seconds: float | None = None
-    """Longest wait for the next data; None: the library's own timeout."""
+    """Longest wait for the next data. None means the library's own timeout."""
     outcome: ModelAnswer | ModelFailure | None = None
     limits: ProviderLimits | None = None
     _used: Usage | None = None
     _size: int = 0
     _native: bool = True
-    """The provider enforces the schema of a text; False: the library asks for it in the prompt."""
+    """The provider enforces the schema of a text. False means that the library asks for it in the
+    prompt.
+    """
 
     @property
     def usage(self) -> Usage:

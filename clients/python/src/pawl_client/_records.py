@@ -68,6 +68,10 @@ class Transition:
     artifacts_written: tuple[ArtifactWrite, ...]
     uncompensated: tuple[UncompensatedEffect, ...] = ()
     """Effects that should have been compensated before this transition, and were not."""
+    awaits_input: bool = False
+    """The run waits for an input, because of the `control` of `to_state`; no turn is open."""
+    conversation: bool = False
+    """The run is a conversation; set only in its first record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +169,7 @@ class TurnFailed:
     rejected_step: int = 0
     """The MODEL step whose answer was rejected, so that `next` asks the model again; 0: none."""
     violation: Violation | None = None
-    """The validator for which the attempt failed; None: it failed for another reason."""
+    """The validator for which the attempt failed. None means that it failed for another reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,7 +234,7 @@ class StepRequested:
     by_caller: bool = False
     """The caller that requested it makes the call; no worker receives it."""
     hold: ApprovalHold | None = None
-    """The call waits for a decision until `deadline`; None: it needs no decision."""
+    """The call waits for a decision until `deadline`. None means that it needs no decision."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,7 +277,7 @@ class StepResolved:
     kind: StepKind = StepKind.UNSPECIFIED
     answer: ModelAnswer | None = None
     not_before: datetime | None = None
-    """When `next` may begin; None: at once."""
+    """When `next` may begin. None means at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,7 +300,8 @@ class StepCancelled:
     reason: str
     kind: StepKind = StepKind.UNSPECIFIED
     usage: Usage | None = None
-    """Usage that is assumed, because no answer will report it; None: no usage is assumed."""
+    """Usage that is assumed, because no answer will report it. None means that no usage is assumed.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -370,6 +375,40 @@ class NoticeAdded:
 
     code: str
     text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvalResult:
+    """What one eval of the pack found.
+
+    `prompt` is the prompt that declares the eval; "": the pack does. `turn_seq` is the judged turn
+    and `visit_seq` the Transition that began the judged visit; both are 0 for the run as a whole.
+    `score` is from 0 to 1. `passed` compares it with `threshold`, for example "gte 0.8"; "": the
+    score has to be 1. `explanation` says why the score is less than 1, after the pack's message if
+    the eval did not pass; `error` says why there is no score. `metric` is the metric that shows
+    the result; "": none.
+    """
+
+    id: str
+    type: str
+    prompt: str
+    trigger: str
+    turn_seq: int
+    visit_seq: int
+    score: float
+    passed: bool
+    explanation: str
+    error: str
+    groups: tuple[str, ...]
+    metric: str
+    threshold: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluated:
+    """The results of the evals that were due with a commit."""
+
+    results: tuple[EvalResult, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -487,6 +526,7 @@ Body: TypeAlias = (
     | Steered
     | Stopped
     | NoticeAdded
+    | Evaluated
     | BudgetRaised
     | StepOutcomeUnknown
     | CompensationStarted

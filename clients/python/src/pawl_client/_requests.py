@@ -86,7 +86,7 @@ def artifact_value(value: Any, media_type: str, field: str) -> record_pb2.Artifa
         return record_pb2.ArtifactValue(data=bytes(value))
     if isinstance(value, str) and not _is_json(media_type):
         return record_pb2.ArtifactValue(text=whole_text(value, field))
-    return record_pb2.ArtifactValue(json=dump_json(value, field))
+    return record_pb2.ArtifactValue(json=dump_json(_values.plain(value), field))
 
 
 def artifacts(
@@ -165,4 +165,5 @@ def run_filter(value: RunFilter | None) -> run_pb2.RunFilter | None:
         reason=value.reason,
         created_after=moment(value.created_after),
         created_before=moment(value.created_before),
+        waiting=[number("WaitingKind", str(kind)) for kind in value.waiting],  # type: ignore[misc]
     )

@@ -249,7 +249,7 @@ def _repaired_event(watch: ResponseWatch, text: str, repair: Repair | None) -> s
 
 
 def _repair_for(url: Any) -> Repair | None:
-    """Returns the repair for the response format of an address; None: unknown format."""
+    """Returns the repair for the response format of an address. None means an unknown format."""
     path = str(url.path).rstrip("/")
     ends: dict[str, Repair] = {
         "/chat/completions": _Chat(),

@@ -15,6 +15,8 @@ from pawl_client._enums import (
     StepRole,
     StepStatus,
     StepVerdict,
+    UnfitCause,
+    WaitingKind,
 )
 from pawl_client._models import ModelStep, ToolCallRef
 from pawl_client._values import Artifact, ArtifactHead, Denial, Fault, Json, Message
@@ -147,8 +149,10 @@ class Step:
     """The step that asks whether the attempt took effect; 0: none."""
     by_caller: bool = False
     """The caller that requested it makes the call; no worker receives it."""
+    unknown: bool = False
+    """The outcome is unknown: the call may have had its effect in spite of the error."""
     approval: StepApproval | None = None
-    """The approval of the call; None: it needs none."""
+    """The approval of the call. None means that it needs none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,7 +218,7 @@ class RunBudgets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remaining:
-    """The rest of each budget of a run; None: there is no bound."""
+    """The rest of each budget of a run. None means that there is no bound."""
 
     visits: int | None
     tool_calls: int | None
@@ -272,6 +276,47 @@ class LimitWait:
     step: int
     waited: timedelta
     ahead: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnfitWorker:
+    """A connected worker that does not have the work of a run, and the cause."""
+
+    worker_id: str
+    cause: UnfitCause
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """The one thing that a run waits for now; `sentence` is for people.
+
+    `since` is when the wait began, `due` when it ends without a person. `step`, `tool`, `model`,
+    `prompt` and `attempt` name the work. `worker_id` has it, and sent its last request at `seen_at`
+    and its last output at `output_at`. `workers` are at most 5 of the `connected_workers` that do
+    not have it. `limit` is set for LIMIT, `events` for EVENT and TIMER, `principal` for PAUSED,
+    `not_starter` for APPROVAL (the principal that started the run may not decide), and `task_id`
+    for DELEGATION and for the question of an agent.
+    """
+
+    kind: WaitingKind
+    sentence: str
+    since: datetime | None
+    due: datetime | None
+    step: int
+    tool: str
+    model: str
+    prompt: str
+    attempt: int
+    worker_id: str
+    seen_at: datetime | None
+    output_at: datetime | None
+    workers: tuple[UnfitWorker, ...]
+    connected_workers: int
+    limit: LimitWait | None
+    events: tuple[str, ...]
+    principal: str
+    not_starter: bool
+    task_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -344,10 +389,14 @@ class RunInfo:
     lent_cost_micro_usd: int = 0
     estimated_tokens: int = 0
     """The part of `tokens` whose usage was not fully reported."""
-    waiting_for: tuple[LimitWait, ...] = ()
+    limit_waits: tuple[LimitWait, ...] = ()
     """Its calls that wait for the operator's limits at the time of the request."""
     compensating: bool = False
     """Its effects are being compensated; it assigns no turn and accepts no input."""
+    conversation: bool = False
+    """A user holds a conversation with it, see `Client.start`."""
+    waiting: Waiting | None = None
+    """What it waits for; only `Run.info`, `Run.wait` and `Client.list_runs` have it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -376,8 +425,8 @@ class RunFilter:
 
     `pack` is "id", "id@version" or a digest. Only lists support `unserved` (the open turn waits for
     a worker, and no connected worker serves its prompt), `reason` (of the end: this one, or one
-    that begins with it and a colon), `created_after` (inclusive) and `created_before`. Times must
-    be aware.
+    that begins with it and a colon), `waiting` (it waits for one of these), `created_after`
+    (inclusive) and `created_before`. Times must be aware.
     """
 
     pack: str = ""
@@ -389,6 +438,7 @@ class RunFilter:
     reason: str = ""
     created_after: datetime | None = None
     created_before: datetime | None = None
+    waiting: Sequence[WaitingKind] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar, cast
 
 import grpc
 
@@ -38,12 +39,18 @@ calls fail. A sidecar closes connections that send pings every 5 s.
 _LEAST_KEEPALIVE = 6.0
 
 
-def address_of(given: str | None) -> str:
-    """Returns the given address, else PAWL_ADDR, else the default, as the command line does."""
-    return os.environ.get("PAWL_ADDR", DEFAULT_ADDRESS) if given is None else given
+def _address_of(given: str | None) -> tuple[str, str]:
+    """Returns the given address, else PAWL_ADDR, else the default, as the command line does, and
+    where it comes from.
+    """
+    if given is not None:
+        return given, ""
+    if (named := os.environ.get("PAWL_ADDR")) is not None:
+        return named, "PAWL_ADDR"
+    return DEFAULT_ADDRESS, "the default"
 
 
-def token_of(given: TokenSource | None) -> TokenSource | None:
+def _token_of(given: TokenSource | None) -> TokenSource | None:
     """Returns the given token, else a function that reads the file PAWL_TOKEN_FILE at each call,
     else PAWL_TOKEN, as the command line does.
     """
@@ -90,6 +97,48 @@ class Tls:
         return grpc.ssl_channel_credentials(read(self.ca), read(self.key), read(self.cert))
 
 
+NO_TLS = Tls()
+"""No TLS, with any environment."""
+
+
+def _tls_of(given: Tls | None, address: str) -> Tls | None:
+    """Returns the given settings, else those of PAWL_CA, PAWL_CERT and PAWL_KEY, as the command
+    line does. None means no TLS, which a Unix socket never has.
+
+    Raises ValueError for a PAWL_CERT without a PAWL_KEY or a PAWL_CA, or the reverse.
+    """
+    if given is not None:
+        return None if given is NO_TLS else given
+    ca, cert, key = (os.environ.get(f"PAWL_{name}") or None for name in ("CA", "CERT", "KEY"))
+    if (cert is None) != (key is None):
+        raise ValueError("PAWL_CERT, PAWL_KEY: must be set together; set both or neither")
+    if ca is None and cert is not None:
+        raise ValueError(
+            "PAWL_CERT: needs TLS; name the CA of the sidecar's certificate in PAWL_CA"
+        )
+    if ca is None or address.startswith("unix:"):
+        return None
+    return Tls(ca=ca, cert=cert, key=key)
+
+
+F = TypeVar("F", bound=Callable[..., None])
+
+
+def by_name_only(init: F) -> F:
+    """Returns an `__init__` that refuses arguments without a name, and names the first one."""
+
+    @functools.wraps(init)
+    def call(self: Any, *given: Any, **named: Any) -> None:
+        if given:
+            name = type(self).__name__
+            raise TypeError(
+                f"{name}: takes arguments by name only; write {name}(address={given[0]!r})"
+            )
+        init(self, **named)
+
+    return cast("F", call)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Settings of a client. Times are in seconds.
@@ -97,10 +146,12 @@ class Settings:
     `timeout` bounds each call, its repetitions included (default 30). `retry_for` bounds how long a
     call is repeated while the sidecar cannot be reached or asks to wait (default 20, 0: no
     repetition). `keepalive` is the time between pings, at least 6. `max_message_bytes` bounds one
-    message in either direction (default 64 MiB). Raises ValueError for a value out of range.
+    message in either direction (default 64 MiB). `address_source` says where the address comes
+    from, for messages (empty: the program). Raises ValueError for a value out of range.
     """
 
     address: str = DEFAULT_ADDRESS
+    address_source: str = field(default="", repr=False)
     namespace: str = ""
     token: TokenSource | None = field(default=None, repr=False)
     tls: Tls | None = None
@@ -111,7 +162,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         if not _ADDRESS.fullmatch(self.address):
-            raise ValueError(f"address: HOST:PORT or unix:PATH, not {self.address!r}")
+            source = self.address_source or "the argument address"
+            raise ValueError(f"address: HOST:PORT or unix:PATH, not {self.address!r} ({source})")
         for name in ("timeout", "keepalive", "max_message_bytes"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name}: must be greater than 0, not {getattr(self, name)}")
@@ -121,6 +173,11 @@ class Settings:
             )
         if self.retry_for < 0:
             raise ValueError(f"retry_for: must be at least 0 s, not {self.retry_for}")
+
+    @property
+    def place(self) -> str:
+        """The address, and where it comes from, for messages."""
+        return f"{self.address} ({self.address_source})" if self.address_source else self.address
 
     def options(self) -> list[tuple[str, str | int]]:
         """Returns the options of the gRPC channel. gRPC's own retries are off: this package repeats
@@ -176,3 +233,20 @@ def _given(source: Callable[[], str]) -> str:
             code="UNAUTHENTICATED",
         )
     return token
+
+
+def settings_of(
+    address: str | None, token: TokenSource | None, tls: Tls | None, **others: Any
+) -> Settings:
+    """Returns the settings of a client or a worker, with unset ones from the environment.
+
+    Raises ValueError for a value out of range.
+    """
+    place, source = _address_of(address)
+    return Settings(
+        address=place,
+        address_source=source,
+        token=_token_of(token),
+        tls=_tls_of(tls, place),
+        **others,
+    )

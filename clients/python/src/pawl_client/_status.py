@@ -16,6 +16,7 @@ from pawl_client._errors import (
     UnavailableError,
     error_of,
 )
+from pawl_client._settings import Settings
 from pawl_client.v1 import record_pb2
 
 _DETAILS = "grpc-status-details-bin"
@@ -62,10 +63,11 @@ def error_from_status(status: status_pb2.Status) -> PawlError:
     return error_of_status
 
 
-def error_from_rpc(error: grpc.RpcError, address: str) -> PawlError:
+def error_from_rpc(error: grpc.RpcError, settings: Settings) -> PawlError:
     """Returns the error of a failed call, sync or async. It names the address if the sidecar sent
     no details.
     """
+    address = settings.place
     call: grpc.Call = error  # type: ignore[assignment]
     for key, value in call.trailing_metadata() or ():
         if key == _DETAILS and isinstance(value, bytes):
@@ -75,12 +77,70 @@ def error_from_rpc(error: grpc.RpcError, address: str) -> PawlError:
         return _too_large(sizes, code, address)
     if "http1.x" in text:
         return UnavailableError(f"sidecar at {address}: {_NO_HTTP2}", code=code)
+    if code == "UNAVAILABLE" and (unreachable := _unreachable(text, settings)) is not None:
+        return unreachable
     if code == "CANCELLED" and any(words in text for words in _OWN_CANCELS):
         return CallCancelledError(text)
     # gRPC reports a connection that breaks during a call in several ways.
     if code in ("UNKNOWN", "INTERNAL") and any(word in text.lower() for word in _LOST_STREAM):
         return UnavailableError(text, code=code)
     return error_of(code, text)
+
+
+_CAUSES: tuple[tuple[str, str], ...] = (
+    ("connection refused", "nothing listens there; start one with: pawl serve --data DIR"),
+    (
+        "no such file or directory",
+        "there is no such socket; start one with: pawl serve --data DIR --socket PATH",
+    ),
+    ("domain name not found", "no host has that name"),
+    ("dns resolution failed", "no host has that name"),
+)
+"""Parts of gRPC's texts for an address without a sidecar, in lower case, and what they mean. The
+command line has the same words.
+"""
+
+_TLS_FAULTS: tuple[tuple[str, str], ...] = (
+    ("certificate_verify_failed", "its certificate is not trusted: {ca} did not sign it"),
+    (
+        "hostname verification check failed",
+        "its certificate is not trusted: it is for another name; give Tls(server_name=...)",
+    ),
+    (
+        "failed to create security handshaker",
+        "{ca} holds no certificate, or the client's certificate and key do not fit",
+    ),
+    ("wrong_version_number", "it speaks no TLS: leave tls= and PAWL_CA out"),
+    (
+        "unwrap failed",
+        "it requires a certificate of the client that it trusts: name it in Tls(cert=..., "
+        "key=...), or PAWL_CERT and PAWL_KEY",
+    ),
+)
+"""As `_CAUSES`, for TLS. A repetition meets the same fault."""
+
+_NO_TLS = (
+    "it speaks TLS, or is no sidecar: name the CA of its certificate in tls=Tls(ca=...), or PAWL_CA"
+)
+
+
+def _unreachable(text: str, settings: Settings) -> UnavailableError | None:
+    """Returns the error of a connection that cannot be made, with the cause and a remedy."""
+    low, code = text.lower(), "UNAVAILABLE"
+    cause = next((says for has, says in _CAUSES if has in low), "")
+    if not cause and settings.tls is not None:
+        ca = "the CA of gRPC" if settings.tls.ca is None else f"the CA {settings.tls.ca}"
+        cause = next((says.format(ca=ca) for has, says in _TLS_FAULTS if has in low), "")
+        code = ""
+    elif not cause and "failed to connect" in low and "socket closed" in low:
+        cause = _NO_TLS
+    if not cause:
+        return None
+    return UnavailableError(
+        f"no sidecar can be reached at {settings.place}: {cause}; another address: address=, or "
+        "PAWL_ADDR",
+        code=code,
+    )
 
 
 _TOO_LARGE = re.compile(r"(\S+) message larger than max \((\d+) vs\. (\d+)\)")

@@ -52,7 +52,7 @@ class ToolCall:
 
     @property
     def usage(self) -> Usage | None:
-        """Usage that `spent` reported; None: none."""
+        """Usage that `spent` reported. None means that it reported none."""
         return self._reported[0] if self._reported else None
 
     def headers(self) -> dict[str, str]:

@@ -83,7 +83,7 @@ class _Schema:
         """Its alternatives, without references and unions; empty if they are not known."""
 
     def types(self) -> set[str] | None:
-        """JSON types that it permits; None: any, or not known."""
+        """JSON types that it permits. None means any type, or unknown types."""
         found: set[str] = set()
         for form in self.forms:
             types = _types(form)
@@ -93,7 +93,7 @@ class _Schema:
         return found or None
 
     def words(self) -> list[Any] | None:
-        """The only values that it permits; None: it permits others."""
+        """The only values that it permits. None means that it permits others."""
         found: list[Any] = []
         for form in self.forms:
             if _types(form) == {"null"}:
@@ -105,7 +105,7 @@ class _Schema:
         return found or None
 
     def only(self, kind: str) -> dict[str, Any] | None:
-        """Its single alternative of this type; None: it has none, or several."""
+        """Its single alternative of this type. None means that it has none, or several."""
         of_kind = [form for form in self.forms if kind in (_types(form) or ())]
         return of_kind[0] if len(of_kind) == 1 else None
 
@@ -202,7 +202,7 @@ def _at(root: Any, ref: str) -> Any:
 
 
 def _types(form: dict[str, Any]) -> set[str] | None:
-    """JSON types that one alternative permits; None: any, or not known."""
+    """JSON types that one alternative permits. None means any type, or unknown types."""
     kind = form.get("type")
     if kind is not None:
         return {kind} if isinstance(kind, str) else set(kind)

@@ -13,6 +13,7 @@ from pawl_client._errors import (
     InvalidJsonError,
     PawlError,
     RunTerminalError,
+    SchemaError,
     StepFailedError,
     StepRefusedError,
     SuspendTurn,
@@ -34,7 +35,7 @@ from pawl_client.v1 import worker_pb2
 _TURN_ENDED = (TurnStaleError, TurnTokenError, RunTerminalError)
 
 
-_REFUSALS = frozenset({"TOOL_NOT_ALLOWED", "TOOL_NOT_LISTED", "TOOL_BLOCKED"})
+_REFUSALS = frozenset({"TOOL_NOT_ALLOWED", "TOOL_NOT_LISTED", "TOOL_BLOCKED", "PAYLOAD_INVALID"})
 """Reasons of a refused call that another attempt of the turn gets again."""
 
 _REPLY_MISTAKES = frozenset(
@@ -49,11 +50,14 @@ _REPLY_MISTAKES = frozenset(
 """Reasons of a refused completion whose names or types are wrong in the program."""
 
 
-def _is_mistake(error: Exception, completing: bool) -> bool:
+def _is_mistake(error: Exception, completing: bool, leased: LeasedTurn) -> bool:
     """Whether the error is a mistake in the program, so that further attempts fail too.
 
     `completing`: the handler returned, and the sidecar refused its reply.
     """
+    # The payload of a call by the handler itself, not by its model, does not fit.
+    if error is leased.step_error and isinstance(error, (SchemaError, InvalidJsonError)):
+        return True
     if isinstance(error, HandlerError):
         return error.reason in ("BAD_REPLY", "NO_HANDLER")
     if isinstance(error, StepRefusedError):
@@ -144,9 +148,13 @@ class TurnExecution:
     async def _fail(self, error: Exception, completing: bool) -> None:
         leased, request_id = self._leased, new_id()
         if leased.served is not None:
-            if _is_mistake(error, completing):
+            if _is_mistake(error, completing, leased):
                 leased.served.fail(self._named(error))
                 return
+            if error is leased.step_error:
+                _, retryable = fault_of(error)
+                if not retryable:  # The tool's function does not accept the payload.
+                    leased.served.mistake = self._named(error)
             wrong = leased.served.mistake
             own = isinstance(error, StepFailedError) and error.reason == RESULT_INVALID
             if own and wrong is not None:
@@ -154,6 +162,8 @@ class TurnExecution:
                 return
             if not (leased.revoked and isinstance(error, _TURN_ENDED)):
                 leased.served.errors.append(error)
+        elif isinstance(error, HandlerError):
+            error = self._named(error)
         title = f"turn {leased.lease.turn_seq} of {leased.lease.run_id}"
         self._runner.report(title, error)
         if leased.revoked or leased.suspended:

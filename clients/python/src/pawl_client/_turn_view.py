@@ -12,6 +12,7 @@ from pawl_client import _schema
 from pawl_client._enums import StepStatus
 from pawl_client._errors import (
     LimitError,
+    SchemaError,
     StepCancelledError,
     StepDeniedError,
     StepFailedError,
@@ -20,7 +21,7 @@ from pawl_client._errors import (
 from pawl_client._runs import ArtifactSlot, PackRef, Step, StepOutcome, ToolSpec, TurnInfo
 from pawl_client._turn_requests import StepCall
 from pawl_client._types import ReadT
-from pawl_client._values import Json, Message, OutputPiece, Part
+from pawl_client._values import Json, Message, OutputPiece, Part, plain
 
 
 class TurnView(Generic[ReadT]):
@@ -112,12 +113,12 @@ class TurnView(Generic[ReadT]):
 
     @property
     def terminal(self) -> bool:
-        """True: completing this turn ends the run."""
+        """True means that completing this turn ends the run."""
         return self.info.terminal
 
     @property
     def deadline(self) -> datetime | None:
-        """When the run's wall time ends; None: it is not bounded."""
+        """When the run's wall time ends. None means that it is not bounded."""
         return self.info.deadline
 
     def _keyed(self, call: StepCall) -> StepCall:
@@ -136,6 +137,20 @@ class TurnView(Generic[ReadT]):
         for spec in self.tools:
             if spec.name == tool and spec.parameters is not None:
                 _schema.check(payload, spec.parameters, f"payload of tool {tool}")
+
+
+def payload_of(tool: str, given: object) -> dict[str, Json]:
+    """Returns the payload of `Turn.step` as a new mapping; None is an empty one.
+
+    Raises SchemaError for any other value than a mapping or an instance of a model or a dataclass.
+    """
+    payload = {} if given is None else plain(given)
+    if not isinstance(payload, Mapping):
+        raise SchemaError(
+            f"payload of tool {tool}: must be a mapping, or an instance of a pydantic model or a "
+            f"dataclass, not {type(given).__name__}"
+        )
+    return dict(payload)
 
 
 def next_piece(text: str, *, first: bool) -> OutputPiece:
@@ -186,7 +201,10 @@ def result_of(step: Step) -> Json:
         text = step.error.message if step.error else ""
         # A tool of the pack can use the same code; then the step was never held.
         kind = StepDeniedError if code == "DENIED" and step.approval else StepFailedError
-        error = kind(f"tool {step.tool}: {code}: {text}", reason=code)
+        may = "; the call may have happened" if step.unknown else ""
+        error = kind(f"tool {step.tool}: {code}: {text}{may}", reason=code)
         error.step = step
+        if isinstance(error, StepFailedError):
+            error.unknown = step.unknown
         raise error
     raise StepCancelledError(f"step {step.step} ({step.tool}) was cancelled: the visit was left")

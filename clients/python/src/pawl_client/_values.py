@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from dataclasses import asdict, dataclass, field, is_dataclass
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 from pawl_client._enums import ArtifactMode
 
@@ -58,18 +58,30 @@ class Part:
     @staticmethod
     def of(value: PartLike) -> Part:
         """Returns the part for a bare value: str is text, bytes is data, any other value is
-        JSON.
+        JSON. An instance of a pydantic model or a dataclass is dumped to JSON.
         """
         if isinstance(value, Part):
             return value
         if isinstance(value, str):
             return Part(text=value)
-        if isinstance(value, bytes):
-            return Part(data=value)
-        return Part(json=value if isinstance(value, JsonValue) else JsonValue(value))
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            return Part(data=bytes(value))
+        return Part(json=value if isinstance(value, JsonValue) else JsonValue(plain(value)))
 
 
-PartLike: TypeAlias = "Part | str | bytes | JsonValue | Mapping[str, Any]"
+class _Model(Protocol):
+    """An instance of a pydantic model."""
+
+    __pydantic_core_schema__: ClassVar[Any]
+
+
+class _Dataclass(Protocol):
+    """An instance of a dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
+PartLike: TypeAlias = "Part | str | bytes | JsonValue | Mapping[str, Any] | _Model | _Dataclass"
 """A value that is accepted as one part."""
 
 Content: TypeAlias = "PartLike | Sequence[PartLike]"
@@ -77,22 +89,53 @@ Content: TypeAlias = "PartLike | Sequence[PartLike]"
 
 ArtifactLike: TypeAlias = Any
 """A value that is accepted as an artifact: str is text, bytes is data, `JsonValue` and any other
-value is JSON. In a turn, where the declared media type is known, a str for a JSON artifact is a
-JSON string.
+value is JSON. An instance of a pydantic model or a dataclass is dumped to JSON. In a turn, where
+the declared media type is known, a str for a JSON artifact is a JSON string.
 """
 
 
+def is_instance(value: object) -> bool:
+    """Whether a value is an instance of a pydantic model or a dataclass of the program."""
+    cls = type(value)
+    if cls.__module__.partition(".")[0] == "pawl_client":
+        return False  # A Message or a Fault is no JSON.
+    return hasattr(cls, "__pydantic_core_schema__") or is_dataclass(cls)
+
+
+def plain(value: Any) -> Json:
+    """Returns an instance of a pydantic model or a dataclass as JSON, any other value unchanged."""
+    if not is_instance(value):
+        return value
+    try:
+        from pydantic_core import to_jsonable_python
+    except ImportError:  # Then it is a dataclass.
+        return asdict(value)
+    return to_jsonable_python(value)
+
+
 def parts_of(content: Content | None) -> tuple[Part, ...]:
-    """Returns the parts of any content.
+    """Returns the parts of any content. Raises TypeError for a value that is none.
 
     >>> [p.text for p in parts_of(["a", "b"])]
     ['a', 'b']
     """
     if content is None:
         return ()
-    if isinstance(content, (str, bytes, Part, JsonValue, Mapping)):
-        return (Part.of(content),)
-    return tuple(Part.of(item) for item in content)
+    if isinstance(content, _ONE_PART) or is_instance(content):
+        return (Part.of(content),)  # type: ignore[arg-type]
+    if isinstance(content, Sequence) and not hasattr(content, "_fields"):
+        items: Sequence[Any] = content
+        return tuple(Part.of(item) for item in items)
+    raise TypeError(f"content: must be {CONTENT}, not {type(content).__name__}")
+
+
+_ONE_PART = (str, bytes, bytearray, memoryview, Part, JsonValue, Mapping)
+
+CONTENT = (
+    "a text, bytes, a JSON value in JsonValue, a mapping, an instance of a pydantic model or a "
+    "dataclass, a Part or a list of these"
+)
+"""The values that are accepted as content, for messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,9 @@ import threading
 import uuid
 from collections.abc import Callable, Sequence
 
+from pawl_client._errors import PawlError
 from pawl_client._handlers import F, Handlers, ToolEntry, is_async, register_handler, registering
-from pawl_client._settings import KEEPALIVE, Settings, Tls, TokenSource, address_of, token_of
+from pawl_client._settings import KEEPALIVE, Tls, TokenSource, by_name_only, settings_of
 from pawl_client._tool_check import PackSource, check_tools
 from pawl_client._typed_tools import bind
 from pawl_client._values import Json
@@ -63,6 +64,7 @@ class Worker:
     >>> worker.run()  # doctest: +SKIP
     """
 
+    @by_name_only
     def __init__(
         self,
         *,
@@ -90,13 +92,7 @@ class Worker:
         ):
             if seconds is not None and seconds <= 0:
                 raise ValueError(f"{name}: must be greater than 0 s, or None, not {seconds}")
-        self._settings = Settings(
-            address=address_of(address),
-            namespace=namespace,
-            token=token_of(token),
-            tls=tls,
-            keepalive=keepalive,
-        )
+        self._settings = settings_of(address, token, tls, namespace=namespace, keepalive=keepalive)
         self.id = worker_id or _fresh_id()
         self._config = WorkerConfig(
             worker_id=self.id,
@@ -193,7 +189,11 @@ class Worker:
                     self._handle_signals(after)
                 await self.serve()
 
-        asyncio.run(main())
+        try:
+            asyncio.run(main())
+        except PawlError as error:
+            # The sidecar refused the worker; the frames of the event loop explain no refusal.
+            raise error.with_traceback(None) from None
 
     def _handle_signals(self, after: contextlib.ExitStack) -> None:
         loop = asyncio.get_running_loop()

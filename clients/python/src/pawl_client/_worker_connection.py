@@ -99,6 +99,7 @@ class WorkerConnection:
         """Set when a new turn needs an earlier heartbeat."""
         self._every = self._pause = 5.0
         """Seconds between heartbeats: `_every` without turns, `_pause` with the held turns."""
+        self._was_connected = False
         self._session: WorkerSession | None = None
         self._channel: grpc.aio.Channel | None = None
         self._changed = asyncio.Event()
@@ -121,10 +122,12 @@ class WorkerConnection:
             while True:
                 try:
                     call = work(metadata=await self._metadata())
-                    error = await self._connect(WorkerSession(call, settings.address), backoff)
+                    error = await self._connect(WorkerSession(call, settings), backoff)
                 except PawlError as refusal:
                     error = refusal
-                if not repeatable(error) and not settings.may_renew(error):
+                # After a first connection, a fault of a certificate may be a rotation under way.
+                again = self._was_connected and isinstance(error, UnavailableError)
+                if not (again or repeatable(error) or settings.may_renew(error)):
                     raise error
                 self._log_disconnect(error)
                 await asyncio.sleep(max(backoff.next(), error.retry_after or 0.0))
@@ -148,7 +151,7 @@ class WorkerConnection:
                     )
                 )
             except grpc.RpcError as failed:
-                error = error_from_rpc(failed, self._settings.address)
+                error = error_from_rpc(failed, self._settings)
             if not repeatable(error) or time.monotonic() >= end:
                 raise error
             await asyncio.sleep(backoff.next())
@@ -185,6 +188,7 @@ class WorkerConnection:
             registration = self._registration()
             registered = await self._register(session, registration)
             backoff.reset()
+            self._was_connected = True
             self._reconnect_log.connected()
             log.info("worker %s: connected to %s", self._config.worker_id, self._settings.address)
             self._reconcile(registered)
@@ -222,7 +226,7 @@ class WorkerConnection:
             return await asyncio.wait_for(session.register(registration), timeout)
         except asyncio.TimeoutError:
             raise UnavailableError(
-                f"sidecar at {self._settings.address}: no answer within {timeout} s",
+                f"sidecar at {self._settings.place}: no answer within {timeout} s",
                 code="UNAVAILABLE",
             ) from None
 

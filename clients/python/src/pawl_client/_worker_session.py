@@ -11,6 +11,7 @@ import grpc
 
 from pawl_client._async_io import stream_error
 from pawl_client._errors import LimitError, PawlError, UnavailableError
+from pawl_client._settings import Settings
 from pawl_client._status import error_from_rpc, error_from_status
 from pawl_client.v1 import worker_pb2
 
@@ -40,8 +41,8 @@ class WorkerSession:
     in one message.
     """
 
-    def __init__(self, call: Any, address: str) -> None:
-        self._call, self._address = call, address
+    def __init__(self, call: Any, settings: Settings) -> None:
+        self._call, self._settings = call, settings
         self._receipts: dict[int, asyncio.Future[worker_pb2.WorkReceipt]] = {}
         self._last = 0
         self._over = False
@@ -55,7 +56,7 @@ class WorkerSession:
             await self._call.write(request)
             answer = await self._call.read()
         except grpc.RpcError as error:
-            raise error_from_rpc(error, self._address) from None
+            raise error_from_rpc(error, self._settings) from None
         except asyncio.InvalidStateError:
             raise await self.error() from None
         if answer is grpc.aio.EOF:
@@ -66,9 +67,9 @@ class WorkerSession:
 
     async def error(self) -> PawlError:
         """Returns why the stream ended."""
-        error = await stream_error(self._call, self._address)
+        error = await stream_error(self._call, self._settings)
         return error or UnavailableError(
-            f"the sidecar at {self._address} ended the stream", code="UNAVAILABLE"
+            f"the sidecar at {self._settings.place} ended the stream", code="UNAVAILABLE"
         )
 
     def post(
@@ -149,7 +150,7 @@ class WorkerSession:
                 for more in response.more:
                     self._take(more, take)
         except grpc.RpcError as error:
-            return error_from_rpc(error, self._address)
+            return error_from_rpc(error, self._settings)
         finally:
             self._end()
         return await self.error()

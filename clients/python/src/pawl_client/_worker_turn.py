@@ -33,7 +33,7 @@ from pawl_client._turn_requests import (
     suspend_request,
     update_model_call_request,
 )
-from pawl_client._turn_view import denied, next_piece, result_of
+from pawl_client._turn_view import denied, next_piece, payload_of, result_of
 from pawl_client._values import ArtifactLike, Json, OutputPiece, Usage
 from pawl_client._worker_connection import WorkerConnection
 from pawl_client.v1 import run_pb2, worker_pb2
@@ -61,10 +61,18 @@ class WorkerTurn(AsyncTurn):
     ) -> Json:
         """See `Turn.step`."""
         check_timeout(timeout)
-        arguments = dict(payload or {})
-        self.check_payload(tool, arguments)
+        try:
+            arguments = payload_of(tool, payload)
+            self.check_payload(tool, arguments)
+            return await self._result(self._keyed(StepCall(tool, arguments, key, reframe)), timeout)
+        except Exception as error:
+            self._leased.step_error = error
+            raise
+
+    async def _result(self, call: StepCall, timeout: float | None) -> Json:
+        """Makes a call and returns its result. Raises the error of a refused or failed step."""
         with self._calling():
-            (outcome,) = await self._request([self._keyed(StepCall(tool, arguments, key, reframe))])
+            (outcome,) = await self._request([call])
             refused = denied(outcome)
             if refused is not None:
                 raise refused

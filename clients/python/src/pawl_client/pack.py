@@ -134,6 +134,8 @@ class Pack:
         self._states: dict[str, State] = {}
         self._prompts: dict[str, dict[str, Any]] = {}
         self._limits: dict[str, Any] = {}
+        self._notes: dict[str, Json] = {}
+        """Notes about the pack: its `metadata`."""
 
     @overload
     def tool(self, function: F, /) -> F: ...
@@ -275,6 +277,7 @@ class Pack:
             "template_engine": {"version": "v1", "syntax": "{{variable}}"},
             "prompts": self._prompts,
             **({"tools": self._tools} if self._tools else {}),
+            **({"metadata": self._notes} if self._notes else {}),
             "workflow": {
                 "version": 2,
                 "entry": next(iter(self._states)),

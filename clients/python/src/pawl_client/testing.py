@@ -8,6 +8,7 @@ with Sidecar(packs=["my.pack.json"], allow_tools=["*"]) as sidecar:
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import tempfile
 import threading
@@ -21,6 +22,7 @@ from pawl_client._binary import sidecar_path
 from pawl_client._client import Client
 from pawl_client._errors import SidecarError
 from pawl_client._outcomes import Reply
+from pawl_client._settings import NO_TLS
 from pawl_client._turn_view import TurnView
 
 __all__ = ["Answer", "Script", "Sidecar"]
@@ -34,7 +36,8 @@ class Sidecar:
     `packs` are files to register, `allow_tools` is the allowlist (default: no tool), `flags` are
     further flags of `pawl serve`, and `binary` is the program (default: `sidecar_path()`). With
     `http` it also has an HTTP port, for agent cards and the gateway. A killed sidecar may be
-    started again: it keeps its directory and its ports. Use it in a `with` statement.
+    started again: it keeps its directory and its ports. It ignores the variables PAWL_* of the
+    environment. Use it in a `with` statement.
     """
 
     def __init__(
@@ -87,9 +90,10 @@ class Sidecar:
             *([f"--http={self.http}"] if self.http else []),
             *self._flags,
         ]
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("PAWL_")}
         with (self.path / "sidecar.log").open("a") as log:
             self._process = subprocess.Popen(  # noqa: S603
-                command, stdout=subprocess.PIPE, stderr=log, text=True
+                command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment
             )
         # The timer kills a process that neither serves nor ends, which ends the readline.
         timer = threading.Timer(_STARTUP_SECONDS, self._process.kill)
@@ -133,11 +137,11 @@ class Sidecar:
 
     def client(self, **settings: Any) -> Client:
         """Returns a client of this sidecar. `settings` are those of `Client`."""
-        return Client(address=self.address, **settings)
+        return Client(address=self.address, **{"tls": NO_TLS, **settings})
 
     def async_client(self, **settings: Any) -> AsyncClient:
         """Returns an asynchronous client of this sidecar. `settings` are those of `AsyncClient`."""
-        return AsyncClient(address=self.address, **settings)
+        return AsyncClient(address=self.address, **{"tls": NO_TLS, **settings})
 
 
 Answer: TypeAlias = "Reply | Exception | None"

@@ -17,7 +17,8 @@ type crash struct {
 	PID       int   `json:"pid"`
 	NewPID    int   `json:"new_pid"`
 	RestartMS int64 `json:"restart_ms"`
-	// Seq and ToolCalls are figures of the run. They are the same before and after the crash.
+	// Seq is the number of the run's newest record, and ToolCalls is the number of the run's tool calls. Both are the
+	// same before and after the crash.
 	Seq       uint64 `json:"seq"`
 	ToolCalls int32  `json:"tool_calls"`
 	// Records is the number of records before the crash. After the crash they are byte for byte the same.

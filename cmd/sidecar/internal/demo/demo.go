@@ -30,7 +30,7 @@ type Options struct {
 // CodegenOptions are the settings of the codegen demo.
 type CodegenOptions struct {
 	Options
-	// Store is the database for the store. If it is zero, the store is in Dir.
+	// Store is the database that contains the store. If it is zero, the store is in Dir.
 	Store dsn.URL
 }
 
@@ -53,7 +53,7 @@ func (o *Options) inDir(ctx context.Context, do func(context.Context) error) (er
 	return do(ctx)
 }
 
-// printLine prints one line of the output, with a label.
+// printLine prints one line of the output, with a label. With JSON output it prints nothing.
 func (o *Options) printLine(label, format string, args ...any) {
 	if !o.Printer.JSON {
 		o.Printer.Printf("%s %s\n", o.Printer.Bold(fmt.Sprintf("%-14s", label)), fmt.Sprintf(format, args...))
@@ -70,7 +70,7 @@ func RunCodegen(ctx context.Context, o CodegenOptions) error {
 		if err != nil {
 			return err
 		}
-		return errors.Join(d.play(ctx), d.close())
+		return errors.Join(d.runDemo(ctx), d.close())
 	})
 }
 
@@ -85,7 +85,8 @@ type demo struct {
 	process *process
 	runID   string
 	crash   crash
-	// restored counts the steps whose answers came from the journal.
+	// restored counts the steps that were not executed again after the crash, because their answers were in the
+	// journal.
 	restored int
 }
 
@@ -110,7 +111,7 @@ func prepare(o CodegenOptions) (*demo, error) {
 	return d, nil
 }
 
-// close ends the processes that still run.
+// close closes the workspace, and kills the sidecar if it still runs.
 func (d *demo) close() error {
 	errs := []error{d.tools.workspace.Close()}
 	if d.process != nil {
@@ -119,9 +120,9 @@ func (d *demo) close() error {
 	return errors.Join(errs...)
 }
 
-// play runs the demo from start to end.
-func (d *demo) play(ctx context.Context) error {
-	d.introduce()
+// runDemo runs the demo from start to end.
+func (d *demo) runDemo(ctx context.Context) error {
+	d.printIntroduction()
 	if err := d.start(); err != nil {
 		return err
 	}
@@ -163,8 +164,8 @@ func (d *demo) place() []string {
 	return []string{"--store", d.Store.Secret(), "--store-schema", d.schema}
 }
 
-// serving returns the flags with which `pawl serve` serves the store.
-func (d *demo) serving() []string {
+// serveFlags returns the flags with which `pawl serve` serves the store.
+func (d *demo) serveFlags() []string {
 	if d.Store.IsZero() {
 		return d.place()
 	}
@@ -174,7 +175,7 @@ func (d *demo) serving() []string {
 // start starts the sidecar on the demo's data.
 func (d *demo) start() (err error) {
 	if d.process, err = startProcess(d.Binary, d.Dir, append([]string{"--listen", "127.0.0.1:0", "--pack", d.pack,
-		"--allow-tool", "write_file", "--allow-tool", "read_file", "--allow-tool", "run_tests"}, d.serving()...)); err != nil {
+		"--allow-tool", "write_file", "--allow-tool", "read_file", "--allow-tool", "run_tests"}, d.serveFlags()...)); err != nil {
 		return err
 	}
 	d.printLine("sidecar", "process %d serves %s, ready after %d ms", d.process.cmd.Process.Pid, d.process.addr, d.process.ready.Milliseconds())

@@ -11,7 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/script"
 )
 
-// errPowerCut is the error with which a plan stops the executor in the middle of a turn.
+// errPowerCut is the error with which the demo stops its executor in the middle of a turn, before it
+// kills the sidecar.
 var errPowerCut = errors.New("power cut")
 
 // executor executes one run: it fetches each turn, gets the recorded model's answer, runs the tools of
@@ -21,9 +22,10 @@ type executor struct {
 	model     *model
 	tools     *tools
 	printLine func(label, format string, args ...any)
-	// answered is called after every step that this executor executed. If it returns an error, the executor stops there.
+	// answered is called after every step that this executor has executed. If it returns an error, the executor stops
+	// after this step.
 	answered func(*pawlv1.GetTurnResponse) error
-	// replayed counts the steps whose answers came from the journal.
+	// replayed counts the steps that were not executed again, because their answers were in the journal.
 	replayed int
 }
 
@@ -85,7 +87,7 @@ func eventText(event string) string {
 	return "says " + event
 }
 
-// place returns the state and number of a visit as text.
+// place returns the state of a turn, and the number of the visit of this state, as text.
 func place(ref *pawlv1.TurnRef) string { return fmt.Sprintf("%s (%d)", ref.GetState(), ref.GetVisit()) }
 
 // steps runs the tool calls of a turn and returns their results. A call that was
@@ -124,7 +126,7 @@ func (e *executor) step(ctx context.Context, turn *pawlv1.GetTurnResponse, key s
 		e.printLine(place(ref), "%s: step %d was answered before the crash; not executed again", s.Tool, step.GetStep())
 		return []byte(step.GetResultJson()), nil
 	}
-	if !script.Goes(step) {
+	if !script.MayExecute(step) {
 		return nil, fmt.Errorf("may not be made: step %d is %s and is a worker's, or waits for a decision or an inquiry", step.GetStep(), step.GetStatus())
 	}
 	return e.execute(ctx, turn, step)
@@ -154,9 +156,9 @@ func (e *executor) execute(ctx context.Context, turn *pawlv1.GetTurnResponse, st
 	return result, nil
 }
 
-// summary describes the result of a tool in a few words.
+// summary describes the result of a tool in a few words. For a tool that it does not know, it returns the whole result.
 func summary(tool string, result []byte) string {
-	var w written
+	var w writeResult
 	var r TestReport
 	switch {
 	case tool == "write_file" && json.Unmarshal(result, &w) == nil:
@@ -169,7 +171,7 @@ func summary(tool string, result []byte) string {
 
 func short(hash string) string { return hash[:min(7, len(hash))] }
 
-// promptKnows returns an error if the prompt of the coder's second visit does not contain the artifacts of the first visit.
+// promptKnows returns an error if the prompt of a later visit of the state implement does not contain a test report.
 func promptKnows(turn *pawlv1.GetTurnResponse) error {
 	ref := turn.GetTurn()
 	if ref.GetState() == "implement" && ref.GetVisit() > 1 && !strings.Contains(turn.GetSystemPrompt(), `"passed":`) {
@@ -178,8 +180,8 @@ func promptKnows(turn *pawlv1.GetTurnResponse) error {
 	return nil
 }
 
-// produced returns the artifacts of a turn: those that the model wrote and those that the tools made. What the model says about the tests
-// must agree with the result of the tests.
+// produced returns the artifacts that a turn writes: those from the model and those from the tools. It returns an
+// error if what the model says about the tests does not agree with the result of the tests.
 func produced(answer *script.Answer, results [][]byte) ([]*pawlv1.ArtifactWrite, error) {
 	var out []*pawlv1.ArtifactWrite
 	if text, ok := answer.Artifacts["change_summary"].(string); ok {
@@ -188,13 +190,13 @@ func produced(answer *script.Answer, results [][]byte) ([]*pawlv1.ArtifactWrite,
 	for i, result := range results {
 		switch answer.Steps[i].Tool {
 		case "write_file":
-			var w written
+			var w writeResult
 			if err := json.Unmarshal(result, &w); err != nil {
 				return nil, err
 			}
 			out = append(out, textArtifact("commit_sha", w.Commit))
 		case "run_tests":
-			if err := agrees(answer.Event, result); err != nil {
+			if err := checkAgreement(answer.Event, result); err != nil {
 				return nil, err
 			}
 			out = append(out, &pawlv1.ArtifactWrite{Name: "test_report", Value: &pawlv1.ArtifactValue{
@@ -209,8 +211,8 @@ func textArtifact(name, text string) *pawlv1.ArtifactWrite {
 	return &pawlv1.ArtifactWrite{Name: name, Value: &pawlv1.ArtifactValue{Value: &pawlv1.ArtifactValue_Text{Text: text}}}
 }
 
-// agrees returns an error if the recorded event of the model does not agree with the real test result.
-func agrees(event string, result []byte) error {
+// checkAgreement returns an error if the event that the recorded model chose does not agree with the real test result.
+func checkAgreement(event string, result []byte) error {
 	var r TestReport
 	if err := json.Unmarshal(result, &r); err != nil {
 		return err

@@ -11,18 +11,18 @@ import (
 	"github.com/pawl-dev/pawl/internal/script"
 )
 
-// asked answers each request for a call with one step.
-type asked struct {
+// stepClient answers each request for a call with one step.
+type stepClient struct {
 	pawlv1.RunServiceClient
 	step     *pawlv1.Step
 	resolved int
 }
 
-func (a *asked) RequestStep(context.Context, *pawlv1.RequestStepRequest, ...grpc.CallOption) (*pawlv1.RequestStepResponse, error) {
+func (a *stepClient) RequestStep(context.Context, *pawlv1.RequestStepRequest, ...grpc.CallOption) (*pawlv1.RequestStepResponse, error) {
 	return &pawlv1.RequestStepResponse{Outcomes: []*pawlv1.StepOutcome{{Step: a.step}}}, nil
 }
 
-func (a *asked) ResolveStep(context.Context, *pawlv1.ResolveStepRequest, ...grpc.CallOption) (*pawlv1.ResolveStepResponse, error) {
+func (a *stepClient) ResolveStep(context.Context, *pawlv1.ResolveStepRequest, ...grpc.CallOption) (*pawlv1.ResolveStepResponse, error) {
 	a.resolved++
 	return &pawlv1.ResolveStepResponse{Disposition: pawlv1.Disposition_DISPOSITION_ACCEPTED}, nil
 }
@@ -46,7 +46,7 @@ func TestOnlyReleasedCallsAreMade(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tc.step.Step, tc.step.Tool, tc.step.PayloadJson = 1, "write_file", `{"path":"x.txt","content":"paid"}`
-			runs := &asked{step: tc.step}
+			runs := &stepClient{step: tc.step}
 			e := &executor{runs: runs, tools: &tools{workspace: newWorkspace(t)}, printLine: func(string, string, ...any) {}}
 			_, err := e.step(t.Context(), &pawlv1.GetTurnResponse{}, "1", &script.Step{Tool: "write_file"})
 			if e.tools.executed != tc.made || runs.resolved != tc.made {

@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
-// Texts that say what is recorded and what is real in the demo.
+// These texts tell the user which parts of the demo are recorded and which are real.
 var (
 	recordedParts = []string{"the model's answers (text, tool calls, events)"}
 	realParts     = []string{
@@ -26,10 +26,10 @@ var (
 	}
 )
 
-// columns are the artifacts in the trace of RFC 0009.
+// columns are the artifacts that the trace shows. They are those of the trace in PromptPack RFC 0009.
 var columns = []string{"commit_sha", "test_report"}
 
-func (d *demo) introduce() {
+func (d *demo) printIntroduction() {
 	if d.Printer.JSON {
 		return
 	}
@@ -53,7 +53,7 @@ func (d *demo) finish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := d.judge(got.GetRun(), records); err != nil {
+	if err := d.checkRun(got.GetRun(), records); err != nil {
 		return err
 	}
 	process := d.process
@@ -71,7 +71,8 @@ func (d *demo) finish(ctx context.Context) error {
 	return nil
 }
 
-// expected are the events of the run, each with the test result at that time.
+// expected are the events of the demo's run, in order, each with the state that the run enters and the test result at
+// that time.
 var expected = []string{
 	" plan -",
 	"PlanReady implement -",
@@ -82,8 +83,8 @@ var expected = []string{
 	"Approved done 5/5",
 }
 
-// judge returns an error if the run differs from the expected run.
-func (d *demo) judge(run *pawlv1.Run, records []*pawlv1.Record) error {
+// checkRun returns an error if the run differs from the expected run.
+func (d *demo) checkRun(run *pawlv1.Run, records []*pawlv1.Record) error {
 	var faults []error
 	check := func(ok bool, format string, args ...any) {
 		if !ok {
@@ -102,7 +103,8 @@ func (d *demo) judge(run *pawlv1.Run, records []*pawlv1.Record) error {
 	return errors.Join(faults...)
 }
 
-// history returns, from the transitions, the events with their targets and test results, and the commits, in order.
+// history reads the transitions of a run. It returns the events with their targets and test results, and the commit
+// hashes without repeats, both in order.
 func history(records []*pawlv1.Record) (events, commits []string) {
 	tests := "-"
 	for _, r := range records {
@@ -184,7 +186,7 @@ func (d *demo) printJSON(got *pawlv1.GetRunResponse, records []*pawlv1.Record) e
 		{Key: "records", Value: output.Messages(records)},
 	}
 	if d.Keep {
-		doc = doc.With("dir", d.Dir)
+		doc = doc.WithField("dir", d.Dir)
 	}
 	return output.WriteJSON(d.Printer.Out, doc)
 }

@@ -64,7 +64,7 @@ func TestJudge(t *testing.T) {
 			d := &demo{tools: &tools{workspace: w, executed: 4}, restored: 1}
 			run, records := story(head)
 			tc.change(d, run, records)
-			err = d.judge(run, records)
+			err = d.checkRun(run, records)
 			if (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("judged %v, want %q", err, tc.says)
 			}
@@ -78,10 +78,10 @@ func TestTheModelsClaimIsCompared(t *testing.T) {
 		`{"passed":5,"total":5}`: {"TestsPassed", "TestsFailed"},
 		`{"passed":2,"total":5}`: {"TestsFailed", "TestsPassed"},
 	} {
-		if err := agrees(events[0], []byte(result)); err != nil {
+		if err := checkAgreement(events[0], []byte(result)); err != nil {
 			t.Error(err)
 		}
-		if agrees(events[1], []byte(result)) == nil {
+		if checkAgreement(events[1], []byte(result)) == nil {
 			t.Errorf("%s is taken for %s", events[1], result)
 		}
 	}

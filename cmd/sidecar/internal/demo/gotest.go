@@ -61,7 +61,7 @@ func (w *Workspace) RunTests(ctx context.Context, pkg string) (TestReport, error
 	return report, nil
 }
 
-// localPackage refuses a tool argument that is a flag or a path outside the workspace.
+// localPackage returns an error if the argument of a tool is a flag or a path outside the workspace.
 func localPackage(pkg string) error {
 	clean := path.Clean(strings.TrimSuffix(pkg, "/..."))
 	if !strings.HasPrefix(pkg, "./") || clean == ".." || strings.HasPrefix(clean, "../") {

@@ -6,7 +6,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/script"
 )
 
-// model is the recorded model. It has the answers of each prompt by visit.
+// model is a recorded model: it answers from a file. The file has the answers for each state, by the number of the
+// visit.
 type model struct{ file *script.File }
 
 func loadModel() (*model, error) {

@@ -21,7 +21,7 @@ import (
 // readyWithin bounds the time in which a sidecar must become ready.
 const readyWithin = 30 * time.Second
 
-// process is one `pawl serve` with a connection to it.
+// process is a running `pawl serve` and a connection to it.
 type process struct {
 	cmd   *exec.Cmd
 	conn  *grpc.ClientConn
@@ -57,7 +57,7 @@ func startProcess(binary, dir string, args []string) (*process, error) {
 	return p, nil
 }
 
-// environment returns the environment of this process, without the settings of a sidecar.
+// environment returns the environment of this process, without the variables that configure a sidecar (PAWL_*).
 func environment() []string {
 	var env []string
 	for _, v := range os.Environ() {

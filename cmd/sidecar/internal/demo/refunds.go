@@ -17,17 +17,18 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// decideWithin is the time that the demo waits for a decision by a person. After that the demo approves the held payment itself.
+// decideWithin is how long the demo waits for a person to decide about a payment. After that the demo approves the
+// payment itself.
 const decideWithin = 60 * time.Second
 
-// crashOrder is the order during whose payment the app and the sidecar are killed.
+// crashOrder is the number of the order during whose payment the demo kills the app and the sidecar.
 const crashOrder = "18"
 
 // RefundOptions are the settings of the refund demo.
 type RefundOptions struct {
 	Options
-	// Person is the input from a person at the terminal, with one line for each held payment. If it is nil, the demo approves the payment
-	// itself.
+	// Person is the input from a person at the terminal, with one line for each payment that needs approval. If it is
+	// nil, the demo approves such a payment itself.
 	Person io.Reader
 }
 
@@ -39,7 +40,7 @@ func RunRefunds(ctx context.Context, o RefundOptions) error {
 		r := &refundDemo{
 			RefundOptions: o, ledger: Ledger{Path: filepath.Join(o.Dir, "ledger.jsonl")}, listen: "127.0.0.1:0", http: "127.0.0.1:0",
 		}
-		return errors.Join(r.play(ctx), r.close())
+		return errors.Join(r.runDemo(ctx), r.close())
 	})
 }
 
@@ -55,20 +56,22 @@ type refundDemo struct {
 	client       *pawl.Client
 	run          *pawl.Run
 	lines        chan string
-	// decided ends the wait for a decision by a person.
+	// decided is called when there is a decision about the payment that waits, of a person or of the demo. It ends the
+	// demo's wait.
 	decided context.CancelFunc
-	// facts are figures from the records of the run.
+	// facts are counts that the demo computes from the records of the run.
 	facts refundFacts
 }
 
-// refundFacts are figures of the run, for the closing checks and for -o json.
+// refundFacts are counts about the run, for the checks at the end and for -o json.
 type refundFacts struct {
 	// Paid are the idempotency keys of the payments that are recorded as made.
 	Paid []string `json:"-"`
 	// Approved and Denied count decisions about held payments.
 	Approved int `json:"approved"`
 	Denied   int `json:"denied"`
-	// LookedUp counts the payments whose outcome was unknown and was then found in the ledger.
+	// LookedUp counts the payments for which the crash left open whether they were made. find_payment then looks for
+	// them in the ledger.
 	LookedUp int `json:"looked_up"`
 	// Crashes counts the SIGKILLs of app and sidecar together.
 	Crashes int `json:"crashes"`
@@ -88,9 +91,9 @@ func (r *refundDemo) close() error {
 	return errors.Join(errs...)
 }
 
-// play runs the demo from start to end.
-func (r *refundDemo) play(ctx context.Context) error {
-	r.introduce()
+// runDemo runs the demo from start to end.
+func (r *refundDemo) runDemo(ctx context.Context) error {
+	r.printIntroduction()
 	pack := filepath.Join(r.Dir, "refunds.pack.yaml")
 	content, err := assets.ReadFile("assets/refunds.pack.yaml")
 	if err == nil {
@@ -123,7 +126,7 @@ func (r *refundDemo) play(ctx context.Context) error {
 	return r.finish(ctx)
 }
 
-func (r *refundDemo) introduce() {
+func (r *refundDemo) printIntroduction() {
 	if r.Printer.JSON {
 		return
 	}
@@ -140,10 +143,10 @@ func (r *refundDemo) place() []string {
 	return []string{"--data", filepath.Join(r.Dir, "data")}
 }
 
-// start starts the sidecar. If a process served before, start uses its addresses.
+// start starts the sidecar. After a crash, the new process gets the addresses of the previous one.
 func (r *refundDemo) start() (err error) {
-	// After a start, the sidecar keeps a step this long for the worker that held it. The default is for a worker that returns; the app of
-	// the demo does not return.
+	// After a restart, the sidecar keeps a step for the worker that had it during the restart grace.
+	// The killed app never returns as this worker, so the demo sets a short grace.
 	args := append(r.place(), "--restart-grace", "2s", "--listen", r.listen, "--http", r.http, "--pack", filepath.Join(r.Dir, "refunds.pack.yaml"),
 		"--allow-tool", "pay", "--allow-tool", "find_payment")
 	if r.process, err = startProcess(r.Binary, r.Dir, args); err != nil {
@@ -203,7 +206,8 @@ func killApp(app *exec.Cmd) error {
 	return err
 }
 
-// follow prints the records of the run, also across the crash, and decides about a held payment. It returns when the run has ended.
+// follow prints the records of the run, also across the crash, and decides about a payment that needs approval. It
+// returns when the run has ended.
 func (r *refundDemo) follow(ctx context.Context) error {
 	kinds := []pawlv1.RecordKind{
 		pawlv1.RecordKind_RECORD_KIND_STEP_REQUESTED, pawlv1.RecordKind_RECORD_KIND_STEP_RESOLVED, pawlv1.RecordKind_RECORD_KIND_STEP_REJECTED,
@@ -215,15 +219,15 @@ func (r *refundDemo) follow(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("records of the run: %w", err)
 		}
-		if err := r.tell(ctx, record, payments); err != nil {
+		if err := r.printRecord(ctx, record, payments); err != nil {
 			return err
 		}
 	}
 	return ctx.Err()
 }
 
-// tell prints one record and counts it in the facts.
-func (r *refundDemo) tell(ctx context.Context, record *pawlv1.Record, payments map[uint32]Payment) error {
+// printRecord prints one record of the run and counts it in r.facts for the checks at the end.
+func (r *refundDemo) printRecord(ctx context.Context, record *pawlv1.Record, payments map[uint32]Payment) error {
 	switch body := record.GetBody().(type) {
 	case *pawlv1.Record_StepRequested:
 		if body.StepRequested.GetTool() != "pay" {
@@ -267,8 +271,9 @@ func (r *refundDemo) tell(ctx context.Context, record *pawlv1.Record, payments m
 	return nil
 }
 
-// hold waits for the decision about a held payment, while records are still printed. The decision can come from the web page, the command
-// line or the terminal. The first one applies.
+// hold gets the decision about a payment that needs approval. Without a person at the terminal it approves at once.
+// Otherwise a goroutine waits for the decision, while records are still printed. The decision can come from the web
+// page, the command line or the terminal. The first one applies.
 func (r *refundDemo) hold(ctx context.Context, step uint32, p Payment) error {
 	r.printLine("held", "order %s, %.2f: above 100, so a person decides about exactly this call", p.Order, p.Amount)
 	waiting, cancel := context.WithCancel(ctx)

@@ -17,8 +17,8 @@ type AppOptions struct {
 	Addr string
 	// Ledger is the path of the ledger file.
 	Ledger string
-	// HangAt is an order. The app makes the payment of this order, writes the line [Hanging] to Out and never returns from the tool.
-	// Default: "", no order.
+	// HangAt is the number of an order. The app makes the payment of this order, writes the line [Hanging] to Out and
+	// never returns from the tool. Default: "", no order.
 	HangAt string
 	// Out receives the line [Hanging] from a tool that hangs.
 	Out io.Writer
@@ -37,8 +37,8 @@ var refunds = []Payment{
 	{Order: "23", Amount: 44}, {Order: "24", Amount: 9}, {Order: "25", Amount: 61}, {Order: "26", Amount: 5},
 }
 
-// RunApp is the app of the refund demo, in the form in which a team would write it. It executes the prompts and tools of one run until
-// the run ends. After a crash it needs no data from its memory.
+// RunApp is the app of the refund demo, written as a team would write it. It executes the prompts and tools of one
+// run until the run ends. After a crash a new process continues, because all data is in the run's journal.
 func RunApp(ctx context.Context, o AppOptions) error {
 	client, err := pawl.NewClient(pawl.Options{Addr: o.Addr})
 	if err != nil {
@@ -90,7 +90,8 @@ func refundStart() *pawlv1.StartRunRequest {
 	return &pawlv1.StartRunRequest{Pack: "refund-desk", RequestId: refundRequest, Execution: pawlv1.Execution_EXECUTION_CALLER}
 }
 
-// playModel is the recorded model. It pays one refund in each visit and ignores the result of the previous one.
+// playModel answers a turn in the place of a model. It pays one refund in each visit and ignores the result of the
+// previous one. In a terminal state it only says goodbye. A denied refund is no error.
 func playModel(ctx context.Context, t *pawl.Turn) (pawl.Completion, error) {
 	turn := t.Assignment.GetTurn()
 	if turn.GetTerminal() {

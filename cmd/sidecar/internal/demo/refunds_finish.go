@@ -22,7 +22,7 @@ func (r *refundDemo) finish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := r.judge(got.GetRun(), payments); err != nil {
+	if err := r.checkRun(got.GetRun(), payments); err != nil {
 		return err
 	}
 	process := r.process
@@ -43,7 +43,7 @@ func (r *refundDemo) finish(ctx context.Context) error {
 			{Key: "run", Value: output.RunWith(got.GetRun(), got.GetArtifacts())},
 		}
 		if r.Keep {
-			doc = doc.With("dir", r.Dir)
+			doc = doc.WithField("dir", r.Dir)
 		}
 		return output.WriteJSON(r.Printer.Out, doc)
 	}
@@ -52,8 +52,8 @@ func (r *refundDemo) finish(ctx context.Context) error {
 	return nil
 }
 
-// judge returns an error with all differences between the run and the expected run. The expected run depends on what a person decided.
-func (r *refundDemo) judge(run *pawlv1.Run, payments []Payment) error {
+// checkRun returns an error with all differences between the run and the expected run. The expected run depends on what a person decided.
+func (r *refundDemo) checkRun(run *pawlv1.Run, payments []Payment) error {
 	var faults []error
 	check := func(ok bool, format string, args ...any) {
 		if !ok {

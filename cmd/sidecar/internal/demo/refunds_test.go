@@ -17,7 +17,7 @@ func TestRefundJudge(t *testing.T) {
 		return r, run, []Payment{{"r/1", "17", 20}, {"r/2", "18", 35.5}, {"r/4", "19", 150}, {"r/5", "20", 12}}
 	}
 	r, run, payments := good()
-	if err := r.judge(run, payments); err != nil {
+	if err := r.checkRun(run, payments); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -34,7 +34,7 @@ func TestRefundJudge(t *testing.T) {
 	} {
 		r, run, payments := good()
 		c.change(r, run, &payments)
-		if err := r.judge(run, payments); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := r.checkRun(run, payments); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}

@@ -37,8 +37,8 @@ func (t *tools) call(ctx context.Context, tool string, payload []byte) ([]byte, 
 	return nil, fmt.Errorf("no tool %q", tool)
 }
 
-// written is the result of the tool write_file.
-type written struct {
+// writeResult is the result of the tool write_file.
+type writeResult struct {
 	Path   string `json:"path"`
 	Bytes  int    `json:"bytes"`
 	Commit string `json:"commit"`
@@ -49,7 +49,7 @@ func (t *tools) write(path, content string) ([]byte, error) {
 		return nil, err
 	}
 	commit, err := t.workspace.TreeHash()
-	return marshal(written{Path: path, Bytes: len(content), Commit: commit}, err)
+	return marshal(writeResult{Path: path, Bytes: len(content), Commit: commit}, err)
 }
 
 func marshal(v any, err error) ([]byte, error) {

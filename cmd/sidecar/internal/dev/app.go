@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/pawl-dev/pawl/cmd/sidecar/internal/project"
 )
 
 // stopTime is the time in which an app must end after SIGTERM.
@@ -23,15 +25,33 @@ func AppCommand(dir string) []string {
 	if text, err := os.ReadFile(filepath.Join(dir, "package.json")); err == nil && json.Unmarshal(text, &manifest) == nil && manifest.Scripts["app"] != "" {
 		return []string{"npm", "run", "--silent", "app"}
 	}
-	if _, err := os.Stat(filepath.Join(dir, "app.py")); err != nil {
+	if !hasFile(dir, "app.py") {
 		return nil
 	}
 	for _, python := range []string{".venv/bin/python", "venv/bin/python"} {
-		if _, err := os.Stat(filepath.Join(dir, python)); err == nil {
+		if hasFile(dir, python) {
 			return []string{python, "-u", "app.py"}
 		}
 	}
 	return []string{"python3", "-u", "app.py"}
+}
+
+// InstallCommand returns the command that installs the dependencies of the app in a directory. It returns "" if they
+// are installed, or if the kind of app is not known.
+func InstallCommand(dir string) string {
+	switch {
+	case hasFile(dir, "package.json") && !hasFile(dir, "node_modules"):
+		return project.InstallText("typescript")
+	case hasFile(dir, "requirements.txt") && !hasFile(dir, ".venv") && !hasFile(dir, "venv"):
+		return project.InstallText("python")
+	}
+	return ""
+}
+
+// hasFile reports whether a directory contains a file or directory.
+func hasFile(dir, name string) bool {
+	_, err := os.Stat(filepath.Join(dir, name))
+	return err == nil
 }
 
 // app runs the developer's program as a process.
@@ -47,11 +67,11 @@ type app struct {
 func (a *app) run(ctx context.Context, say func(format string, args ...any)) {
 	before := scan(a.dir)
 	for ctx.Err() == nil {
-		why := a.once(ctx, &before, say)
-		if why != "" {
-			rel, err := filepath.Rel(a.dir, why)
+		reason := a.once(ctx, &before, say)
+		if reason != "" {
+			rel, err := filepath.Rel(a.dir, reason)
 			if err != nil {
-				rel = why
+				rel = reason
 			}
 			say("%s changed, starting the app again", rel)
 		}
@@ -59,7 +79,7 @@ func (a *app) run(ctx context.Context, say func(format string, args ...any)) {
 }
 
 // once runs the process until a file changes or ctx ends, and returns the changed file.
-func (a *app) once(ctx context.Context, before *map[string]stamp, say func(format string, args ...any)) (why string) {
+func (a *app) once(ctx context.Context, before *map[string]stamp, say func(format string, args ...any)) (reason string) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	process := exec.CommandContext(ctx, a.command[0], a.command[1:]...) //nolint:gosec // It is the developer's own command.
@@ -79,17 +99,20 @@ func (a *app) once(ctx context.Context, before *map[string]stamp, say func(forma
 			_ = syscall.Kill(-process.Process.Pid, syscall.SIGKILL) // kill the rest of the process group
 			if ctx.Err() == nil {
 				say("the app ended: %s; it is started again when a file changes", endOf(err))
+				if install := InstallCommand(a.dir); err != nil && install != "" {
+					say("if a package is missing: stop, run %s, and start `pawl dev` again", install)
+				}
 			}
 		}()
 	}
 	every(ctx, func() {
 		now := scan(a.dir)
-		if why, *before = changed(*before, now), now; why != "" {
+		if reason, *before = changed(*before, now), now; reason != "" {
 			cancel()
 		}
 	})
 	<-ended
-	return why
+	return reason
 }
 
 // endOf describes how a process ended.

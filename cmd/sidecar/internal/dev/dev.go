@@ -2,12 +2,15 @@ package dev
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,14 +31,15 @@ import (
 type Options struct {
 	// Dir is the directory of the project. App runs in it.
 	Dir string
-	// Packs are the paths of pack files. The default is all *.pack.yaml and *.pack.json files of Dir, including files that are added during
-	// the session.
+	// Packs are the paths of pack files. The default is all *.pack.yaml, *.pack.yml and *.pack.json files of Dir, including files that are
+	// added during the session. A directory without pack files needs an app: an adapter of a library makes the pack itself.
 	Packs []string
-	// App is the command of the app. The default is [AppCommand] of Dir. With NoApp no app is started.
+	// App is the command that starts the app. The default is [AppCommand] of Dir. With NoApp no app is started.
 	App   []string
 	NoApp bool
-	// Open, if it is not nil, is called once with the address of the chat.
-	Open func(address string)
+	// Open, if it is not nil, is called once with the address of the chat, or of the list of runs if the directory has no pack. It is not
+	// called if no web page is served. It is called in a goroutine of its own. An error is printed and does not end Run.
+	Open func(address string) error
 	// Config is the configuration of the sidecar.
 	Config config.Config
 }
@@ -45,7 +49,7 @@ type session struct {
 	o  Options
 	p  *output.Printer
 	mu sync.Mutex
-	// packs contains, for each pack file, its stamp when it was read last.
+	// packs contains the stamp (size and time) that each pack file had when it was read last.
 	packs map[string]stamp
 	// names maps a pack file to the id of the pack that was registered from it.
 	names map[string]string
@@ -57,8 +61,10 @@ type session struct {
 // Run serves until ctx ends. Faults of packs and of the app are printed and do not end Run. Run returns an error if the arguments are
 // wrong or the sidecar could not serve.
 func Run(ctx context.Context, p *output.Printer, o Options) error {
-	if _, err := o.files(); err != nil {
+	if files, err := o.files(); err != nil {
 		return output.Usage(err)
+	} else if len(files) == 0 && len(o.command()) == 0 {
+		return output.Usage(errors.New("no *.pack.yaml, no *.pack.json and no app to start in this directory: `pawl init DIR` creates a project, or name a pack file; without --no-app, an app can bring its pack itself"))
 	}
 	s := &session{o: o, p: p, packs: map[string]stamp{}, names: map[string]string{}}
 	ctx, cancel := context.WithCancel(ctx)
@@ -86,16 +92,16 @@ func Run(ctx context.Context, p *output.Printer, o Options) error {
 	if at.HTTP != "" {
 		s.chat = "http://" + at.HTTP + ui.Path + "/chat"
 	}
-	s.look(ctx)
-	s.greet(at)
-	if s.chat != "" && o.Open != nil {
-		o.Open(s.chat)
+	s.registerChanged(ctx)
+	page := s.printAddresses(at)
+	if page != "" && o.Open != nil {
+		go s.open(ctx, page)
 	}
 	var tasks sync.WaitGroup
-	tasks.Go(func() { every(ctx, func() { s.look(ctx) }) })
+	tasks.Go(func() { every(ctx, func() { s.registerChanged(ctx) }) })
 	if command := s.o.command(); len(command) > 0 {
 		a := &app{dir: o.Dir, command: command, env: []string{"PAWL_ADDR=" + at.GRPC}, out: s.writer("app")}
-		tasks.Go(func() { a.run(ctx, s.say) })
+		tasks.Go(func() { a.run(ctx, s.printf) })
 	}
 	err = <-failed
 	cancel()
@@ -103,7 +109,15 @@ func Run(ctx context.Context, p *output.Printer, o Options) error {
 	return err
 }
 
-// files returns the paths of the pack files, sorted.
+// open shows a page in the browser. If this fails, it only prints the error.
+func (s *session) open(ctx context.Context, page string) {
+	if err := s.o.Open(page); err != nil && ctx.Err() == nil {
+		s.printf("no browser was opened (%v): open %s yourself", err, page)
+	}
+}
+
+// files returns the paths of the pack files: Packs in their order, or those of Dir, sorted. If one of Packs is missing,
+// it returns an error.
 func (o Options) files() ([]string, error) {
 	if len(o.Packs) > 0 {
 		for _, file := range o.Packs {
@@ -122,9 +136,6 @@ func (o Options) files() ([]string, error) {
 		if !entry.IsDir() && isPack(entry.Name()) {
 			files = append(files, filepath.Join(o.Dir, entry.Name()))
 		}
-	}
-	if len(files) == 0 {
-		return nil, errors.New("no *.pack.yaml or *.pack.json in this directory: `pawl init DIR` creates a project, or name a pack file")
 	}
 	return files, nil
 }
@@ -152,20 +163,27 @@ func (s *session) writer(name string) io.Writer {
 	return &lines{mu: &s.mu, out: s.p.Out, prefix: s.p.Dim(fmt.Sprintf("%-7s |", name)) + " "}
 }
 
-// say prints a line of `pawl dev` itself.
-func (s *session) say(format string, args ...any) {
+// printf prints a line of `pawl dev` itself.
+func (s *session) printf(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.p.Printf("%s %s\n", s.p.Good("dev     |"), fmt.Sprintf(format, args...))
 }
 
-// greet prints the addresses, and what the developer can try next.
-func (s *session) greet(at server.Ready) {
-	s.say("the sidecar serves gRPC at %s; runs are kept in %s", at.GRPC, s.o.Config.Data)
-	if at.HTTP != "" {
-		s.say("chat with your agent at %s", s.chat)
+// printAddresses prints the addresses, and what the developer can try next. It returns the address of the page that the developer needs first, or
+// "" if no web page is served.
+func (s *session) printAddresses(at server.Ready) (page string) {
+	s.printf("the sidecar serves gRPC at %s; runs are kept in %s", at.GRPC, s.o.Config.Data)
+	switch {
+	case at.HTTP == "":
+	case len(s.packs) == 0:
+		page = "http://" + at.HTTP + ui.Path + "/"
+		s.printf("the app makes its pack itself; see its runs at %s", page)
+	default:
+		page = s.chat
+		s.printf("chat with your agent at %s", page)
 	}
-	s.say("all tools are allowed here; in production name them with --allow-tool")
+	s.printf("all tools are allowed here; in production name them with --allow-tool")
 	names := make([]string, 0, len(s.names))
 	for _, name := range s.names {
 		names = append(names, name)
@@ -173,29 +191,41 @@ func (s *session) greet(at server.Ready) {
 	slices.Sort(names)
 	if len(names) > 0 {
 		addr := ""
-		if at.GRPC != config.Default().Listen {
+		if at.GRPC != cmp.Or(os.Getenv("PAWL_ADDR"), config.Default().Listen) {
 			addr = "--addr " + at.GRPC + " "
 		}
-		s.say("try: pawl runs start %s %s--input \"Hello\"", names[0], addr)
+		s.printf("try: %s runs start %s %s--input \"Hello\"", s.o.self(), names[0], addr)
 	}
 	switch command := s.o.command(); {
 	case len(command) > 0:
-		s.say("app: %s; it is started again when a file changes", strings.Join(command, " "))
+		s.printf("app: %s; it is started again when a file changes", strings.Join(command, " "))
 	case !s.o.NoApp:
-		s.say("no app.py and no script \"app\" in package.json: start a worker yourself, or give its command with --app")
+		s.printf("no app.py and no script \"app\" in package.json: start a worker yourself, or give its command with --app")
 	}
+	return page
 }
 
-// look registers the packs that have changed since the last call.
-func (s *session) look(ctx context.Context) {
+// self returns the command with which the developer can call pawl in the directory of the project.
+func (o Options) self() string {
+	if hasFile(o.Dir, "node_modules/.bin/pawl") {
+		return "npx pawl"
+	}
+	if _, err := exec.LookPath("pawl"); err != nil && hasFile(o.Dir, ".venv/bin/pawl") {
+		return ".venv/bin/pawl"
+	}
+	return "pawl"
+}
+
+// registerChanged registers each pack file that has changed since the last call.
+func (s *session) registerChanged(ctx context.Context) {
 	files, err := s.o.files()
 	if err != nil {
-		return // all files are missing; the next look finds them again
+		return // a named file or the directory is missing now; the next call looks again
 	}
 	for _, file := range files {
 		info, err := os.Stat(file)
 		if err != nil {
-			continue // an editor may be replacing the file; the next look finds it
+			continue // an editor may be replacing the file; the next call finds it
 		}
 		now := stamp{info.Size(), info.ModTime()}
 		if now == s.packs[file] {
@@ -211,37 +241,37 @@ func (s *session) look(ctx context.Context) {
 func (s *session) register(ctx context.Context, file string) {
 	content, err := os.ReadFile(file)
 	if err != nil {
-		s.say("%v", err)
+		s.printf("%v", err)
 		return
 	}
-	loaded, found, err := pack.Load(content, pack.Options{})
+	loaded, found, err := pack.Load(content, pack.Options{Providers: slices.Sorted(maps.Keys(s.o.Config.Bindings()))})
 	faults := 0
 	for _, d := range found {
 		if d.Severity == pack.SeverityError {
 			faults++
 		}
-		s.say("%s:%s", file, d)
+		s.printf("%s:%s", file, d)
 	}
 	if err != nil || loaded == nil || faults > 0 {
 		if err != nil {
-			s.say("%s: %v", file, err)
+			s.printf("%s: %v", file, err)
 		}
-		s.say("%s is not registered; it is read again when you save it", file)
+		s.printf("%s is not registered; it is read again when you save it", file)
 		return
 	}
 	got, err := pawlv1.NewPackServiceClient(s.conn).RegisterPack(ctx, &pawlv1.RegisterPackRequest{Content: content, Filename: filepath.Base(file), MoveVersion: true})
 	if err != nil {
 		if ctx.Err() == nil {
-			s.say("%s is not registered: %s", file, output.ProblemOf(err))
+			s.printf("%s is not registered: %s", file, output.ProblemOf(err))
 		}
 		return
 	}
 	name := got.GetPack().GetId() + "@" + got.GetPack().GetVersion()
 	if _, again := s.names[file]; again {
-		s.say("%s registered again; new runs use it, and runs that wait keep their own", name)
+		s.printf("%s registered again; new runs use it, and runs that wait keep their own", name)
 		s.older(ctx, got.GetPack())
 	} else {
-		s.say("%s registered", name)
+		s.printf("%s registered", name)
 	}
 	s.names[file] = got.GetPack().GetId()
 }
@@ -249,8 +279,8 @@ func (s *session) register(ctx context.Context, file string) {
 // namedRuns is the number of runs that one line names.
 const namedRuns = 3
 
-// older prints the runs that have not ended and use other content of a pack than the content that was registered last. The web page forks
-// them.
+// older prints the runs that have not ended and use older content of a pack than the newest. The developer can fork
+// them on the web page. Without a web page it prints nothing. It reads at most 100 runs of the pack.
 func (s *session) older(ctx context.Context, newest *pawlv1.Pack) {
 	got, err := pawlv1.NewRunServiceClient(s.conn).ListRuns(ctx, &pawlv1.ListRunsRequest{
 		Filter: &pawlv1.RunFilter{
@@ -271,14 +301,14 @@ func (s *session) older(ctx context.Context, newest *pawlv1.Pack) {
 	switch shown := runs[:min(len(runs), namedRuns)]; {
 	case len(runs) == 0:
 	case len(runs) == 1:
-		s.say("a run uses an older version of %s; fork it onto the newest one at %s/%s", newest.GetId(), s.chat, runs[0])
+		s.printf("a run uses an older version of %s; fork it onto the newest one at %s/%s", newest.GetId(), s.chat, runs[0])
 	default:
-		s.say("%d runs use an older version of %s; fork them onto the newest one at %s/RUN: %s%s",
+		s.printf("%d runs use an older version of %s; fork them onto the newest one at %s/RUN: %s%s",
 			len(runs), newest.GetId(), s.chat, strings.Join(shown, ", "), more(len(runs)-len(shown)))
 	}
 }
 
-// more describes the number of runs that are not named.
+// more returns a text with the number of runs that a line does not name.
 func more(n int) string {
 	if n == 0 {
 		return ""

@@ -3,11 +3,14 @@ package dev_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -17,22 +20,23 @@ import (
 	"github.com/pawl-dev/pawl/cmd/sidecar/internal/project"
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/output"
+	"github.com/pawl-dev/pawl/internal/ui"
 )
 
 // screen is what a session prints; waiters look again at each write.
 type screen struct {
-	mu   sync.Mutex
-	text strings.Builder
-	news chan struct{}
+	mu      sync.Mutex
+	text    strings.Builder
+	changed chan struct{}
 }
 
-func newScreen() *screen { return &screen{news: make(chan struct{})} }
+func newScreen() *screen { return &screen{changed: make(chan struct{})} }
 
 func (s *screen) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	close(s.news)
-	s.news = make(chan struct{})
+	close(s.changed)
+	s.changed = make(chan struct{})
 	return s.text.Write(p)
 }
 
@@ -42,7 +46,7 @@ func (s *screen) await(t *testing.T, want string, times int) {
 	limit := time.After(time.Minute)
 	for {
 		s.mu.Lock()
-		text, news := s.text.String(), s.news
+		text, news := s.text.String(), s.changed
 		s.mu.Unlock()
 		if strings.Count(text, want) >= times {
 			return
@@ -118,6 +122,34 @@ func TestSession(t *testing.T) {
 	}
 }
 
+// TestNoPack: the project of a library has no pack file, because its app makes the pack. The session starts the app and shows the runs.
+func TestNoPack(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if _, err := project.Create(project.Options{Dir: dir, Name: "shop", Template: "pydantic-ai"}); err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(dir, "run.sh"), "#!/bin/sh\necho \"started for $PAWL_ADDR\"\nexec tail -f /dev/null\n", 0o755)
+	out := newScreen()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	done, opened := make(chan error, 1), make(chan string, 1)
+	go func() {
+		done <- dev.Run(ctx, &output.Printer{Out: out, Err: out}, dev.Options{
+			Dir: dir, App: []string{"./run.sh"}, Config: settings(dir), Open: func(address string) error { opened <- address; return nil },
+		})
+	}()
+	out.await(t, "the app makes its pack itself; see its runs at http://127.0.0.1:", 1)
+	out.await(t, "started for 127.0.0.1:", 1)
+	if page := <-opened; !strings.HasSuffix(page, ui.Path+"/") {
+		t.Errorf("opened %s", page)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestTheWholeAppEnds: children of the app end with it, also those that ignore SIGTERM.
 func TestTheWholeAppEnds(t *testing.T) {
 	t.Parallel()
@@ -185,7 +217,7 @@ func TestFaults(t *testing.T) {
 		o    dev.Options
 		want string
 	}{
-		"no pack":       {dev.Options{Dir: empty, Config: settings(empty)}, "`pawl init DIR` creates a project"},
+		"nothing":       {dev.Options{Dir: empty, Config: settings(empty)}, "no app to start in this directory: `pawl init DIR` creates a project"},
 		"an absent one": {dev.Options{Dir: empty, Packs: []string{filepath.Join(empty, "x.yaml")}, Config: settings(empty)}, "no such file"},
 		"a taken port":  {dev.Options{Dir: withPack, NoApp: true, Config: taken}, "choose other ports with --listen and --http"},
 	} {
@@ -225,6 +257,73 @@ func TestAppCommand(t *testing.T) {
 	}
 }
 
+// TestInstallCommand: a project in which nothing is installed has a command that installs it.
+func TestInstallCommand(t *testing.T) {
+	t.Parallel()
+	for files, want := range map[string]string{
+		"requirements.txt":              "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt",
+		"requirements.txt .venv":        "",
+		"requirements.txt venv":         "",
+		"package.json":                  "npm install",
+		"package.json node_modules":     "",
+		"app.py":                        "",
+		"package.json requirements.txt": "npm install",
+	} {
+		dir := t.TempDir()
+		for file := range strings.FieldsSeq(files) {
+			put(t, filepath.Join(dir, file), "", 0o600)
+		}
+		if got := dev.InstallCommand(dir); got != want {
+			t.Errorf("%s: %q, want %q", files, got, want)
+		}
+	}
+}
+
+// TestBrowserCommand: each system has its own command, and without a desktop there is none.
+func TestBrowserCommand(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		goos string
+		env  map[string]string
+		want string
+	}{
+		"macOS":            {"darwin", nil, "open http://x"},
+		"Linux on X":       {"linux", map[string]string{"DISPLAY": ":0"}, "xdg-open http://x"},
+		"Linux on Wayland": {"linux", map[string]string{"WAYLAND_DISPLAY": "wayland-0"}, "xdg-open http://x"},
+		"FreeBSD on X":     {"freebsd", map[string]string{"DISPLAY": ":0"}, "xdg-open http://x"},
+		"a server":         {"linux", map[string]string{"TERM": "xterm"}, ""},
+	} {
+		getenv := func(name string) string { return c.env[name] }
+		if got := strings.Join(dev.BrowserCommand(c.goos, getenv, "http://x"), " "); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestOpenBrowser: the command gets the address, and its failure and its absence are errors.
+func TestOpenBrowser(t *testing.T) {
+	if runtime.GOOS == "darwin" {
+		t.Skip("this test replaces xdg-open")
+	}
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	t.Setenv("DISPLAY", ":0")
+	if err := dev.OpenBrowser("http://x"); !errors.Is(err, exec.ErrNotFound) {
+		t.Errorf("no xdg-open: %v", err)
+	}
+	put(t, filepath.Join(dir, "xdg-open"), "#!/bin/sh\necho $1 >"+dir+"/shown\n", 0o755)
+	if err := dev.OpenBrowser("http://x"); err != nil {
+		t.Error(err)
+	}
+	if shown, err := os.ReadFile(filepath.Join(dir, "shown")); string(shown) != "http://x\n" {
+		t.Errorf("shown %q, %v", shown, err)
+	}
+	put(t, filepath.Join(dir, "xdg-open"), "#!/bin/sh\nexit 3\n", 0o755)
+	if err := dev.OpenBrowser("http://x"); err == nil || err.Error() != "xdg-open: exit status 3" {
+		t.Errorf("a failing xdg-open: %v", err)
+	}
+}
+
 // TestOlderRuns: a session opens the chat, and names the runs that keep the old content of a changed pack.
 func TestOlderRuns(t *testing.T) {
 	t.Parallel()
@@ -237,11 +336,13 @@ func TestOlderRuns(t *testing.T) {
 	defer cancel()
 	go func() {
 		done <- dev.Run(ctx, &output.Printer{Out: out, Err: out}, dev.Options{
-			Dir: dir, NoApp: true, Open: func(address string) { opened <- address }, Config: settings(dir),
+			Dir: dir, NoApp: true, Config: settings(dir),
+			Open: func(address string) error { opened <- address; return errors.New("no display") },
 		})
 	}()
 	chat := <-opened
 	out.await(t, "chat with your agent at "+chat+"\n", 1)
+	out.await(t, "no browser was opened (no display): open "+chat+" yourself\n", 1)
 	start := func() string {
 		t.Helper()
 		body := strings.NewReader(`{"pack": "shop", "execution": "EXECUTION_WORKERS"}`)

@@ -15,7 +15,7 @@ type lines struct {
 	rest   []byte
 }
 
-// Write implements io.Writer. It keeps the last line until the end of this line is written.
+// Write implements io.Writer. It keeps the beginning of a line until the rest of the line is written.
 func (l *lines) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -15,10 +15,10 @@ const interval = 300 * time.Millisecond
 // sources are the name endings of files that belong to an app.
 var sources = []string{".py", ".ts", ".mts", ".js", ".mjs", ".cjs", ".json", ".toml", ".env"}
 
-// skipped are directories that contain no files that a developer edits.
+// skipped are the names of directories that are not watched, because a developer does not edit files in them.
 var skipped = []string{"node_modules", "__pycache__", "dist", "data"}
 
-// stamp identifies the content of a file by the data in its directory entry.
+// stamp is the size and the time of change of a file. A file whose stamp is the same counts as unchanged.
 type stamp struct {
 	size int64
 	time time.Time
@@ -29,7 +29,8 @@ func isPack(path string) bool {
 	return strings.HasSuffix(path, ".pack.yaml") || strings.HasSuffix(path, ".pack.yml") || strings.HasSuffix(path, ".pack.json")
 }
 
-// scan returns the stamps of the app's files below a directory. It leaves out hidden directories.
+// scan returns the stamps (size and time) of the app's files below a directory. It leaves out hidden directories and
+// those in skipped, lock files of npm, and pack files, which are registered and do not restart the app.
 func scan(dir string) map[string]stamp {
 	out := map[string]stamp{}
 	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {

@@ -1,6 +1,7 @@
 package project
 
 import (
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
@@ -27,15 +28,21 @@ type Template struct {
 	About string
 	// Input is an example of a first message to the agent.
 	Input string
+	// Language is the only language of the template, because its library has no other one. "" is each of [Languages].
+	Language string
 }
 
 // Templates are all kinds of projects. The first is the default.
 var Templates = []Template{
-	{"tools", "calls a tool before it answers", "Where is order 17?"},
-	{"chat", "talks with a person until the person says goodbye", "Hello"},
-	{"approval", "refunds orders; a person approves large refunds", "Refund order 17: 150"},
-	{"loop", "writes, criticizes, and writes again, with a limit", "Write about ratchets."},
-	{"team", "asks two other agents", "Are ratchets good?"},
+	{Name: "tools", About: "calls a tool before it answers", Input: "Where is order 17?"},
+	{Name: "chat", About: "talks with a person until the person says goodbye", Input: "Hello"},
+	{Name: "approval", About: "refunds orders; a person approves large refunds", Input: "Refund order 17: 150"},
+	{Name: "loop", About: "writes, criticizes, and writes again, with a limit", Input: "Write about ratchets."},
+	{Name: "team", About: "asks two other agents", Input: "Are ratchets good?"},
+	{Name: "pydantic-ai", About: "is written with Pydantic AI", Input: "Where is order 17?", Language: "python"},
+	{Name: "openai-agents", About: "is written with the OpenAI Agents SDK", Input: "Where is order 17?", Language: "python"},
+	{Name: "langgraph", About: "is written with LangGraph", Input: "Where is order 17?", Language: "python"},
+	{Name: "ai-sdk", About: "is written with the Vercel AI SDK", Input: "Where is order 17?", Language: "typescript"},
 }
 
 // Languages are the languages in which projects can be written. The first is the default.
@@ -44,8 +51,8 @@ var Languages = []string{"python", "typescript"}
 // names matches valid project names. They must be valid for packs, Python distributions and npm packages.
 var names = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
 
-// renamed maps template files to their names in the project. With the name in the project, these files would have an effect in this
-// repository.
+// renamed maps names of template files to their names in the project. The templates have other names, because files
+// with these names would have an effect in this repository.
 var renamed = map[string]string{"gitignore": ".gitignore", "github": ".github/workflows"}
 
 // Options select the project to write.
@@ -54,10 +61,13 @@ type Options struct {
 	Dir string
 	// Name is the name of the project and of its pack. Default: the last part of Dir.
 	Name string
-	// Language is one of [Languages]. Default: the first of them.
+	// Language is one of [Languages]. Default: the language of the template, or the first of them.
 	Language string
 	// Template is the name of one of [Templates]. Default: the first of them.
 	Template string
+	// Packages is a directory that `make dist` wrote. [Created.Install] takes the client from there. Default: the published client, from
+	// PyPI or npm.
+	Packages string
 }
 
 // Created describes a project that was written.
@@ -66,6 +76,8 @@ type Created struct {
 	Template            Template
 	// Files are the paths of the files, relative to Dir, sorted.
 	Files []string
+	// install are the commands of Install.
+	install [][]string
 }
 
 // Create writes a project. It never overwrites a file: if one of the files exists, it writes no file.
@@ -75,7 +87,7 @@ func Create(o Options) (*Created, error) {
 		return nil, err
 	}
 	content := map[string]string{}
-	for _, part := range []string{"packs/" + c.Template.Name + ".pack.yaml", c.Language + "/common", c.Language + "/" + c.Template.Name} {
+	for _, part := range c.parts() {
 		if err := c.read(content, part); err != nil {
 			return nil, err
 		}
@@ -115,12 +127,6 @@ func (o Options) resolve() (*Created, error) {
 	if !names.MatchString(c.Name) {
 		return nil, fmt.Errorf("the name %q of the project is not valid: a lower-case letter, then letters, digits and \"-\", at most 63; give another one with --name", c.Name)
 	}
-	if c.Language == "" {
-		c.Language = Languages[0]
-	}
-	if !slices.Contains(Languages, c.Language) {
-		return nil, fmt.Errorf("the language %q is unknown: %s", c.Language, strings.Join(Languages, " or "))
-	}
 	name := o.Template
 	if name == "" {
 		name = Templates[0].Name
@@ -130,7 +136,27 @@ func (o Options) resolve() (*Created, error) {
 		return nil, fmt.Errorf("the template %q is unknown: %s", name, strings.Join(TemplateNames(), ", "))
 	}
 	c.Template = Templates[i]
-	return c, nil
+	if c.Language == "" {
+		c.Language = cmp.Or(c.Template.Language, Languages[0])
+	}
+	if !slices.Contains(Languages, c.Language) {
+		return nil, fmt.Errorf("the language %q is unknown: %s", c.Language, strings.Join(Languages, " or "))
+	}
+	if only := c.Template.Language; only != "" && only != c.Language {
+		return nil, fmt.Errorf("the template %q is a project in %s: leave out --lang %s, or choose another template", name, only, c.Language)
+	}
+	c.install, err = installWith(c.Language, o.Packages)
+	return c, err
+}
+
+// parts are the files and directories of the templates that make up the project. A file of a later part replaces a
+// file of the same name. If a library runs the agent, its adapter makes the pack, so the project has no pack file.
+func (c *Created) parts() []string {
+	kind := "packs/" + c.Template.Name + ".pack.yaml"
+	if c.Template.Language != "" {
+		kind = c.Language + "/library"
+	}
+	return []string{"common", c.Language + "/common", kind, c.Language + "/" + c.Template.Name}
 }
 
 // TemplateNames returns the names of [Templates], in the same order.

@@ -22,30 +22,39 @@ func TestCreate(t *testing.T) {
 	t.Parallel()
 	for _, language := range project.Languages {
 		for _, template := range project.TemplateNames() {
+			i := slices.IndexFunc(project.Templates, func(t project.Template) bool { return t.Name == template })
+			if only := project.Templates[i].Language; only != "" && only != language {
+				continue
+			}
+			packs := 0
 			dir := filepath.Join(t.TempDir(), "new", "Web_Shop")
-			made, err := project.Create(project.Options{Dir: dir, Language: language, Template: template})
+			created, err := project.Create(project.Options{Dir: dir, Language: language, Template: template})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if made.Name != "web-shop" {
-				t.Errorf("the name is %q", made.Name)
+			if created.Name != "web-shop" {
+				t.Errorf("the name is %q", created.Name)
 			}
-			for _, file := range made.Files {
+			for _, file := range created.Files {
 				text, err := os.ReadFile(filepath.Join(dir, file))
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, left := range []string{"my-agent", "ABOUT_TEMPLATE", "EXAMPLE_INPUT"} {
-					if bytes.Contains(text, []byte(left)) || strings.Contains(file, left) {
-						t.Errorf("%s %s: %s has %q", language, template, file, left)
+				for _, leftover := range []string{"my-agent", "ABOUT_TEMPLATE", "EXAMPLE_INPUT"} {
+					if bytes.Contains(text, []byte(leftover)) || strings.Contains(file, leftover) {
+						t.Errorf("%s %s: %s has %q", language, template, file, leftover)
 					}
 				}
 				if strings.HasSuffix(file, ".pack.yaml") {
+					packs++
 					loaded, found, err := pack.Load(text, pack.Options{})
 					if err != nil || len(found) > 0 || loaded.ID != "web-shop" {
 						t.Errorf("%s: %v, %v", file, found, err)
 					}
 				}
+			}
+			if library := project.Templates[i].Language != ""; library == (packs == 1) {
+				t.Errorf("%s %s: %d packs", language, template, packs)
 			}
 		}
 	}
@@ -55,9 +64,17 @@ func TestCreate(t *testing.T) {
 // listens where a published port reaches it.
 func TestCompose(t *testing.T) {
 	t.Parallel()
-	for _, language := range project.Languages {
-		dir := t.TempDir()
-		if _, err := project.Create(project.Options{Dir: dir, Name: "shop", Language: language}); err != nil {
+	for _, c := range []struct {
+		language, template string
+		packs              []string
+	}{
+		{"python", "tools", []string{"/packs/shop.pack.yaml"}},
+		{"typescript", "tools", []string{"/packs/shop.pack.yaml"}},
+		{"python", "langgraph", nil},
+		{"typescript", "ai-sdk", nil},
+	} {
+		language, dir := c.language+" "+c.template, t.TempDir()
+		if _, err := project.Create(project.Options{Dir: dir, Name: "shop", Language: c.language, Template: c.template}); err != nil {
 			t.Fatal(err)
 		}
 		raw, err := os.ReadFile(filepath.Join(dir, "compose.yaml"))
@@ -69,7 +86,8 @@ func TestCompose(t *testing.T) {
 				Command     []string
 				Environment map[string]string
 				Ports       []string
-				NetworkMode string `yaml:"network_mode"`
+				NetworkMode string                                `yaml:"network_mode"`
+				DependsOn   map[string]struct{ Condition string } `yaml:"depends_on"`
 			}
 		}
 		if err := yaml.Unmarshal(raw, &compose); err != nil {
@@ -81,21 +99,25 @@ func TestCompose(t *testing.T) {
 		if err := flags.Parse(sidecar.Command[1:]); err != nil {
 			t.Fatal(err)
 		}
-		c, err := config.Load(flags, func(name string) (string, bool) {
+		loaded, err := config.Load(flags, func(name string) (string, bool) {
 			value, ok := sidecar.Environment[name]
 			return value, ok
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if app.Environment["PAWL_ADDR"] != c.Listen || app.NetworkMode != "service:sidecar" {
-			t.Errorf("%s: the app calls %q over %q, the sidecar listens at %q", language, app.Environment["PAWL_ADDR"], app.NetworkMode, c.Listen)
+		// A container in the network of another one has no network after a restart of that one.
+		if app.Environment["PAWL_ADDR"] != "sidecar:7291" || loaded.Listen != "0.0.0.0:7291" || !loaded.InsecureBind || app.NetworkMode != "" {
+			t.Errorf("%s: the app calls %q over %q, the sidecar listens at %q", language, app.Environment["PAWL_ADDR"], app.NetworkMode, loaded.Listen)
 		}
-		if len(sidecar.Ports) != 1 || sidecar.Ports[0] != "127.0.0.1:7292:7292" || c.HTTP != "0.0.0.0:7292" {
-			t.Errorf("%s: %v does not reach the page at %q", language, sidecar.Ports, c.HTTP)
+		if app.DependsOn["sidecar"].Condition != "service_healthy" {
+			t.Errorf("%s: the app waits for %v", language, app.DependsOn)
 		}
-		if !slices.Equal(c.Packs, []string{"/packs/shop.pack.yaml"}) {
-			t.Errorf("%s: packs %v", language, c.Packs)
+		if len(sidecar.Ports) != 1 || sidecar.Ports[0] != "127.0.0.1:7292:7292" || loaded.HTTP != "0.0.0.0:7292" {
+			t.Errorf("%s: %v does not reach the page at %q", language, sidecar.Ports, loaded.HTTP)
+		}
+		if !slices.Equal(loaded.Packs, c.packs) {
+			t.Errorf("%s: packs %v", language, loaded.Packs)
 		}
 	}
 }
@@ -116,7 +138,9 @@ func TestRefused(t *testing.T) {
 		{project.Options{Dir: filepath.Join(empty, "9")}, "give another one with --name"},
 		{project.Options{Dir: empty, Name: "Shop"}, `the name "Shop" of the project is not valid`},
 		{project.Options{Dir: empty, Name: "shop", Language: "cobol"}, `the language "cobol" is unknown: python or typescript`},
-		{project.Options{Dir: empty, Name: "shop", Template: "x"}, `the template "x" is unknown: tools, chat, approval, loop, team`},
+		{project.Options{Dir: empty, Name: "shop", Template: "x"}, `the template "x" is unknown: tools, chat, approval, loop, team, pydantic-ai, openai-agents, langgraph, ai-sdk`},
+		{project.Options{Dir: empty, Name: "shop", Language: "typescript", Template: "langgraph"}, `the template "langgraph" is a project in python: leave out --lang typescript`},
+		{project.Options{Dir: empty, Name: "shop", Packages: full}, full + " has no pawl_client-*-py3-none-*.whl of this platform: `make dist` builds it"},
 		{project.Options{Dir: full, Name: "shop"}, "README.md exists already in " + full + ": nothing was written"},
 	} {
 		if _, err := project.Create(c.o); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -26,13 +26,13 @@ if _version_not_supported:
 
 
 class ControlServiceStub(object):
-    """ControlService is for the people who are responsible for runs. Its calls that change a run are
-    inputs of that run as those of RunService are: recorded with their principal, idempotent by
-    their id, and answered after the sync.
+    """ControlService is for the people who are responsible for runs. The calls that change a run are
+    inputs of that run, like the calls of RunService: they are recorded with their principal, they
+    are idempotent by their ID, and they return after the sync to disk.
 
-    Every RPC can, besides its own errors, answer what every RPC of RunService can.
+    Every RPC can, besides its own errors, return the errors that every RPC of RunService can return.
 
-    What to do with an error stands at RunService.
+    The comment of RunService describes how a caller handles each error.
     """
 
     def __init__(self, channel):
@@ -84,48 +84,49 @@ class ControlServiceStub(object):
 
 
 class ControlServiceServicer(object):
-    """ControlService is for the people who are responsible for runs. Its calls that change a run are
-    inputs of that run as those of RunService are: recorded with their principal, idempotent by
-    their id, and answered after the sync.
+    """ControlService is for the people who are responsible for runs. The calls that change a run are
+    inputs of that run, like the calls of RunService: they are recorded with their principal, they
+    are idempotent by their ID, and they return after the sync to disk.
 
-    Every RPC can, besides its own errors, answer what every RPC of RunService can.
+    Every RPC can, besides its own errors, return the errors that every RPC of RunService can return.
 
-    What to do with an error stands at RunService.
+    The comment of RunService describes how a caller handles each error.
     """
 
     def DecideStep(self, request, context):
-        """Decides about a held call, once: it goes out as it is, with other arguments, or is
-        answered with the error DENIED. Scope steps:approve; where the pack calls the arguments
-        sensitive, values:sensitive as well.
+        """Decides about a held call. A call gets exactly one decision: the sidecar makes the call as it
+        is, or with other arguments, or answers it with the error DENIED. Scope steps:approve;
+        values:sensitive is also required if the pack declares the arguments sensitive.
 
-        Errors: FAILED_PRECONDITION (RUN_TERMINAL; NOTHING_TO_DECIDE: the step is of a visit that
-        was left, or it needs no approval; DIGEST_MISMATCH: the call is another than the one
-        that was looked at; ALREADY_DECIDED: who decided what, and when), INVALID_ARGUMENT
-        (EDIT_REFUSED: the arguments are not what the tool takes; EXPIRES_IN_PAST;
-        INVALID_JSON), PERMISSION_DENIED (SCOPE_MISSING: the arguments are sensitive, and the
-        principal may not see them: their digest and its edit were not looked at;
-        APPROVER_IS_STARTER: the pack asks for another principal than the one that started the run).
+        Errors: FAILED_PRECONDITION (RUN_TERMINAL; NOTHING_TO_DECIDE: the run has left the visit of the
+        step, or the step needs no approval; DIGEST_MISMATCH: the call differs from the one that the
+        caller reviewed; ALREADY_DECIDED with the decision, its principal and its time),
+        INVALID_ARGUMENT (EDIT_REFUSED: the tool does not accept the arguments; EXPIRES_IN_PAST;
+        INVALID_JSON), PERMISSION_DENIED (SCOPE_MISSING: the arguments are sensitive and the principal
+        may not read them, so the server did not compare the digest or check the edit;
+        APPROVER_IS_STARTER: the pack requires another principal than the one that started the run).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListApprovals(self, request, context):
-        """Lists what waits for a person: held calls, and runs in states that only an event from
-        outside leaves, with where each answer leads. Scope runs:read, runs:write or
-        steps:approve.
+        """Lists the items that need a decision: held calls, and runs in states that only an event from
+        outside ends. An item of the second kind contains the possible events and their target states.
+        Scope runs:read, runs:write or steps:approve.
 
-        Errors: INVALID_ARGUMENT (BAD_PAGE_TOKEN), FAILED_PRECONDITION (LINKS_OFF: the operator has
-        not set up decision links), PERMISSION_DENIED (SCOPE_MISSING: link_for requires steps:approve).
+        Errors: INVALID_ARGUMENT (BAD_PAGE_TOKEN), FAILED_PRECONDITION (LINKS_OFF: the operator has not
+        set up decision links), PERMISSION_DENIED (SCOPE_MISSING: link_for requires steps:approve).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SteerRun(self, request, context):
-        """Says something to a run that goes on: the next request to a model contains it, which is
-        checked (STEERING_MISSING), or what is under way is put away for it. A run without an
-        open turn gets one that begins with it, as by SendInput. Scope runs:write.
+        """Sends a message to an active run. Depending on `when`, the next model request must contain the
+        message, which the sidecar checks (STEERING_MISSING), or the message ends the open turn. A run
+        without an open turn gets a new turn that begins with the message, as with SendInput. Scope
+        runs:write.
 
         Errors: FAILED_PRECONDITION (RUN_TERMINAL), RESOURCE_EXHAUSTED (INPUT_QUEUE_FULL,
         MESSAGES_TOO_LARGE).
@@ -135,10 +136,10 @@ class ControlServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def StopRun(self, request, context):
-        """Puts away what is under way: the open turn is over, what it said joins the conversation,
-        and its pending steps and calls are answered with the error CANCELLED_BY_USER. The run
-        then waits; SendInput and SteerRun go on. A run that has nothing under way stays as it
-        is. Scope runs:write.
+        """Stops the work of a run. The open turn ends, its messages join the conversation, and its
+        pending steps and model calls are answered with the error CANCELLED_BY_USER. The run then
+        waits; SendInput or SteerRun continue it. If the run has neither an open turn nor pending
+        steps, the call changes nothing. Scope runs:write.
 
         Errors: FAILED_PRECONDITION (RUN_TERMINAL).
         """
@@ -147,38 +148,41 @@ class ControlServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def RaiseBudget(self, request, context):
-        """Lets a run spend more than its pack says: max_tokens, max_cost_usd, or both, upwards only.
-        The act is recorded with who did it and why. Scope budgets:write.
+        """Raises the budgets of a run above the limits of its pack: max_tokens, max_cost_usd, or both. It
+        cannot lower them. The change is recorded with its principal and its reason. Scope
+        budgets:write.
 
-        Errors: FAILED_PRECONDITION (RUN_TERMINAL; BUDGET_NOT_RAISED: the limit that holds is not
-        lower; BUDGET_UNLIMITED: the run has no such limit; BUDGET_LEASED: the run spends of the
-        account of the run that started it: raise that one's), INVALID_ARGUMENT (NO_BUDGET).
+        Errors: FAILED_PRECONDITION (RUN_TERMINAL; BUDGET_NOT_RAISED: the new limit is not higher than
+        the present one; BUDGET_UNLIMITED: the run has no limit of this kind; BUDGET_LEASED: the run
+        uses the budget of the run that started it, so raise the budget of that run), INVALID_ARGUMENT
+        (NO_BUDGET).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListSchedules(self, request, context):
-        """Lists the operator's schedules, what became of them and their next instants, in the
-        order of the ids. It changes nothing. Scope runs:read.
+        """Lists the operator's schedules, their results so far and their next times, sorted by ID. It
+        changes nothing. Scope runs:read.
 
-        Errors: only those of every RPC of RunService, RUN_NOT_FOUND excepted.
+        Errors: only those of every RPC of RunService, except RUN_NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListLimits(self, request, context):
-        """Lists what the operator's limits (`--limits`) count now, in all namespaces: each key that
-        was asked for in the last minute, or that calls have or wait for. Scope store:read.
+        """Lists the present counts of the operator's limits (`--limits`) in all namespaces. It lists each
+        key that was used in the last minute, and each key with open or waiting calls. Scope
+        store:read.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListBudgets(self, request, context):
-        """Lists the operator's accounts over runs (`--budgets`), with what is settled and reserved,
-        in the order of their names. It changes nothing. Scope runs:read.
+        """Lists the operator's accounts over many runs (`--budgets`), with their settled and reserved
+        amounts, sorted by name. It changes nothing. Scope runs:read.
 
         Errors: INVALID_ARGUMENT (BAD_PAGE_TOKEN).
         """
@@ -238,13 +242,13 @@ def add_ControlServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ControlService(object):
-    """ControlService is for the people who are responsible for runs. Its calls that change a run are
-    inputs of that run as those of RunService are: recorded with their principal, idempotent by
-    their id, and answered after the sync.
+    """ControlService is for the people who are responsible for runs. The calls that change a run are
+    inputs of that run, like the calls of RunService: they are recorded with their principal, they
+    are idempotent by their ID, and they return after the sync to disk.
 
-    Every RPC can, besides its own errors, answer what every RPC of RunService can.
+    Every RPC can, besides its own errors, return the errors that every RPC of RunService can return.
 
-    What to do with an error stands at RunService.
+    The comment of RunService describes how a caller handles each error.
     """
 
     @staticmethod

@@ -26,19 +26,19 @@ if _version_not_supported:
 
 
 class DeliveryServiceStub(object):
-    """DeliveryService is for programs that follow the records of all runs: consumers
-    keep their place with the sidecar and read by StreamTransitions, webhooks are sent
-    the records. Both get every record at least once and in order.
+    """DeliveryService is for programs that process the records of all runs. A consumer reads records
+    with StreamTransitions, and the sidecar stores its position. A webhook receives records by HTTP.
+    Both receive every record at least once and in order.
 
-    Every RPC can, besides its own errors, answer what every RPC of RunService can,
-    RUN_NOT_FOUND excepted; the writing ones also DISK_LOW, QUEUE_FULL, NAME_TOO_LONG
-    and COMMIT_UNKNOWN. Each writing RPC may be repeated: the same request again
-    changes nothing, or says NOT_FOUND of what is gone.
+    Every RPC can, besides its own errors, return the errors of every RPC of RunService, except
+    RUN_NOT_FOUND. The writing RPCs can also return DISK_LOW, QUEUE_FULL, NAME_TOO_LONG and
+    COMMIT_UNKNOWN. Each writing RPC may be repeated: the same request changes nothing the second
+    time, or returns NOT_FOUND for an object that was removed.
 
-    A consumer or a webhook belongs to the principal that made it. To others, holders
-    of admin excepted, it is as if it were not there, but its name is taken.
+    A consumer or a webhook belongs to the principal that created it. Other principals cannot see it,
+    except those with the scope admin, but they cannot use its name either.
 
-    What to do with an error stands at RunService.
+    The comment of RunService describes how a caller handles each error.
     """
 
     def __init__(self, channel):
@@ -105,23 +105,24 @@ class DeliveryServiceStub(object):
 
 
 class DeliveryServiceServicer(object):
-    """DeliveryService is for programs that follow the records of all runs: consumers
-    keep their place with the sidecar and read by StreamTransitions, webhooks are sent
-    the records. Both get every record at least once and in order.
+    """DeliveryService is for programs that process the records of all runs. A consumer reads records
+    with StreamTransitions, and the sidecar stores its position. A webhook receives records by HTTP.
+    Both receive every record at least once and in order.
 
-    Every RPC can, besides its own errors, answer what every RPC of RunService can,
-    RUN_NOT_FOUND excepted; the writing ones also DISK_LOW, QUEUE_FULL, NAME_TOO_LONG
-    and COMMIT_UNKNOWN. Each writing RPC may be repeated: the same request again
-    changes nothing, or says NOT_FOUND of what is gone.
+    Every RPC can, besides its own errors, return the errors of every RPC of RunService, except
+    RUN_NOT_FOUND. The writing RPCs can also return DISK_LOW, QUEUE_FULL, NAME_TOO_LONG and
+    COMMIT_UNKNOWN. Each writing RPC may be repeated: the same request changes nothing the second
+    time, or returns NOT_FOUND for an object that was removed.
 
-    A consumer or a webhook belongs to the principal that made it. To others, holders
-    of admin excepted, it is as if it were not there, but its name is taken.
+    A consumer or a webhook belongs to the principal that created it. Other principals cannot see it,
+    except those with the scope admin, but they cannot use its name either.
 
-    What to do with an error stands at RunService.
+    The comment of RunService describes how a caller handles each error.
     """
 
     def ListConsumers(self, request, context):
-        """Lists the caller's consumers by name; with admin everyone's. Scope runs:read.
+        """Lists the caller's consumers by name. A caller with the scope admin sees all consumers. Scope
+        runs:read.
 
         Errors: only those of every RPC.
         """
@@ -130,22 +131,23 @@ class DeliveryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def AckConsumer(self, request, context):
-        """Stores how far a consumer has worked. Its next stream begins behind this
-        position. The position that it has already is no error. Scope runs:read.
+        """Stores the position up to which a consumer has processed records. The next stream of the
+        consumer starts after this position. Repeating the stored position is not an error. Scope
+        runs:read.
 
-        Errors: NOT_FOUND (CONSUMER_NOT_FOUND), INVALID_ARGUMENT (BAD_CURSOR),
-        OUT_OF_RANGE (CURSOR_FOREIGN: a cursor of another store, CURSOR_AHEAD: a position
-        that is yet to come, CURSOR_BEHIND: one before what was acknowledged already),
-        ABORTED (SUBSCRIPTION_CONTENDED: others changed it several times in a row),
-        FAILED_PRECONDITION (CONSUMER_EXPIRED: it did not read for longer than the operator
-        keeps its place).
+        Errors: NOT_FOUND (CONSUMER_NOT_FOUND), INVALID_ARGUMENT (BAD_CURSOR), OUT_OF_RANGE
+        (CURSOR_FOREIGN: the cursor is from another store; CURSOR_AHEAD: the journal has not reached
+        the position yet; CURSOR_BEHIND: the position is before the stored one), ABORTED
+        (SUBSCRIPTION_CONTENDED: other callers changed the consumer several times in a row),
+        FAILED_PRECONDITION (CONSUMER_EXPIRED: the consumer did not read for longer than the operator
+        keeps its position).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteConsumer(self, request, context):
-        """Forgets a consumer and its place; a stream of it ends with NOT_FOUND
+        """Deletes a consumer and its position. An open stream of the consumer ends with NOT_FOUND
         (CONSUMER_NOT_FOUND). Scope runs:read.
 
         Errors: NOT_FOUND (CONSUMER_NOT_FOUND).
@@ -155,23 +157,24 @@ class DeliveryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def PutWebhook(self, request, context):
-        """Makes a webhook, or changes one in place: it goes on where it was, and what it
-        tries in vain is tried at once. After the answer nothing is sent by what it was
-        before; the record under way then may come again. Records are sent as the principal
-        that made it, and only while that one may read runs. Scope runs:read.
+        """Creates a webhook, or changes an existing one. A changed webhook continues at its position, and
+        a failed record is retried immediately. After the response nothing is sent with the old
+        settings. The record that was being sent at that time may be sent again. Records are read with
+        the rights of the principal that created the webhook, and only while that principal may read
+        runs. Scope runs:read.
 
-        Errors: INVALID_ARGUMENT (BAD_URL, BAD_SECRET), ALREADY_EXISTS (WEBHOOK_TAKEN: it
-        is another principal's), RESOURCE_EXHAUSTED (MAX_WEBHOOKS), FAILED_PRECONDITION
-        (DELIVERIES_OFF: this server sends nothing; LINKS_OFF: the operator has not set up
-        decision links), PERMISSION_DENIED (SCOPE_MISSING: link_for requires steps:approve),
-        ABORTED (SUBSCRIPTION_CONTENDED: others changed it several times in a row).
+        Errors: INVALID_ARGUMENT (BAD_URL, BAD_SECRET), ALREADY_EXISTS (WEBHOOK_TAKEN: the webhook
+        belongs to another principal), RESOURCE_EXHAUSTED (MAX_WEBHOOKS), FAILED_PRECONDITION
+        (DELIVERIES_OFF: this server sends no deliveries; LINKS_OFF: the operator has not set up
+        decision links), PERMISSION_DENIED (SCOPE_MISSING: link_for requires steps:approve), ABORTED
+        (SUBSCRIPTION_CONTENDED: other callers changed the webhook several times in a row).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetWebhook(self, request, context):
-        """Returns a webhook and how far it has come, without its secret. Scope runs:read.
+        """Returns a webhook and its position, without its secret. Scope runs:read.
 
         Errors: NOT_FOUND (WEBHOOK_NOT_FOUND).
         """
@@ -180,7 +183,8 @@ class DeliveryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListWebhooks(self, request, context):
-        """Lists the caller's webhooks by id; with admin everyone's. Scope runs:read.
+        """Lists the caller's webhooks by ID. A caller with the scope admin sees all webhooks. Scope
+        runs:read.
 
         Errors: only those of every RPC.
         """
@@ -189,7 +193,7 @@ class DeliveryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def DeleteWebhook(self, request, context):
-        """Removes a webhook with its dead letters. Scope runs:read.
+        """Deletes a webhook and its dead letters. Scope runs:read.
 
         Errors: NOT_FOUND (WEBHOOK_NOT_FOUND).
         """
@@ -198,8 +202,9 @@ class DeliveryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListDeliveries(self, request, context):
-        """Lists what is sent to receivers, webhooks before pushes of A2A tasks: the caller's,
-        with admin everyone's. Scope runs:read or runs:write.
+        """Lists the receivers of deliveries, webhooks first and then the pushes of A2A tasks. It lists
+        the caller's receivers. A caller with the scope admin sees all receivers. Scope runs:read or
+        runs:write.
 
         Errors: INVALID_ARGUMENT (BAD_PAGE_TOKEN).
         """
@@ -208,8 +213,8 @@ class DeliveryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListDeadLetters(self, request, context):
-        """Lists events that were given up after the last try, oldest first. Scope
-        runs:read or runs:write.
+        """Lists the dead letters of a receiver, oldest first. A dead letter is an event whose delivery
+        failed after the last attempt. Scope runs:read or runs:write.
 
         Errors: NOT_FOUND (DELIVERY_NOT_FOUND), INVALID_ARGUMENT (BAD_PAGE_TOKEN).
         """
@@ -218,21 +223,20 @@ class DeliveryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ResendDeadLetter(self, request, context):
-        """Sends a dead letter once more, under its old id, and removes it if it arrives.
+        """Sends a dead letter again with its original event ID, and removes it if the delivery succeeds.
         Scope runs:read or runs:write.
 
-        Errors: NOT_FOUND (DELIVERY_NOT_FOUND, DEAD_LETTER_NOT_FOUND), UNAVAILABLE
-        (DELIVERY_FAILED: the receiver did not take it; the letter stays),
-        PERMISSION_DENIED (OWNER_LOST_RIGHT: the owner of the receiver may no longer
-        read), FAILED_PRECONDITION (DELIVERIES_OFF;
-        DEAD_LETTER_WITHHELD: the letter of a run that can be erased has no body).
+        Errors: NOT_FOUND (DELIVERY_NOT_FOUND, DEAD_LETTER_NOT_FOUND), UNAVAILABLE (DELIVERY_FAILED:
+        the receiver did not accept the event; the dead letter is kept), PERMISSION_DENIED
+        (OWNER_LOST_RIGHT: the owner of the receiver may no longer read runs), FAILED_PRECONDITION
+        (DELIVERIES_OFF; DEAD_LETTER_WITHHELD: the dead letter of an erasable run has no body).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DiscardDeadLetter(self, request, context):
-        """Removes a dead letter unsent. Scope runs:read or runs:write.
+        """Removes a dead letter without sending it. Scope runs:read or runs:write.
 
         Errors: NOT_FOUND (DELIVERY_NOT_FOUND, DEAD_LETTER_NOT_FOUND).
         """
@@ -307,19 +311,19 @@ def add_DeliveryServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class DeliveryService(object):
-    """DeliveryService is for programs that follow the records of all runs: consumers
-    keep their place with the sidecar and read by StreamTransitions, webhooks are sent
-    the records. Both get every record at least once and in order.
+    """DeliveryService is for programs that process the records of all runs. A consumer reads records
+    with StreamTransitions, and the sidecar stores its position. A webhook receives records by HTTP.
+    Both receive every record at least once and in order.
 
-    Every RPC can, besides its own errors, answer what every RPC of RunService can,
-    RUN_NOT_FOUND excepted; the writing ones also DISK_LOW, QUEUE_FULL, NAME_TOO_LONG
-    and COMMIT_UNKNOWN. Each writing RPC may be repeated: the same request again
-    changes nothing, or says NOT_FOUND of what is gone.
+    Every RPC can, besides its own errors, return the errors of every RPC of RunService, except
+    RUN_NOT_FOUND. The writing RPCs can also return DISK_LOW, QUEUE_FULL, NAME_TOO_LONG and
+    COMMIT_UNKNOWN. Each writing RPC may be repeated: the same request changes nothing the second
+    time, or returns NOT_FOUND for an object that was removed.
 
-    A consumer or a webhook belongs to the principal that made it. To others, holders
-    of admin excepted, it is as if it were not there, but its name is taken.
+    A consumer or a webhook belongs to the principal that created it. Other principals cannot see it,
+    except those with the scope admin, but they cannot use its name either.
 
-    What to do with an error stands at RunService.
+    The comment of RunService describes how a caller handles each error.
     """
 
     @staticmethod

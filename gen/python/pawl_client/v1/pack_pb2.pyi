@@ -247,7 +247,7 @@ class GetPackResponse(_message.Message):
     def __init__(self, pack: _Optional[_Union[Pack, _Mapping]] = ..., content: _Optional[bytes] = ..., diagnostics: _Optional[_Iterable[_Union[Diagnostic, _Mapping]]] = ..., termination: _Optional[_Union[Termination, _Mapping]] = ..., agent_terminations: _Optional[_Iterable[_Union[Termination, _Mapping]]] = ..., tools: _Optional[_Iterable[_Union[PackTool, _Mapping]]] = ...) -> None: ...
 
 class PackTool(_message.Message):
-    __slots__ = ("name", "agent", "description", "prompts", "approve", "approval_timeout", "on_timeout", "not_starter", "dedupe", "max_calls", "cost_micro_usd", "timeout", "attempts", "on_error", "on_unknown", "reconcile", "compensate", "result_artifact", "sensitive")
+    __slots__ = ("name", "agent", "description", "prompts", "approve", "approval_timeout", "on_timeout", "not_starter", "dedupe", "max_calls", "cost_micro_usd", "timeout", "attempts", "on_error", "on_unknown", "reconcile", "compensate", "result_artifact", "sensitive", "mcp_digest")
     NAME_FIELD_NUMBER: _ClassVar[int]
     AGENT_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
@@ -267,6 +267,7 @@ class PackTool(_message.Message):
     COMPENSATE_FIELD_NUMBER: _ClassVar[int]
     RESULT_ARTIFACT_FIELD_NUMBER: _ClassVar[int]
     SENSITIVE_FIELD_NUMBER: _ClassVar[int]
+    MCP_DIGEST_FIELD_NUMBER: _ClassVar[int]
     name: str
     agent: bool
     description: str
@@ -286,7 +287,8 @@ class PackTool(_message.Message):
     compensate: str
     result_artifact: str
     sensitive: bool
-    def __init__(self, name: _Optional[str] = ..., agent: bool = ..., description: _Optional[str] = ..., prompts: _Optional[_Iterable[str]] = ..., approve: _Optional[str] = ..., approval_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., on_timeout: _Optional[str] = ..., not_starter: bool = ..., dedupe: _Optional[_Iterable[str]] = ..., max_calls: _Optional[int] = ..., cost_micro_usd: _Optional[int] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., attempts: _Optional[int] = ..., on_error: _Optional[str] = ..., on_unknown: _Optional[str] = ..., reconcile: _Optional[str] = ..., compensate: _Optional[str] = ..., result_artifact: _Optional[str] = ..., sensitive: bool = ...) -> None: ...
+    mcp_digest: str
+    def __init__(self, name: _Optional[str] = ..., agent: bool = ..., description: _Optional[str] = ..., prompts: _Optional[_Iterable[str]] = ..., approve: _Optional[str] = ..., approval_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., on_timeout: _Optional[str] = ..., not_starter: bool = ..., dedupe: _Optional[_Iterable[str]] = ..., max_calls: _Optional[int] = ..., cost_micro_usd: _Optional[int] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., attempts: _Optional[int] = ..., on_error: _Optional[str] = ..., on_unknown: _Optional[str] = ..., reconcile: _Optional[str] = ..., compensate: _Optional[str] = ..., result_artifact: _Optional[str] = ..., sensitive: bool = ..., mcp_digest: _Optional[str] = ...) -> None: ...
 
 class ListPacksRequest(_message.Message):
     __slots__ = ("namespace", "page_size", "page_token")

@@ -26,18 +26,16 @@ if _version_not_supported:
 
 
 class PackServiceStub(object):
-    """PackService keeps PromptPacks: immutable documents, addressed by the digest of
-    their canonical form and named id@version.
+    """PackService stores PromptPacks. A pack is an immutable document. It is addressed by the digest of
+    its canonical form and has a name, id@version.
 
-    Every RPC can, besides its own errors, answer:
-    UNAUTHENTICATED (TOKEN_MISSING, TOKEN_UNKNOWN, TOKEN_REVOKED),
-    PERMISSION_DENIED (SCOPE_MISSING), INVALID_ARGUMENT (INVALID_REQUEST with the
-    violated fields, MALFORMED_MESSAGE), NOT_FOUND (NAMESPACE_NOT_FOUND),
-    RESOURCE_EXHAUSTED (RATE_LIMITED), UNAVAILABLE (DRAINING, COMMIT_UNKNOWN),
-    INTERNAL (INTERNAL). The reasons stand in google.rpc.ErrorInfo of domain
-    "pawl.dev".
+    Every RPC can, besides its own errors, return: UNAUTHENTICATED (TOKEN_MISSING, TOKEN_UNKNOWN,
+    TOKEN_REVOKED), PERMISSION_DENIED (SCOPE_MISSING), INVALID_ARGUMENT (INVALID_REQUEST with the
+    violated fields, MALFORMED_MESSAGE), NOT_FOUND (NAMESPACE_NOT_FOUND), RESOURCE_EXHAUSTED
+    (RATE_LIMITED), UNAVAILABLE (DRAINING, COMMIT_UNKNOWN), INTERNAL (INTERNAL). The reason is in the
+    google.rpc.ErrorInfo of domain "pawl.dev".
 
-    What to do with an error stands at RunService.
+    The comment of RunService describes how a caller handles each error.
     """
 
     def __init__(self, channel):
@@ -74,23 +72,21 @@ class PackServiceStub(object):
 
 
 class PackServiceServicer(object):
-    """PackService keeps PromptPacks: immutable documents, addressed by the digest of
-    their canonical form and named id@version.
+    """PackService stores PromptPacks. A pack is an immutable document. It is addressed by the digest of
+    its canonical form and has a name, id@version.
 
-    Every RPC can, besides its own errors, answer:
-    UNAUTHENTICATED (TOKEN_MISSING, TOKEN_UNKNOWN, TOKEN_REVOKED),
-    PERMISSION_DENIED (SCOPE_MISSING), INVALID_ARGUMENT (INVALID_REQUEST with the
-    violated fields, MALFORMED_MESSAGE), NOT_FOUND (NAMESPACE_NOT_FOUND),
-    RESOURCE_EXHAUSTED (RATE_LIMITED), UNAVAILABLE (DRAINING, COMMIT_UNKNOWN),
-    INTERNAL (INTERNAL). The reasons stand in google.rpc.ErrorInfo of domain
-    "pawl.dev".
+    Every RPC can, besides its own errors, return: UNAUTHENTICATED (TOKEN_MISSING, TOKEN_UNKNOWN,
+    TOKEN_REVOKED), PERMISSION_DENIED (SCOPE_MISSING), INVALID_ARGUMENT (INVALID_REQUEST with the
+    violated fields, MALFORMED_MESSAGE), NOT_FOUND (NAMESPACE_NOT_FOUND), RESOURCE_EXHAUSTED
+    (RATE_LIMITED), UNAVAILABLE (DRAINING, COMMIT_UNKNOWN), INTERNAL (INTERNAL). The reason is in the
+    google.rpc.ErrorInfo of domain "pawl.dev".
 
-    What to do with an error stands at RunService.
+    The comment of RunService describes how a caller handles each error.
     """
 
     def ValidatePack(self, request, context):
-        """Checks a document and stores nothing. A document with errors is an OK answer
-        with ok = false, one over the operator's limit included. Scope packs:write or
+        """Checks a document and stores nothing. For a document with errors the call returns OK with ok =
+        false, even if the document is larger than the operator's limit. Scope packs:write or
         runs:read.
 
         Errors: only those of every RPC.
@@ -100,20 +96,19 @@ class PackServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def RegisterPack(self, request, context):
-        """Checks a document, stores it by digest and names it id@version. The same
-        bytes again are the same answer. Scope packs:write.
+        """Checks a document, stores it under its digest and gives it the name id@version. A repeat with
+        the same bytes returns the same response. Scope packs:write.
 
-        Errors: INVALID_ARGUMENT (PACK_INVALID with the first error; ValidatePack
-        lists all),
-        ALREADY_EXISTS (PACK_VERSION_TAKEN: the name holds other bytes), ABORTED
-        (PACK_CONTENDED: try again), RESOURCE_EXHAUSTED (DISK_LOW).
+        Errors: INVALID_ARGUMENT (PACK_INVALID with the first error; ValidatePack lists all errors),
+        ALREADY_EXISTS (PACK_VERSION_TAKEN: the name belongs to other bytes), ABORTED (PACK_CONTENDED:
+        repeat the call), RESOURCE_EXHAUSTED (DISK_LOW).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetPack(self, request, context):
-        """Returns a registered pack with its diagnostics and, if asked, its document.
+        """Returns a registered pack with its diagnostics and, if the request selects it, its document.
         Scope runs:read, runs:write or packs:write.
 
         Errors: NOT_FOUND (PACK_NOT_FOUND).
@@ -133,12 +128,11 @@ class PackServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetPackGraph(self, request, context):
-        """Returns the states and edges of one entry of a pack, also as Mermaid and
-        DOT. Scope runs:read, runs:write or packs:write.
+        """Returns the states and edges of one entry of a pack, also as Mermaid and DOT text. Scope
+        runs:read, runs:write or packs:write.
 
-        Errors: NOT_FOUND (PACK_NOT_FOUND), FAILED_PRECONDITION (PACK_UNSUPPORTED: the entry
-        reaches a composition), INVALID_ARGUMENT (NO_SUCH_ENTRY with
-        those that there are).
+        Errors: NOT_FOUND (PACK_NOT_FOUND), FAILED_PRECONDITION (PACK_UNSUPPORTED: the entry reaches a
+        composition), INVALID_ARGUMENT (NO_SUCH_ENTRY with the possible entries).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -181,18 +175,16 @@ def add_PackServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class PackService(object):
-    """PackService keeps PromptPacks: immutable documents, addressed by the digest of
-    their canonical form and named id@version.
+    """PackService stores PromptPacks. A pack is an immutable document. It is addressed by the digest of
+    its canonical form and has a name, id@version.
 
-    Every RPC can, besides its own errors, answer:
-    UNAUTHENTICATED (TOKEN_MISSING, TOKEN_UNKNOWN, TOKEN_REVOKED),
-    PERMISSION_DENIED (SCOPE_MISSING), INVALID_ARGUMENT (INVALID_REQUEST with the
-    violated fields, MALFORMED_MESSAGE), NOT_FOUND (NAMESPACE_NOT_FOUND),
-    RESOURCE_EXHAUSTED (RATE_LIMITED), UNAVAILABLE (DRAINING, COMMIT_UNKNOWN),
-    INTERNAL (INTERNAL). The reasons stand in google.rpc.ErrorInfo of domain
-    "pawl.dev".
+    Every RPC can, besides its own errors, return: UNAUTHENTICATED (TOKEN_MISSING, TOKEN_UNKNOWN,
+    TOKEN_REVOKED), PERMISSION_DENIED (SCOPE_MISSING), INVALID_ARGUMENT (INVALID_REQUEST with the
+    violated fields, MALFORMED_MESSAGE), NOT_FOUND (NAMESPACE_NOT_FOUND), RESOURCE_EXHAUSTED
+    (RATE_LIMITED), UNAVAILABLE (DRAINING, COMMIT_UNKNOWN), INTERNAL (INTERNAL). The reason is in the
+    google.rpc.ErrorInfo of domain "pawl.dev".
 
-    What to do with an error stands at RunService.
+    The comment of RunService describes how a caller handles each error.
     """
 
     @staticmethod

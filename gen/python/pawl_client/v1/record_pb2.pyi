@@ -96,6 +96,7 @@ class RecordKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     RECORD_KIND_NOTICE_ADDED: _ClassVar[RecordKind]
     RECORD_KIND_STEP_OUTCOME_UNKNOWN: _ClassVar[RecordKind]
     RECORD_KIND_COMPENSATION_STARTED: _ClassVar[RecordKind]
+    RECORD_KIND_EVALUATED: _ClassVar[RecordKind]
 
 class StepVerdict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -181,6 +182,7 @@ RECORD_KIND_STOPPED: RecordKind
 RECORD_KIND_NOTICE_ADDED: RecordKind
 RECORD_KIND_STEP_OUTCOME_UNKNOWN: RecordKind
 RECORD_KIND_COMPENSATION_STARTED: RecordKind
+RECORD_KIND_EVALUATED: RecordKind
 STEP_VERDICT_UNSPECIFIED: StepVerdict
 STEP_VERDICT_APPROVED: StepVerdict
 STEP_VERDICT_DENIED: StepVerdict
@@ -504,7 +506,7 @@ class Redirect(_message.Message):
     def __init__(self, state: _Optional[str] = ..., guard: _Optional[str] = ...) -> None: ...
 
 class Record(_message.Message):
-    __slots__ = ("run_id", "seq", "prev_seq", "cursor", "at", "cause", "principal", "prev_hash", "hash", "redacted", "erased", "transition", "input_received", "turn_opened", "turn_assigned", "turn_completed", "turn_failed", "turn_abandoned", "turn_suspended", "step_requested", "step_resolved", "step_rejected", "step_cancelled", "artifacts_set", "paused", "resumed", "origin", "ended", "turn_ready", "output_written", "step_delegated", "no_change", "model_updated", "budget_raised", "step_decided", "steered", "stopped", "notice_added", "step_outcome_unknown", "compensation_started")
+    __slots__ = ("run_id", "seq", "prev_seq", "cursor", "at", "cause", "principal", "prev_hash", "hash", "redacted", "erased", "transition", "input_received", "turn_opened", "turn_assigned", "turn_completed", "turn_failed", "turn_abandoned", "turn_suspended", "step_requested", "step_resolved", "step_rejected", "step_cancelled", "artifacts_set", "paused", "resumed", "origin", "ended", "turn_ready", "output_written", "step_delegated", "no_change", "model_updated", "budget_raised", "step_decided", "steered", "stopped", "notice_added", "step_outcome_unknown", "compensation_started", "evaluated")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     SEQ_FIELD_NUMBER: _ClassVar[int]
     PREV_SEQ_FIELD_NUMBER: _ClassVar[int]
@@ -545,6 +547,7 @@ class Record(_message.Message):
     NOTICE_ADDED_FIELD_NUMBER: _ClassVar[int]
     STEP_OUTCOME_UNKNOWN_FIELD_NUMBER: _ClassVar[int]
     COMPENSATION_STARTED_FIELD_NUMBER: _ClassVar[int]
+    EVALUATED_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     seq: int
     prev_seq: int
@@ -585,10 +588,11 @@ class Record(_message.Message):
     notice_added: NoticeAdded
     step_outcome_unknown: StepOutcomeUnknown
     compensation_started: CompensationStarted
-    def __init__(self, run_id: _Optional[str] = ..., seq: _Optional[int] = ..., prev_seq: _Optional[int] = ..., cursor: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., cause: _Optional[_Union[Cause, str]] = ..., principal: _Optional[str] = ..., prev_hash: _Optional[bytes] = ..., hash: _Optional[bytes] = ..., redacted: bool = ..., erased: bool = ..., transition: _Optional[_Union[Transition, _Mapping]] = ..., input_received: _Optional[_Union[InputReceived, _Mapping]] = ..., turn_opened: _Optional[_Union[TurnOpened, _Mapping]] = ..., turn_assigned: _Optional[_Union[TurnAssigned, _Mapping]] = ..., turn_completed: _Optional[_Union[TurnCompleted, _Mapping]] = ..., turn_failed: _Optional[_Union[TurnFailed, _Mapping]] = ..., turn_abandoned: _Optional[_Union[TurnAbandoned, _Mapping]] = ..., turn_suspended: _Optional[_Union[TurnSuspended, _Mapping]] = ..., step_requested: _Optional[_Union[StepRequested, _Mapping]] = ..., step_resolved: _Optional[_Union[StepResolved, _Mapping]] = ..., step_rejected: _Optional[_Union[StepRejected, _Mapping]] = ..., step_cancelled: _Optional[_Union[StepCancelled, _Mapping]] = ..., artifacts_set: _Optional[_Union[ArtifactsSet, _Mapping]] = ..., paused: _Optional[_Union[Paused, _Mapping]] = ..., resumed: _Optional[_Union[Resumed, _Mapping]] = ..., origin: _Optional[_Union[Origin, _Mapping]] = ..., ended: _Optional[_Union[Ended, _Mapping]] = ..., turn_ready: _Optional[_Union[TurnReady, _Mapping]] = ..., output_written: _Optional[_Union[OutputWritten, _Mapping]] = ..., step_delegated: _Optional[_Union[StepDelegated, _Mapping]] = ..., no_change: _Optional[_Union[NoChange, _Mapping]] = ..., model_updated: _Optional[_Union[ModelUpdated, _Mapping]] = ..., budget_raised: _Optional[_Union[BudgetRaised, _Mapping]] = ..., step_decided: _Optional[_Union[StepDecided, _Mapping]] = ..., steered: _Optional[_Union[Steered, _Mapping]] = ..., stopped: _Optional[_Union[Stopped, _Mapping]] = ..., notice_added: _Optional[_Union[NoticeAdded, _Mapping]] = ..., step_outcome_unknown: _Optional[_Union[StepOutcomeUnknown, _Mapping]] = ..., compensation_started: _Optional[_Union[CompensationStarted, _Mapping]] = ...) -> None: ...
+    evaluated: Evaluated
+    def __init__(self, run_id: _Optional[str] = ..., seq: _Optional[int] = ..., prev_seq: _Optional[int] = ..., cursor: _Optional[str] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., cause: _Optional[_Union[Cause, str]] = ..., principal: _Optional[str] = ..., prev_hash: _Optional[bytes] = ..., hash: _Optional[bytes] = ..., redacted: bool = ..., erased: bool = ..., transition: _Optional[_Union[Transition, _Mapping]] = ..., input_received: _Optional[_Union[InputReceived, _Mapping]] = ..., turn_opened: _Optional[_Union[TurnOpened, _Mapping]] = ..., turn_assigned: _Optional[_Union[TurnAssigned, _Mapping]] = ..., turn_completed: _Optional[_Union[TurnCompleted, _Mapping]] = ..., turn_failed: _Optional[_Union[TurnFailed, _Mapping]] = ..., turn_abandoned: _Optional[_Union[TurnAbandoned, _Mapping]] = ..., turn_suspended: _Optional[_Union[TurnSuspended, _Mapping]] = ..., step_requested: _Optional[_Union[StepRequested, _Mapping]] = ..., step_resolved: _Optional[_Union[StepResolved, _Mapping]] = ..., step_rejected: _Optional[_Union[StepRejected, _Mapping]] = ..., step_cancelled: _Optional[_Union[StepCancelled, _Mapping]] = ..., artifacts_set: _Optional[_Union[ArtifactsSet, _Mapping]] = ..., paused: _Optional[_Union[Paused, _Mapping]] = ..., resumed: _Optional[_Union[Resumed, _Mapping]] = ..., origin: _Optional[_Union[Origin, _Mapping]] = ..., ended: _Optional[_Union[Ended, _Mapping]] = ..., turn_ready: _Optional[_Union[TurnReady, _Mapping]] = ..., output_written: _Optional[_Union[OutputWritten, _Mapping]] = ..., step_delegated: _Optional[_Union[StepDelegated, _Mapping]] = ..., no_change: _Optional[_Union[NoChange, _Mapping]] = ..., model_updated: _Optional[_Union[ModelUpdated, _Mapping]] = ..., budget_raised: _Optional[_Union[BudgetRaised, _Mapping]] = ..., step_decided: _Optional[_Union[StepDecided, _Mapping]] = ..., steered: _Optional[_Union[Steered, _Mapping]] = ..., stopped: _Optional[_Union[Stopped, _Mapping]] = ..., notice_added: _Optional[_Union[NoticeAdded, _Mapping]] = ..., step_outcome_unknown: _Optional[_Union[StepOutcomeUnknown, _Mapping]] = ..., compensation_started: _Optional[_Union[CompensationStarted, _Mapping]] = ..., evaluated: _Optional[_Union[Evaluated, _Mapping]] = ...) -> None: ...
 
 class Transition(_message.Message):
-    __slots__ = ("from_state", "event", "to_state", "intended_state", "redirects", "visit", "total_visits", "artifacts_written", "uncompensated")
+    __slots__ = ("from_state", "event", "to_state", "intended_state", "redirects", "visit", "total_visits", "artifacts_written", "uncompensated", "awaits_input", "conversation")
     FROM_STATE_FIELD_NUMBER: _ClassVar[int]
     EVENT_FIELD_NUMBER: _ClassVar[int]
     TO_STATE_FIELD_NUMBER: _ClassVar[int]
@@ -598,6 +602,8 @@ class Transition(_message.Message):
     TOTAL_VISITS_FIELD_NUMBER: _ClassVar[int]
     ARTIFACTS_WRITTEN_FIELD_NUMBER: _ClassVar[int]
     UNCOMPENSATED_FIELD_NUMBER: _ClassVar[int]
+    AWAITS_INPUT_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_FIELD_NUMBER: _ClassVar[int]
     from_state: str
     event: str
     to_state: str
@@ -607,7 +613,9 @@ class Transition(_message.Message):
     total_visits: int
     artifacts_written: _containers.RepeatedCompositeFieldContainer[ArtifactWrite]
     uncompensated: _containers.RepeatedCompositeFieldContainer[UncompensatedEffect]
-    def __init__(self, from_state: _Optional[str] = ..., event: _Optional[str] = ..., to_state: _Optional[str] = ..., intended_state: _Optional[str] = ..., redirects: _Optional[_Iterable[_Union[Redirect, _Mapping]]] = ..., visit: _Optional[int] = ..., total_visits: _Optional[int] = ..., artifacts_written: _Optional[_Iterable[_Union[ArtifactWrite, _Mapping]]] = ..., uncompensated: _Optional[_Iterable[_Union[UncompensatedEffect, _Mapping]]] = ...) -> None: ...
+    awaits_input: bool
+    conversation: bool
+    def __init__(self, from_state: _Optional[str] = ..., event: _Optional[str] = ..., to_state: _Optional[str] = ..., intended_state: _Optional[str] = ..., redirects: _Optional[_Iterable[_Union[Redirect, _Mapping]]] = ..., visit: _Optional[int] = ..., total_visits: _Optional[int] = ..., artifacts_written: _Optional[_Iterable[_Union[ArtifactWrite, _Mapping]]] = ..., uncompensated: _Optional[_Iterable[_Union[UncompensatedEffect, _Mapping]]] = ..., awaits_input: bool = ..., conversation: bool = ...) -> None: ...
 
 class InputReceived(_message.Message):
     __slots__ = ("parts", "message_id", "queued", "envelope", "step", "scopes")
@@ -700,6 +708,42 @@ class Violation(_message.Message):
     place: str
     reason: str
     def __init__(self, id: _Optional[str] = ..., type: _Optional[str] = ..., place: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class Evaluated(_message.Message):
+    __slots__ = ("results",)
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[EvalResult]
+    def __init__(self, results: _Optional[_Iterable[_Union[EvalResult, _Mapping]]] = ...) -> None: ...
+
+class EvalResult(_message.Message):
+    __slots__ = ("id", "type", "prompt", "trigger", "turn_seq", "visit_seq", "score", "passed", "explanation", "error", "groups", "metric", "threshold")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_FIELD_NUMBER: _ClassVar[int]
+    TRIGGER_FIELD_NUMBER: _ClassVar[int]
+    TURN_SEQ_FIELD_NUMBER: _ClassVar[int]
+    VISIT_SEQ_FIELD_NUMBER: _ClassVar[int]
+    SCORE_FIELD_NUMBER: _ClassVar[int]
+    PASSED_FIELD_NUMBER: _ClassVar[int]
+    EXPLANATION_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    METRIC_FIELD_NUMBER: _ClassVar[int]
+    THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    type: str
+    prompt: str
+    trigger: str
+    turn_seq: int
+    visit_seq: int
+    score: float
+    passed: bool
+    explanation: str
+    error: str
+    groups: _containers.RepeatedScalarFieldContainer[str]
+    metric: str
+    threshold: str
+    def __init__(self, id: _Optional[str] = ..., type: _Optional[str] = ..., prompt: _Optional[str] = ..., trigger: _Optional[str] = ..., turn_seq: _Optional[int] = ..., visit_seq: _Optional[int] = ..., score: _Optional[float] = ..., passed: bool = ..., explanation: _Optional[str] = ..., error: _Optional[str] = ..., groups: _Optional[_Iterable[str]] = ..., metric: _Optional[str] = ..., threshold: _Optional[str] = ...) -> None: ...
 
 class TurnAbandoned(_message.Message):
     __slots__ = ("turn_seq", "attempt", "reason")

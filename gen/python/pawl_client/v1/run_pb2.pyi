@@ -35,6 +35,33 @@ class WaitUntil(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     WAIT_UNTIL_TERMINAL: _ClassVar[WaitUntil]
     WAIT_UNTIL_WAITING: _ClassVar[WaitUntil]
 
+class UnfitCause(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    UNFIT_CAUSE_UNSPECIFIED: _ClassVar[UnfitCause]
+    UNFIT_CAUSE_OTHER_PACK: _ClassVar[UnfitCause]
+    UNFIT_CAUSE_NOT_SERVED: _ClassVar[UnfitCause]
+    UNFIT_CAUSE_NO_CAPACITY: _ClassVar[UnfitCause]
+    UNFIT_CAUSE_DRAINING: _ClassVar[UnfitCause]
+    UNFIT_CAUSE_FULL: _ClassVar[UnfitCause]
+    UNFIT_CAUSE_NO_CREDIT: _ClassVar[UnfitCause]
+    UNFIT_CAUSE_FREE: _ClassVar[UnfitCause]
+
+class WaitingKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    WAITING_KIND_UNSPECIFIED: _ClassVar[WaitingKind]
+    WAITING_KIND_APPROVAL: _ClassVar[WaitingKind]
+    WAITING_KIND_NO_WORKER: _ClassVar[WaitingKind]
+    WAITING_KIND_WORKER: _ClassVar[WaitingKind]
+    WAITING_KIND_LIMIT: _ClassVar[WaitingKind]
+    WAITING_KIND_TIMER: _ClassVar[WaitingKind]
+    WAITING_KIND_INPUT: _ClassVar[WaitingKind]
+    WAITING_KIND_EVENT: _ClassVar[WaitingKind]
+    WAITING_KIND_PAUSED: _ClassVar[WaitingKind]
+    WAITING_KIND_DELEGATION: _ClassVar[WaitingKind]
+    WAITING_KIND_RETRY: _ClassVar[WaitingKind]
+    WAITING_KIND_CALLER: _ClassVar[WaitingKind]
+    WAITING_KIND_SIDECAR: _ClassVar[WaitingKind]
+
 class ChangeKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     CHANGE_KIND_UNSPECIFIED: _ClassVar[ChangeKind]
@@ -54,13 +81,34 @@ RUN_ORDER_OLDEST_FIRST: RunOrder
 WAIT_UNTIL_UNSPECIFIED: WaitUntil
 WAIT_UNTIL_TERMINAL: WaitUntil
 WAIT_UNTIL_WAITING: WaitUntil
+UNFIT_CAUSE_UNSPECIFIED: UnfitCause
+UNFIT_CAUSE_OTHER_PACK: UnfitCause
+UNFIT_CAUSE_NOT_SERVED: UnfitCause
+UNFIT_CAUSE_NO_CAPACITY: UnfitCause
+UNFIT_CAUSE_DRAINING: UnfitCause
+UNFIT_CAUSE_FULL: UnfitCause
+UNFIT_CAUSE_NO_CREDIT: UnfitCause
+UNFIT_CAUSE_FREE: UnfitCause
+WAITING_KIND_UNSPECIFIED: WaitingKind
+WAITING_KIND_APPROVAL: WaitingKind
+WAITING_KIND_NO_WORKER: WaitingKind
+WAITING_KIND_WORKER: WaitingKind
+WAITING_KIND_LIMIT: WaitingKind
+WAITING_KIND_TIMER: WaitingKind
+WAITING_KIND_INPUT: WaitingKind
+WAITING_KIND_EVENT: WaitingKind
+WAITING_KIND_PAUSED: WaitingKind
+WAITING_KIND_DELEGATION: WaitingKind
+WAITING_KIND_RETRY: WaitingKind
+WAITING_KIND_CALLER: WaitingKind
+WAITING_KIND_SIDECAR: WaitingKind
 CHANGE_KIND_UNSPECIFIED: ChangeKind
 CHANGE_KIND_ADDED: ChangeKind
 CHANGE_KIND_REMOVED: ChangeKind
 CHANGE_KIND_CHANGED: ChangeKind
 
 class Run(_message.Message):
-    __slots__ = ("namespace", "run_id", "pack", "entry", "agent", "entry_override", "execution", "labels", "status", "reason", "paused", "state", "seq", "visit_seq", "visits", "edges", "total_visits", "transitions", "tool_calls", "reframes", "tokens", "cost_micro_usd", "estimated_tokens", "last_step", "created_at", "updated_at", "deadline", "state_timeout_at", "turn", "turn_not_before", "turn_suspended", "queued_inputs", "allowed_events", "steps", "artifacts", "artifact_bytes", "message_bytes", "parent", "depth", "limits", "awaiting", "status_at", "task", "forked_from", "imported", "erasable", "reserved_tokens", "reserved_cost_micro_usd", "leased", "accounts", "lent_tokens", "lent_cost_micro_usd", "erased", "waiting_for", "compensating")
+    __slots__ = ("namespace", "run_id", "pack", "entry", "agent", "entry_override", "execution", "labels", "status", "reason", "paused", "state", "seq", "visit_seq", "visits", "edges", "total_visits", "transitions", "tool_calls", "reframes", "tokens", "cost_micro_usd", "estimated_tokens", "last_step", "created_at", "updated_at", "deadline", "state_timeout_at", "turn", "turn_not_before", "turn_suspended", "queued_inputs", "allowed_events", "steps", "artifacts", "artifact_bytes", "message_bytes", "parent", "depth", "limits", "awaiting", "status_at", "task", "forked_from", "imported", "erasable", "reserved_tokens", "reserved_cost_micro_usd", "leased", "accounts", "lent_tokens", "lent_cost_micro_usd", "erased", "limit_waits", "compensating", "conversation", "waiting")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -128,8 +176,10 @@ class Run(_message.Message):
     LENT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     LENT_COST_MICRO_USD_FIELD_NUMBER: _ClassVar[int]
     ERASED_FIELD_NUMBER: _ClassVar[int]
-    WAITING_FOR_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_WAITS_FIELD_NUMBER: _ClassVar[int]
     COMPENSATING_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     run_id: str
     pack: _record_pb2.PackRef
@@ -183,9 +233,61 @@ class Run(_message.Message):
     lent_tokens: int
     lent_cost_micro_usd: int
     erased: Erasure
-    waiting_for: _containers.RepeatedCompositeFieldContainer[LimitWait]
+    limit_waits: _containers.RepeatedCompositeFieldContainer[LimitWait]
     compensating: bool
-    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., pack: _Optional[_Union[_record_pb2.PackRef, _Mapping]] = ..., entry: _Optional[str] = ..., agent: _Optional[str] = ..., entry_override: bool = ..., execution: _Optional[_Union[_record_pb2.Execution, str]] = ..., labels: _Optional[_Mapping[str, str]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., reason: _Optional[str] = ..., paused: bool = ..., state: _Optional[str] = ..., seq: _Optional[int] = ..., visit_seq: _Optional[int] = ..., visits: _Optional[_Mapping[str, int]] = ..., edges: _Optional[_Iterable[_Union[EdgeCount, _Mapping]]] = ..., total_visits: _Optional[int] = ..., transitions: _Optional[int] = ..., tool_calls: _Optional[int] = ..., reframes: _Optional[int] = ..., tokens: _Optional[int] = ..., cost_micro_usd: _Optional[int] = ..., estimated_tokens: _Optional[int] = ..., last_step: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., updated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state_timeout_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., turn: _Optional[_Union[_record_pb2.TurnRef, _Mapping]] = ..., turn_not_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., turn_suspended: bool = ..., queued_inputs: _Optional[int] = ..., allowed_events: _Optional[_Iterable[str]] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ..., artifacts: _Optional[_Iterable[_Union[_record_pb2.ArtifactHead, _Mapping]]] = ..., artifact_bytes: _Optional[int] = ..., message_bytes: _Optional[int] = ..., parent: _Optional[_Union[Parent, _Mapping]] = ..., depth: _Optional[int] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ..., awaiting: _Optional[_Union[_record_pb2.Awaiting, str]] = ..., status_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., task: _Optional[_Union[TaskInfo, _Mapping]] = ..., forked_from: _Optional[_Union[ForkedFrom, _Mapping]] = ..., imported: bool = ..., erasable: bool = ..., reserved_tokens: _Optional[int] = ..., reserved_cost_micro_usd: _Optional[int] = ..., leased: bool = ..., accounts: _Optional[_Iterable[_Union[AccountShare, _Mapping]]] = ..., lent_tokens: _Optional[int] = ..., lent_cost_micro_usd: _Optional[int] = ..., erased: _Optional[_Union[Erasure, _Mapping]] = ..., waiting_for: _Optional[_Iterable[_Union[LimitWait, _Mapping]]] = ..., compensating: bool = ...) -> None: ...
+    conversation: bool
+    waiting: Waiting
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., pack: _Optional[_Union[_record_pb2.PackRef, _Mapping]] = ..., entry: _Optional[str] = ..., agent: _Optional[str] = ..., entry_override: bool = ..., execution: _Optional[_Union[_record_pb2.Execution, str]] = ..., labels: _Optional[_Mapping[str, str]] = ..., status: _Optional[_Union[_record_pb2.RunStatus, str]] = ..., reason: _Optional[str] = ..., paused: bool = ..., state: _Optional[str] = ..., seq: _Optional[int] = ..., visit_seq: _Optional[int] = ..., visits: _Optional[_Mapping[str, int]] = ..., edges: _Optional[_Iterable[_Union[EdgeCount, _Mapping]]] = ..., total_visits: _Optional[int] = ..., transitions: _Optional[int] = ..., tool_calls: _Optional[int] = ..., reframes: _Optional[int] = ..., tokens: _Optional[int] = ..., cost_micro_usd: _Optional[int] = ..., estimated_tokens: _Optional[int] = ..., last_step: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., updated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state_timeout_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., turn: _Optional[_Union[_record_pb2.TurnRef, _Mapping]] = ..., turn_not_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., turn_suspended: bool = ..., queued_inputs: _Optional[int] = ..., allowed_events: _Optional[_Iterable[str]] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ..., artifacts: _Optional[_Iterable[_Union[_record_pb2.ArtifactHead, _Mapping]]] = ..., artifact_bytes: _Optional[int] = ..., message_bytes: _Optional[int] = ..., parent: _Optional[_Union[Parent, _Mapping]] = ..., depth: _Optional[int] = ..., limits: _Optional[_Union[RunLimits, _Mapping]] = ..., awaiting: _Optional[_Union[_record_pb2.Awaiting, str]] = ..., status_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., task: _Optional[_Union[TaskInfo, _Mapping]] = ..., forked_from: _Optional[_Union[ForkedFrom, _Mapping]] = ..., imported: bool = ..., erasable: bool = ..., reserved_tokens: _Optional[int] = ..., reserved_cost_micro_usd: _Optional[int] = ..., leased: bool = ..., accounts: _Optional[_Iterable[_Union[AccountShare, _Mapping]]] = ..., lent_tokens: _Optional[int] = ..., lent_cost_micro_usd: _Optional[int] = ..., erased: _Optional[_Union[Erasure, _Mapping]] = ..., limit_waits: _Optional[_Iterable[_Union[LimitWait, _Mapping]]] = ..., compensating: bool = ..., conversation: bool = ..., waiting: _Optional[_Union[Waiting, _Mapping]] = ...) -> None: ...
+
+class Waiting(_message.Message):
+    __slots__ = ("kind", "sentence", "since", "due", "step", "tool", "model", "prompt", "attempt", "worker_id", "seen_at", "output_at", "workers", "connected_workers", "limit", "events", "principal", "not_starter", "task_id")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    SENTENCE_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    DUE_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    SEEN_AT_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_AT_FIELD_NUMBER: _ClassVar[int]
+    WORKERS_FIELD_NUMBER: _ClassVar[int]
+    CONNECTED_WORKERS_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    EVENTS_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    NOT_STARTER_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    kind: WaitingKind
+    sentence: str
+    since: _timestamp_pb2.Timestamp
+    due: _timestamp_pb2.Timestamp
+    step: int
+    tool: str
+    model: str
+    prompt: str
+    attempt: int
+    worker_id: str
+    seen_at: _timestamp_pb2.Timestamp
+    output_at: _timestamp_pb2.Timestamp
+    workers: _containers.RepeatedCompositeFieldContainer[UnfitWorker]
+    connected_workers: int
+    limit: LimitWait
+    events: _containers.RepeatedScalarFieldContainer[str]
+    principal: str
+    not_starter: bool
+    task_id: str
+    def __init__(self, kind: _Optional[_Union[WaitingKind, str]] = ..., sentence: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., due: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., step: _Optional[int] = ..., tool: _Optional[str] = ..., model: _Optional[str] = ..., prompt: _Optional[str] = ..., attempt: _Optional[int] = ..., worker_id: _Optional[str] = ..., seen_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., output_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., workers: _Optional[_Iterable[_Union[UnfitWorker, _Mapping]]] = ..., connected_workers: _Optional[int] = ..., limit: _Optional[_Union[LimitWait, _Mapping]] = ..., events: _Optional[_Iterable[str]] = ..., principal: _Optional[str] = ..., not_starter: bool = ..., task_id: _Optional[str] = ...) -> None: ...
+
+class UnfitWorker(_message.Message):
+    __slots__ = ("worker_id", "cause")
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
+    worker_id: str
+    cause: UnfitCause
+    def __init__(self, worker_id: _Optional[str] = ..., cause: _Optional[_Union[UnfitCause, str]] = ...) -> None: ...
 
 class AccountShare(_message.Message):
     __slots__ = ("name", "window_start", "settled_tokens", "settled_cost_micro_usd", "reserved_tokens", "reserved_cost_micro_usd")
@@ -312,7 +414,7 @@ class ModelStep(_message.Message):
     def __init__(self, request: _Optional[_Union[_record_pb2.ModelRequest, _Mapping]] = ..., answer: _Optional[_Union[_record_pb2.ModelAnswer, _Mapping]] = ..., usage: _Optional[_Union[_record_pb2.Usage, _Mapping]] = ..., response_id: _Optional[str] = ..., not_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., request_changed: bool = ..., max_output_tokens: _Optional[int] = ...) -> None: ...
 
 class Step(_message.Message):
-    __slots__ = ("step", "key", "tool", "status", "attempt", "turn_seq", "deadline", "delegation", "payload_json", "result_json", "error", "idempotency_key", "bodies_omitted", "kind", "model", "call", "remote", "redacted", "approval", "about", "inquiry", "by_caller")
+    __slots__ = ("step", "key", "tool", "status", "attempt", "turn_seq", "deadline", "delegation", "payload_json", "result_json", "error", "idempotency_key", "bodies_omitted", "kind", "model", "call", "remote", "redacted", "approval", "about", "inquiry", "by_caller", "unknown")
     STEP_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     TOOL_FIELD_NUMBER: _ClassVar[int]
@@ -335,6 +437,7 @@ class Step(_message.Message):
     ABOUT_FIELD_NUMBER: _ClassVar[int]
     INQUIRY_FIELD_NUMBER: _ClassVar[int]
     BY_CALLER_FIELD_NUMBER: _ClassVar[int]
+    UNKNOWN_FIELD_NUMBER: _ClassVar[int]
     step: int
     key: str
     tool: str
@@ -357,7 +460,8 @@ class Step(_message.Message):
     about: _record_pb2.StepAbout
     inquiry: int
     by_caller: bool
-    def __init__(self, step: _Optional[int] = ..., key: _Optional[str] = ..., tool: _Optional[str] = ..., status: _Optional[_Union[_record_pb2.StepStatus, str]] = ..., attempt: _Optional[int] = ..., turn_seq: _Optional[int] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delegation: bool = ..., payload_json: _Optional[str] = ..., result_json: _Optional[str] = ..., error: _Optional[_Union[_record_pb2.Fault, _Mapping]] = ..., idempotency_key: _Optional[str] = ..., bodies_omitted: bool = ..., kind: _Optional[_Union[_record_pb2.StepKind, str]] = ..., model: _Optional[_Union[ModelStep, _Mapping]] = ..., call: _Optional[_Union[_record_pb2.ToolCallRef, _Mapping]] = ..., remote: _Optional[_Union[_record_pb2.Remote, _Mapping]] = ..., redacted: bool = ..., approval: _Optional[_Union[StepApproval, _Mapping]] = ..., about: _Optional[_Union[_record_pb2.StepAbout, _Mapping]] = ..., inquiry: _Optional[int] = ..., by_caller: bool = ...) -> None: ...
+    unknown: bool
+    def __init__(self, step: _Optional[int] = ..., key: _Optional[str] = ..., tool: _Optional[str] = ..., status: _Optional[_Union[_record_pb2.StepStatus, str]] = ..., attempt: _Optional[int] = ..., turn_seq: _Optional[int] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delegation: bool = ..., payload_json: _Optional[str] = ..., result_json: _Optional[str] = ..., error: _Optional[_Union[_record_pb2.Fault, _Mapping]] = ..., idempotency_key: _Optional[str] = ..., bodies_omitted: bool = ..., kind: _Optional[_Union[_record_pb2.StepKind, str]] = ..., model: _Optional[_Union[ModelStep, _Mapping]] = ..., call: _Optional[_Union[_record_pb2.ToolCallRef, _Mapping]] = ..., remote: _Optional[_Union[_record_pb2.Remote, _Mapping]] = ..., redacted: bool = ..., approval: _Optional[_Union[StepApproval, _Mapping]] = ..., about: _Optional[_Union[_record_pb2.StepAbout, _Mapping]] = ..., inquiry: _Optional[int] = ..., by_caller: bool = ..., unknown: bool = ...) -> None: ...
 
 class StepApproval(_message.Message):
     __slots__ = ("held", "since", "digest", "verdict", "decided_by", "decided_at", "expires", "decided_seq")
@@ -380,7 +484,7 @@ class StepApproval(_message.Message):
     def __init__(self, held: bool = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., digest: _Optional[str] = ..., verdict: _Optional[_Union[_record_pb2.StepVerdict, str]] = ..., decided_by: _Optional[str] = ..., decided_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., expires: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., decided_seq: _Optional[int] = ...) -> None: ...
 
 class RunFilter(_message.Message):
-    __slots__ = ("pack", "statuses", "state", "labels", "parent_run_id", "unserved", "reason", "created_after", "created_before", "run_id_prefix")
+    __slots__ = ("pack", "statuses", "state", "labels", "parent_run_id", "unserved", "reason", "created_after", "created_before", "run_id_prefix", "waiting")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -398,6 +502,7 @@ class RunFilter(_message.Message):
     CREATED_AFTER_FIELD_NUMBER: _ClassVar[int]
     CREATED_BEFORE_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_PREFIX_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
     pack: str
     statuses: _containers.RepeatedScalarFieldContainer[_record_pb2.RunStatus]
     state: str
@@ -408,10 +513,11 @@ class RunFilter(_message.Message):
     created_after: _timestamp_pb2.Timestamp
     created_before: _timestamp_pb2.Timestamp
     run_id_prefix: str
-    def __init__(self, pack: _Optional[str] = ..., statuses: _Optional[_Iterable[_Union[_record_pb2.RunStatus, str]]] = ..., state: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., parent_run_id: _Optional[str] = ..., unserved: bool = ..., reason: _Optional[str] = ..., created_after: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., run_id_prefix: _Optional[str] = ...) -> None: ...
+    waiting: _containers.RepeatedScalarFieldContainer[WaitingKind]
+    def __init__(self, pack: _Optional[str] = ..., statuses: _Optional[_Iterable[_Union[_record_pb2.RunStatus, str]]] = ..., state: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., parent_run_id: _Optional[str] = ..., unserved: bool = ..., reason: _Optional[str] = ..., created_after: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., run_id_prefix: _Optional[str] = ..., waiting: _Optional[_Iterable[_Union[WaitingKind, str]]] = ...) -> None: ...
 
 class StartRunRequest(_message.Message):
-    __slots__ = ("namespace", "pack", "agent", "state", "variables_json", "input", "execution", "labels", "request_id", "max_steps")
+    __slots__ = ("namespace", "pack", "agent", "state", "variables_json", "input", "execution", "labels", "request_id", "max_steps", "conversation")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -429,6 +535,7 @@ class StartRunRequest(_message.Message):
     LABELS_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     MAX_STEPS_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     pack: str
     agent: str
@@ -439,7 +546,8 @@ class StartRunRequest(_message.Message):
     labels: _containers.ScalarMap[str, str]
     request_id: str
     max_steps: int
-    def __init__(self, namespace: _Optional[str] = ..., pack: _Optional[str] = ..., agent: _Optional[str] = ..., state: _Optional[str] = ..., variables_json: _Optional[str] = ..., input: _Optional[_Iterable[_Union[_record_pb2.Part, _Mapping]]] = ..., execution: _Optional[_Union[_record_pb2.Execution, str]] = ..., labels: _Optional[_Mapping[str, str]] = ..., request_id: _Optional[str] = ..., max_steps: _Optional[int] = ...) -> None: ...
+    conversation: bool
+    def __init__(self, namespace: _Optional[str] = ..., pack: _Optional[str] = ..., agent: _Optional[str] = ..., state: _Optional[str] = ..., variables_json: _Optional[str] = ..., input: _Optional[_Iterable[_Union[_record_pb2.Part, _Mapping]]] = ..., execution: _Optional[_Union[_record_pb2.Execution, str]] = ..., labels: _Optional[_Mapping[str, str]] = ..., request_id: _Optional[str] = ..., max_steps: _Optional[int] = ..., conversation: bool = ...) -> None: ...
 
 class StartRunResponse(_message.Message):
     __slots__ = ("run", "record", "turn", "duplicate")

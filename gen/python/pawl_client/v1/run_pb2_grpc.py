@@ -26,41 +26,42 @@ if _version_not_supported:
 
 
 class RunServiceStub(object):
-    """RunService runs PromptPack workflows. Every answer of a writing RPC means that
-    what it tells is synced to disk.
+    """RunService runs PromptPack workflows. When a writing RPC returns OK, its change is synced to
+    disk.
 
-    Every RPC can, besides its own errors, answer:
-    UNAUTHENTICATED (TOKEN_MISSING, TOKEN_UNKNOWN, TOKEN_REVOKED),
-    PERMISSION_DENIED (SCOPE_MISSING), INVALID_ARGUMENT (INVALID_REQUEST with the
-    violated fields, MALFORMED_MESSAGE), NOT_FOUND (NAMESPACE_NOT_FOUND,
-    RUN_NOT_FOUND, also for runs that the caller may not see), RESOURCE_EXHAUSTED
-    (RATE_LIMITED, QUOTA_EXCEEDED; REQUEST_TOO_LARGE: a message over the server's bound), UNIMPLEMENTED
-    (METHOD_UNKNOWN: the server has no such method), UNAVAILABLE (DRAINING), DATA_LOSS (DATA_LOSS: what the answer
-    needs is damaged on disk; SEMANTICS_UNKNOWN: a newer program stored it), INTERNAL (INTERNAL). The reasons stand
-    in google.rpc.ErrorInfo of domain "pawl.dev", whose metadata names the field,
-    the limit and the allowed values where there are such.
+    Every RPC can, besides its own errors, return: UNAUTHENTICATED (TOKEN_MISSING, TOKEN_UNKNOWN,
+    TOKEN_REVOKED), PERMISSION_DENIED (SCOPE_MISSING), INVALID_ARGUMENT (INVALID_REQUEST with the
+    violated fields, MALFORMED_MESSAGE), NOT_FOUND (NAMESPACE_NOT_FOUND; RUN_NOT_FOUND, also for runs
+    that the caller may not see), RESOURCE_EXHAUSTED (RATE_LIMITED, QUOTA_EXCEEDED;
+    REQUEST_TOO_LARGE: the message is larger than the server allows), UNIMPLEMENTED (METHOD_UNKNOWN:
+    the server has no such method), UNAVAILABLE (DRAINING), DATA_LOSS (DATA_LOSS: data that the
+    response needs is damaged on disk; SEMANTICS_UNKNOWN: a newer program stored it), INTERNAL
+    (INTERNAL). The reason is in the google.rpc.ErrorInfo of domain "pawl.dev". The metadata of the
+    ErrorInfo contains the field, the limit and the allowed values, if the error has them.
 
-    Every writing RPC can also answer: ALREADY_EXISTS (ID_REUSED: the id was used
-    with another body), INVALID_ARGUMENT (ID_RESERVED; NAME_TOO_LONG: a name that
-    makes a key of the store too long), RESOURCE_EXHAUSTED (DISK_LOW; QUEUE_FULL and
-    OVERLOADED with RetryInfo; BATCH_TOO_LARGE), UNAVAILABLE (COMMIT_UNKNOWN: it is
-    not known whether it happened; repeat it with the same id), FAILED_PRECONDITION
-    (IMPORTED: the run was imported to be looked at).
+    Every writing RPC can also return: ALREADY_EXISTS (ID_REUSED: the ID was used with another body),
+    INVALID_ARGUMENT (ID_RESERVED; NAME_TOO_LONG: a name makes a key of the store too long),
+    RESOURCE_EXHAUSTED (DISK_LOW; QUEUE_FULL and OVERLOADED with RetryInfo; BATCH_TOO_LARGE),
+    UNAVAILABLE (COMMIT_UNKNOWN: the server does not know whether the change was stored; repeat the
+    call with the same ID), FAILED_PRECONDITION (IMPORTED: the run was imported, and an imported run
+    is read-only).
 
-    What to do with an error, the first that fits; repeat means the same call with the same id:
-    - ABORTED with WORKER_REPLACED or CONSUMER_REPLACED: give up, and do not reconnect. ABORTED with
+    How a caller handles an error. The first rule that matches applies; "repeat" means the same call
+    with the same ID:
+    - ABORTED with WORKER_REPLACED or CONSUMER_REPLACED: stop, and do not reconnect. ABORTED with
     PACK_CONTENDED, UPLOAD_CONTENDED or SUBSCRIPTION_CONTENDED: repeat.
-    - PERMISSION_DENIED with TURN_TOKEN_STALE: the caller of a turn asks GetTurn and repeats with the
-    new token, a worker drops the turn. UNAUTHENTICATED with TOKEN_EXPIRED: repeat with a new token.
-    - UNAVAILABLE; CANCELLED that the caller did not ask for; UNKNOWN and INTERNAL without an
-    ErrorInfo, as which some stacks report a broken stream: reconnect, then repeat.
-    - DEADLINE_EXCEEDED: repeat, since it may have happened.
-    - RESOURCE_EXHAUSTED with a google.rpc.RetryInfo: wait as long as that says, then repeat.
-    UNIMPLEMENTED with OPERATION_UNKNOWN, a node of an older version: repeat later.
-    - Everything else: give up. The same call meets the same answer.
+    - PERMISSION_DENIED with TURN_TOKEN_STALE: the caller of a turn calls GetTurn and repeats with
+    the new token; a worker drops the turn. UNAUTHENTICATED with TOKEN_EXPIRED: repeat with a new
+    token.
+    - UNAVAILABLE, a CANCELLED that the caller did not cause, and UNKNOWN or INTERNAL without an
+    ErrorInfo (some gRPC stacks report a broken stream with these codes): reconnect, then repeat.
+    - DEADLINE_EXCEEDED: repeat, because the first call may have changed the run.
+    - RESOURCE_EXHAUSTED with a google.rpc.RetryInfo: wait for its retry_delay, then repeat.
+    UNIMPLEMENTED with OPERATION_UNKNOWN comes from a node of an older version: repeat later.
+    - All other errors: stop. The same call returns the same error.
 
-    A refused request changes nothing and uses up no id, except where its RPC says
-    otherwise. The order of checks: request, run, id, terminal, authority,
+    A refused request changes nothing and does not use up its ID, except where the comment of its RPC
+    states otherwise. The server checks in this order: request, run, ID, terminal status, authority,
     expected_seq, event, artifacts, guards and budgets.
     """
 
@@ -248,67 +249,65 @@ class RunServiceStub(object):
 
 
 class RunServiceServicer(object):
-    """RunService runs PromptPack workflows. Every answer of a writing RPC means that
-    what it tells is synced to disk.
+    """RunService runs PromptPack workflows. When a writing RPC returns OK, its change is synced to
+    disk.
 
-    Every RPC can, besides its own errors, answer:
-    UNAUTHENTICATED (TOKEN_MISSING, TOKEN_UNKNOWN, TOKEN_REVOKED),
-    PERMISSION_DENIED (SCOPE_MISSING), INVALID_ARGUMENT (INVALID_REQUEST with the
-    violated fields, MALFORMED_MESSAGE), NOT_FOUND (NAMESPACE_NOT_FOUND,
-    RUN_NOT_FOUND, also for runs that the caller may not see), RESOURCE_EXHAUSTED
-    (RATE_LIMITED, QUOTA_EXCEEDED; REQUEST_TOO_LARGE: a message over the server's bound), UNIMPLEMENTED
-    (METHOD_UNKNOWN: the server has no such method), UNAVAILABLE (DRAINING), DATA_LOSS (DATA_LOSS: what the answer
-    needs is damaged on disk; SEMANTICS_UNKNOWN: a newer program stored it), INTERNAL (INTERNAL). The reasons stand
-    in google.rpc.ErrorInfo of domain "pawl.dev", whose metadata names the field,
-    the limit and the allowed values where there are such.
+    Every RPC can, besides its own errors, return: UNAUTHENTICATED (TOKEN_MISSING, TOKEN_UNKNOWN,
+    TOKEN_REVOKED), PERMISSION_DENIED (SCOPE_MISSING), INVALID_ARGUMENT (INVALID_REQUEST with the
+    violated fields, MALFORMED_MESSAGE), NOT_FOUND (NAMESPACE_NOT_FOUND; RUN_NOT_FOUND, also for runs
+    that the caller may not see), RESOURCE_EXHAUSTED (RATE_LIMITED, QUOTA_EXCEEDED;
+    REQUEST_TOO_LARGE: the message is larger than the server allows), UNIMPLEMENTED (METHOD_UNKNOWN:
+    the server has no such method), UNAVAILABLE (DRAINING), DATA_LOSS (DATA_LOSS: data that the
+    response needs is damaged on disk; SEMANTICS_UNKNOWN: a newer program stored it), INTERNAL
+    (INTERNAL). The reason is in the google.rpc.ErrorInfo of domain "pawl.dev". The metadata of the
+    ErrorInfo contains the field, the limit and the allowed values, if the error has them.
 
-    Every writing RPC can also answer: ALREADY_EXISTS (ID_REUSED: the id was used
-    with another body), INVALID_ARGUMENT (ID_RESERVED; NAME_TOO_LONG: a name that
-    makes a key of the store too long), RESOURCE_EXHAUSTED (DISK_LOW; QUEUE_FULL and
-    OVERLOADED with RetryInfo; BATCH_TOO_LARGE), UNAVAILABLE (COMMIT_UNKNOWN: it is
-    not known whether it happened; repeat it with the same id), FAILED_PRECONDITION
-    (IMPORTED: the run was imported to be looked at).
+    Every writing RPC can also return: ALREADY_EXISTS (ID_REUSED: the ID was used with another body),
+    INVALID_ARGUMENT (ID_RESERVED; NAME_TOO_LONG: a name makes a key of the store too long),
+    RESOURCE_EXHAUSTED (DISK_LOW; QUEUE_FULL and OVERLOADED with RetryInfo; BATCH_TOO_LARGE),
+    UNAVAILABLE (COMMIT_UNKNOWN: the server does not know whether the change was stored; repeat the
+    call with the same ID), FAILED_PRECONDITION (IMPORTED: the run was imported, and an imported run
+    is read-only).
 
-    What to do with an error, the first that fits; repeat means the same call with the same id:
-    - ABORTED with WORKER_REPLACED or CONSUMER_REPLACED: give up, and do not reconnect. ABORTED with
+    How a caller handles an error. The first rule that matches applies; "repeat" means the same call
+    with the same ID:
+    - ABORTED with WORKER_REPLACED or CONSUMER_REPLACED: stop, and do not reconnect. ABORTED with
     PACK_CONTENDED, UPLOAD_CONTENDED or SUBSCRIPTION_CONTENDED: repeat.
-    - PERMISSION_DENIED with TURN_TOKEN_STALE: the caller of a turn asks GetTurn and repeats with the
-    new token, a worker drops the turn. UNAUTHENTICATED with TOKEN_EXPIRED: repeat with a new token.
-    - UNAVAILABLE; CANCELLED that the caller did not ask for; UNKNOWN and INTERNAL without an
-    ErrorInfo, as which some stacks report a broken stream: reconnect, then repeat.
-    - DEADLINE_EXCEEDED: repeat, since it may have happened.
-    - RESOURCE_EXHAUSTED with a google.rpc.RetryInfo: wait as long as that says, then repeat.
-    UNIMPLEMENTED with OPERATION_UNKNOWN, a node of an older version: repeat later.
-    - Everything else: give up. The same call meets the same answer.
+    - PERMISSION_DENIED with TURN_TOKEN_STALE: the caller of a turn calls GetTurn and repeats with
+    the new token; a worker drops the turn. UNAUTHENTICATED with TOKEN_EXPIRED: repeat with a new
+    token.
+    - UNAVAILABLE, a CANCELLED that the caller did not cause, and UNKNOWN or INTERNAL without an
+    ErrorInfo (some gRPC stacks report a broken stream with these codes): reconnect, then repeat.
+    - DEADLINE_EXCEEDED: repeat, because the first call may have changed the run.
+    - RESOURCE_EXHAUSTED with a google.rpc.RetryInfo: wait for its retry_delay, then repeat.
+    UNIMPLEMENTED with OPERATION_UNKNOWN comes from a node of an older version: repeat later.
+    - All other errors: stop. The same call returns the same error.
 
-    A refused request changes nothing and uses up no id, except where its RPC says
-    otherwise. The order of checks: request, run, id, terminal, authority,
+    A refused request changes nothing and does not use up its ID, except where the comment of its RPC
+    states otherwise. The server checks in this order: request, run, ID, terminal status, authority,
     expected_seq, event, artifacts, guards and budgets.
     """
 
     def StartRun(self, request, context):
-        """Starts a run. Scope runs:write; admin to enter a workflow at another state
-        than its entry.
+        """Starts a run of a pack. Scope runs:write; admin is required to enter a workflow at a state that
+        is not its entry.
 
-        Errors: NOT_FOUND (PACK_NOT_FOUND), INVALID_ARGUMENT (NO_SUCH_ENTRY with
-        those that there are, BAD_VARIABLES with every fault, BAD_LABEL, LABEL_RESERVED,
-        INVALID_JSON), FAILED_PRECONDITION (MODEL_UNPRICED: the pack has a budget of cost, and
-        overrides for a model of which neither it nor the operator knows the price;
-        PACK_UNSUPPORTED: the run could reach a state that a composition orchestrates, or one with
-        control: user),
-        RESOURCE_EXHAUSTED (VARIABLES_TOO_LARGE, MAX_LABELS, MESSAGES_TOO_LARGE,
-        RUNS_IN_FLIGHT: too many runs that have not ended).
+        Errors: NOT_FOUND (PACK_NOT_FOUND), INVALID_ARGUMENT (NO_SUCH_ENTRY with the possible entries,
+        BAD_VARIABLES with every fault, BAD_LABEL, LABEL_RESERVED, INVALID_JSON), FAILED_PRECONDITION
+        (MODEL_UNPRICED: the pack has a cost budget and overrides for a model, and neither the pack nor
+        the operator defines the price of that model; PACK_UNSUPPORTED: the run could reach a state
+        that a composition orchestrates), RESOURCE_EXHAUSTED (VARIABLES_TOO_LARGE, MAX_LABELS,
+        MESSAGES_TOO_LARGE, RUNS_IN_FLIGHT: too many runs have not ended).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetRun(self, request, context):
-        """(The gateway tries the paths of later RPCs first. This one's would take those that
-        have a verb behind the id, so it stands before them.)
+        """(The gateway matches the paths of later RPCs first. The path of GetRun also matches paths that
+        have a verb after the ID, so GetRun must be declared before the RPCs with these paths.)
 
-        Returns a run as it is, or as it was at a record. Scope runs:read or
-        runs:write.
+        Returns a run as it is now, or as it was at a record. Scope runs:read or runs:write.
 
         Errors: NOT_FOUND (RECORD_NOT_FOUND).
         """
@@ -317,57 +316,58 @@ class RunServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ForkRun(self, request, context):
-        """Begins a run as a copy of another at one of its records: visits per state and
-        edge, artifacts and conversations are copied; run-wide totals and wall time start
-        at zero; the open turn is offered as attempt 1 and answers the steps of its visit
-        from the record. The copy stands alone, the source is only read. To repair a run
-        that ended, fork it at an earlier record. Scope runs:write; for an imported run
-        events:external besides: a caller that made up its history could skip an approval. So it
-        does for a run that has left a state of orchestration external, and into the middle
-        of a pack that has such a state, where that is another pack or an admin let the
-        source begin there.
+        """Starts a new run as a copy of another run at one of its records. Use it to repair a run that
+        ended: fork the run at an earlier record. The fork copies the visits per state and per edge,
+        the artifacts and the conversations. The totals of the run and its wall time start at zero. The
+        open turn is offered as attempt 1, and the steps of its visit return their recorded answers.
+        The fork is independent of the source run, and the source run does not change. Scope
+        runs:write; events:external is also required in three cases. The first case is an imported run,
+        because a caller that invented the history of the run could skip an approval. The second case
+        is a run that has left a state with external orchestration. The third case is a fork into the
+        middle of a pack that has a state with external orchestration, if that pack is not the source's
+        pack or if an admin let the source start in the middle.
 
-        Errors: NOT_FOUND (RECORD_NOT_FOUND, PACK_NOT_FOUND), FAILED_PRECONDITION
-        (FORK_TERMINAL: the run had ended there; FORK_STATE_MISSING: the other pack lacks a
-        state that was visited; FORK_ARTIFACT_MISMATCH: it declares an artifact otherwise;
-        NO_SUCH_ENTRY; MODEL_UNPRICED and PACK_UNSUPPORTED as for StartRun), INVALID_ARGUMENT (NO_SUCH_ENTRY, BAD_VARIABLES with every fault,
-        BAD_LABEL, LABEL_RESERVED, INVALID_JSON, UNDECLARED_ARTIFACT, ARTIFACT_TYPE, DUPLICATE_ARTIFACT),
-        RESOURCE_EXHAUSTED (VARIABLES_TOO_LARGE, MAX_LABELS, ARTIFACT_TOO_LARGE,
-        ARTIFACTS_TOO_LARGE, MESSAGES_TOO_LARGE, INPUT_QUEUE_FULL, RUNS_IN_FLIGHT).
+        Errors: NOT_FOUND (RECORD_NOT_FOUND, PACK_NOT_FOUND), FAILED_PRECONDITION (FORK_TERMINAL: the
+        run had ended at this record; FORK_STATE_MISSING: the other pack lacks a state that the run
+        visited; FORK_ARTIFACT_MISMATCH: the other pack declares an artifact differently;
+        NO_SUCH_ENTRY; MODEL_UNPRICED and PACK_UNSUPPORTED as in StartRun), INVALID_ARGUMENT
+        (NO_SUCH_ENTRY, BAD_VARIABLES with every fault, BAD_LABEL, LABEL_RESERVED, INVALID_JSON,
+        UNDECLARED_ARTIFACT, ARTIFACT_TYPE, DUPLICATE_ARTIFACT), RESOURCE_EXHAUSTED
+        (VARIABLES_TOO_LARGE, MAX_LABELS, ARTIFACT_TOO_LARGE, ARTIFACTS_TOO_LARGE, MESSAGES_TOO_LARGE,
+        INPUT_QUEUE_FULL, RUNS_IN_FLIGHT).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DiffRuns(self, request, context):
-        """Compares two points of a run, or of two runs: the way through the states, visits,
-        edges, budgets, artifacts, variables and the number of messages. Scope runs:read
-        or runs:write.
+        """Compares two points of a run, or of two runs. It compares the path through the states, visits,
+        edges, budgets, artifacts, variables and the number of messages. Scope runs:read or runs:write.
 
-        Errors: NOT_FOUND (RECORD_NOT_FOUND), PERMISSION_DENIED (SENSITIVE_VALUES: the pack of
-        a run calls values sensitive, and the caller lacks values:sensitive).
+        Errors: NOT_FOUND (RECORD_NOT_FOUND), PERMISSION_DENIED (SENSITIVE_VALUES: the pack of a run
+        declares sensitive values, and the caller lacks the scope values:sensitive).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def VerifyRun(self, request, context):
-        """Proves a run's journal: its hash chain over the stored bytes, and that its inputs,
-        replayed through the state machine, make exactly these records and this state.
-        Nothing is executed. A fault is an OK answer that names the first bad seq. Scope
-        runs:read or runs:write.
+        """Verifies the journal of a run. It checks the hash chain over the stored bytes. It also replays
+        the run's inputs through the state machine and checks that they produce exactly the stored
+        records and state. It executes nothing. If the journal has a fault, the call returns OK and the
+        response contains the first bad seq. Scope runs:read or runs:write.
 
-        Errors: FAILED_PRECONDITION (ARCHIVE_OFF: the store keeps no journal to prove).
+        Errors: FAILED_PRECONDITION (ARCHIVE_OFF: the store keeps no journal to verify).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ExportRun(self, request, context):
-        """Streams one portable file of a run: its pack, its journal as stored, the blobs that
-        it refers to. gRPC only. Scope runs:read.
+        """Streams one portable file of a run. The file contains the run's pack, its journal as stored,
+        and the blobs that the journal refers to. gRPC only. Scope runs:read.
 
-        Errors: FAILED_PRECONDITION (ARCHIVE_OFF), PERMISSION_DENIED (SENSITIVE_VALUES, as of
+        Errors: FAILED_PRECONDITION (ARCHIVE_OFF), PERMISSION_DENIED (SENSITIVE_VALUES, as in
         DiffRuns).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -375,82 +375,80 @@ class RunServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ImportRun(self, request_iterator, context):
-        """Stores a run out of such a file, and its pack under its digest, to be shown,
-        compared and forked. The run is never driven: every input is
-        FAILED_PRECONDITION(IMPORTED). The same file again is a duplicate. Nothing is stored
-        unless the whole file is proven. gRPC only. Scope packs:write.
+        """Stores a run from a file that ExportRun wrote, and stores its pack under its digest. The
+        imported run can be read, compared and forked. It is never executed: every input returns
+        FAILED_PRECONDITION (IMPORTED). A second import of the same file is a duplicate. The server
+        stores nothing before it has verified the whole file. gRPC only. Scope packs:write.
 
-        Errors: INVALID_ARGUMENT (EXPORT_INVALID: not such a file, or edited, with the first
-        bad seq; EXPORT_TRUNCATED; REQUEST_REQUIRED: an empty stream), FAILED_PRECONDITION
-        (EXPORT_NEWER: made by a newer version, ARCHIVE_OFF), ALREADY_EXISTS (RUN_EXISTS),
-        RESOURCE_EXHAUSTED (EXPORT_TOO_LARGE).
+        Errors: INVALID_ARGUMENT (EXPORT_INVALID: the data is not an export file or was changed, with
+        the first bad seq; EXPORT_TRUNCATED; REQUEST_REQUIRED: the stream is empty),
+        FAILED_PRECONDITION (EXPORT_NEWER: a newer version wrote the file; ARCHIVE_OFF), ALREADY_EXISTS
+        (RUN_EXISTS), RESOURCE_EXHAUSTED (EXPORT_TOO_LARGE).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def EmitEvent(self, request, context):
-        """Emits an event of the current state; the graph resolves the successor. With
-        the turn's token it ends the open turn; by a principal with events:external
-        it moves a run whose state is external or hybrid. Scope runs:write or
+        """Emits an event of the current state. The workflow graph determines the next state. With a turn
+        token, the event also ends the open turn. A principal with events:external can move a run in a
+        state with external or hybrid orchestration without a token. Scope runs:write or
         events:external.
 
-        Errors: FAILED_PRECONDITION (VALIDATOR_TRIGGERED: the turn violates a validator of its
-        prompt; the attempt fails), FAILED_PRECONDITION (RUN_TERMINAL, PAUSED, UNKNOWN_EVENT with the
-        declared events), PERMISSION_DENIED (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE,
-        TURN_LEASED), ABORTED (SEQ_MISMATCH with the seq that won),
-        INVALID_ARGUMENT (UNDECLARED_ARTIFACT, ARTIFACT_TYPE, DUPLICATE_ARTIFACT),
-        RESOURCE_EXHAUSTED (ARTIFACT_TOO_LARGE, ARTIFACTS_TOO_LARGE).
+        Errors: FAILED_PRECONDITION (VALIDATOR_TRIGGERED: the turn violates a validator of its prompt;
+        the attempt fails), FAILED_PRECONDITION (RUN_TERMINAL, PAUSED, UNKNOWN_EVENT with the declared
+        events), PERMISSION_DENIED (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE, TURN_LEASED), ABORTED
+        (SEQ_MISMATCH with the current seq), INVALID_ARGUMENT (UNDECLARED_ARTIFACT, ARTIFACT_TYPE,
+        DUPLICATE_ARTIFACT), RESOURCE_EXHAUSTED (ARTIFACT_TOO_LARGE, ARTIFACTS_TOO_LARGE).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SendInput(self, request, context):
-        """Gives message parts to the next turn of the visit: opens it if none is open,
-        else they wait for it. Scope runs:write.
+        """Sends message parts to the next turn of the visit. If no turn is open, the call opens one. If a
+        turn is open, the parts are queued for the next turn. Scope runs:write.
 
-        With `step` they go to the agent of a pending delegation that asks instead.
+        If `step` is set, the parts go to the agent of that pending delegation instead, which has
+        requested an input.
 
-        Errors: FAILED_PRECONDITION (RUN_TERMINAL, STEP_NOT_ASKING), ABORTED
-        (SEQ_MISMATCH), RESOURCE_EXHAUSTED (INPUT_QUEUE_FULL, MESSAGES_TOO_LARGE).
+        Errors: FAILED_PRECONDITION (RUN_TERMINAL, STEP_NOT_ASKING), ABORTED (SEQ_MISMATCH),
+        RESOURCE_EXHAUSTED (INPUT_QUEUE_FULL, MESSAGES_TOO_LARGE).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetTurn(self, request, context):
-        """Returns the open turn with its prompt rendered now. For EXECUTION_CALLER the
-        answer has a new turn token, which fences the one before. Scope runs:write
-        or events:external.
+        """Returns the open turn with its prompt rendered at the time of the call. For EXECUTION_CALLER
+        the response contains a new turn token, and the previous token becomes invalid. Scope
+        runs:write or events:external.
 
-        Errors: FAILED_PRECONDITION (RUN_TERMINAL, NO_OPEN_TURN), PERMISSION_DENIED
-        (TURN_LEASED).
+        Errors: FAILED_PRECONDITION (RUN_TERMINAL, NO_OPEN_TURN), PERMISSION_DENIED (TURN_LEASED).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ShowTurn(self, request, context):
-        """Shows a turn as it was when it was opened, its prompt rendered with the
-        artifacts of that moment. It only reads: no token is made and none is fenced,
-        and turns that are over, or held by a worker, are shown as well. Scope runs:read.
+        """Returns a turn as it was when it was opened. Its prompt is rendered with the artifacts of that
+        moment. The call only reads: it creates no turn token and invalidates none. It also returns
+        turns that have ended and turns that a worker holds. Scope runs:read.
 
-        Errors: NOT_FOUND (RECORD_NOT_FOUND), FAILED_PRECONDITION (NO_OPEN_TURN: the
-        record opened no turn).
+        Errors: NOT_FOUND (RECORD_NOT_FOUND), FAILED_PRECONDITION (NO_OPEN_TURN: the record opened no
+        turn).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SetArtifacts(self, request, context):
-        """Writes artifacts without a transition. Authority as for EmitEvent. Scope runs:write
-        or events:external.
+        """Writes artifacts without a transition. The caller needs the same authority as for EmitEvent.
+        Scope runs:write or events:external.
 
-        Errors: FAILED_PRECONDITION (RUN_TERMINAL), PERMISSION_DENIED
-        (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE, TURN_LEASED), ABORTED
-        (SEQ_MISMATCH), INVALID_ARGUMENT (UNDECLARED_ARTIFACT, ARTIFACT_TYPE,
-        DUPLICATE_ARTIFACT), RESOURCE_EXHAUSTED (ARTIFACT_TOO_LARGE,
+        Errors: FAILED_PRECONDITION (RUN_TERMINAL), PERMISSION_DENIED (TURN_TOKEN_REQUIRED,
+        TURN_TOKEN_STALE, TURN_LEASED), ABORTED (SEQ_MISMATCH), INVALID_ARGUMENT (UNDECLARED_ARTIFACT,
+        ARTIFACT_TYPE, DUPLICATE_ARTIFACT), RESOURCE_EXHAUSTED (ARTIFACT_TOO_LARGE,
         ARTIFACTS_TOO_LARGE).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -458,31 +456,29 @@ class RunServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def CompleteTurn(self, request, context):
-        """Ends the open turn with its output and perhaps an event. The first
-        completion of a (turn, attempt) wins; the same body again is a duplicate.
-        Scope runs:write or events:external.
+        """Ends the open turn with its output and, optionally, an event. The first completion of a turn
+        and attempt counts. A repeat with the same body is a duplicate. Scope runs:write or
+        events:external.
 
-        Errors: FAILED_PRECONDITION (VALIDATOR_TRIGGERED: what the turn said violates a validator of
-        its prompt; the attempt fails), FAILED_PRECONDITION (RUN_TERMINAL, TURN_STALE: not the open turn or
-        attempt, UNKNOWN_EVENT; MODEL_UNPRICED: tokens with neither a cost nor a price, in a
-        run with a budget of cost), PERMISSION_DENIED (TURN_TOKEN_REQUIRED,
-        TURN_TOKEN_STALE, TURN_LEASED, EVENT_NOT_ALLOWED: an outside completion
-        carries no event), ABORTED (SEQ_MISMATCH), INVALID_ARGUMENT
-        (UNDECLARED_ARTIFACT, ARTIFACT_TYPE, DUPLICATE_ARTIFACT, INVALID_JSON,
-        AWAIT_WITH_EVENT, BAD_USAGE), RESOURCE_EXHAUSTED (ARTIFACT_TOO_LARGE,
-        ARTIFACTS_TOO_LARGE, MESSAGES_TOO_LARGE).
+        Errors: FAILED_PRECONDITION (VALIDATOR_TRIGGERED: the output of the turn violates a validator
+        of its prompt; the attempt fails), FAILED_PRECONDITION (RUN_TERMINAL; TURN_STALE: the turn or
+        the attempt is not the open one; UNKNOWN_EVENT; MODEL_UNPRICED: the usage has tokens without a
+        cost, the model has no price, and the run has a cost budget), PERMISSION_DENIED
+        (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE, TURN_LEASED; EVENT_NOT_ALLOWED: a completion in a state
+        with external orchestration may not contain an event), ABORTED (SEQ_MISMATCH), INVALID_ARGUMENT
+        (UNDECLARED_ARTIFACT, ARTIFACT_TYPE, DUPLICATE_ARTIFACT, INVALID_JSON, AWAIT_WITH_EVENT,
+        BAD_USAGE), RESOURCE_EXHAUSTED (ARTIFACT_TOO_LARGE, ARTIFACTS_TOO_LARGE, MESSAGES_TOO_LARGE).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def FailTurn(self, request, context):
-        """Reports a failed execution of the open turn: it is retried while attempts
-        remain, unless it says that this cannot help. Scope runs:write or
-        events:external.
+        """Reports that an execution of the open turn failed. The turn is retried while attempts remain,
+        if the request sets `retryable`. Scope runs:write or events:external.
 
-        Errors: FAILED_PRECONDITION (RUN_TERMINAL, TURN_STALE, MODEL_UNPRICED as for
-        CompleteTurn, STEP_NOT_ANSWERED: of rejected_step), PERMISSION_DENIED (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE,
+        Errors: FAILED_PRECONDITION (RUN_TERMINAL, TURN_STALE, MODEL_UNPRICED as in CompleteTurn,
+        STEP_NOT_ANSWERED for rejected_step), PERMISSION_DENIED (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE,
         TURN_LEASED), INVALID_ARGUMENT (REJECT_RETRYABLE, BAD_USAGE).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -490,84 +486,85 @@ class RunServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def WriteOutput(self, request, context):
-        """Keeps a piece of the output of the open turn, so that readers of the run
-        or of its A2A task see it before the turn is completed. Pieces count against
-        max_message_bytes. Scope runs:write or events:external.
+        """Stores a piece of the output of the open turn. Readers of the run or of its A2A task can read
+        the piece before the turn is completed. Pieces count against max_message_bytes. Scope
+        runs:write or events:external.
 
-        Errors: FAILED_PRECONDITION (RUN_TERMINAL, TURN_STALE), PERMISSION_DENIED
-        (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE, TURN_LEASED), INVALID_ARGUMENT
-        (NO_PARTS, OUTPUT_ID_REQUIRED, INVALID_JSON), RESOURCE_EXHAUSTED
-        (MESSAGES_TOO_LARGE).
+        Errors: FAILED_PRECONDITION (RUN_TERMINAL, TURN_STALE), PERMISSION_DENIED (TURN_TOKEN_REQUIRED,
+        TURN_TOKEN_STALE, TURN_LEASED), INVALID_ARGUMENT (NO_PARTS, OUTPUT_ID_REQUIRED, INVALID_JSON),
+        RESOURCE_EXHAUSTED (MESSAGES_TOO_LARGE).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SuspendTurn(self, request, context):
-        """Releases the open turn until its pending steps are answered; it is offered
-        again with the same attempt. Scope runs:write, or events:external in an
-        external state.
+        """Releases the open turn until its pending steps are answered. The turn is then offered a second
+        time with the same attempt. Scope runs:write, or events:external in a state with external
+        orchestration.
 
-        Errors: FAILED_PRECONDITION (RUN_TERMINAL, TURN_STALE, NOTHING_PENDING),
-        PERMISSION_DENIED (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE, TURN_LEASED).
+        Errors: FAILED_PRECONDITION (RUN_TERMINAL, TURN_STALE, NOTHING_PENDING), PERMISSION_DENIED
+        (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE, TURN_LEASED).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RequestStep(self, request, context):
-        """Asks for tool calls of the open turn, in order. A call that is refused
-        (tool not listed, allowlist, blocklist, parameters) is an OK answer with its
-        denial. A key that is known returns the recorded step, marked replayed, at
-        no cost. Scope runs:write, or events:external in an external state.
+        """Requests tool calls of the open turn, in order. If a call is refused (tool not listed,
+        allowlist, blocklist, parameters), the RPC returns OK and the outcome contains the denial. If
+        the key of a request is known, the outcome is the recorded step, marked as replayed, at no
+        cost. Scope runs:write, or events:external in a state with external orchestration.
 
-        A caller that makes a call itself says so (by_caller), and makes it only if the answer has
-        Step.by_caller, status PENDING, no approval.held and inquiry 0: no worker gets it then. Every
-        other call that is PENDING and not held goes to a worker that offers its tool, if there
-        is one, and the answer does not say so.
+        A caller that makes a call itself sets by_caller. It may make the call only if the response has
+        Step.by_caller, status PENDING, no approval.held and inquiry 0; no worker then receives the
+        call. Every other call that is PENDING and not held goes to a worker that offers the tool, if
+        one exists. The response does not show whether one exists.
 
-        A repeat under the same request_id is answered with the same steps as they are now. It
-        gives out no call that a new request would not be given: such a repeat fails as that
-        request does.
+        A repeat with the same request_id returns the same steps with their present status. A repeat
+        never assigns a call that a new request could not assign. In that case the repeat returns the
+        error of the new request.
 
-        Errors: FAILED_PRECONDITION (RUN_TERMINAL, PAUSED, TURN_STALE; STEP_MISMATCH:
-        a known key with another tool or payload, which fails the attempt),
-        PERMISSION_DENIED (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE, TURN_LEASED),
-        INVALID_ARGUMENT (INVALID_JSON), RESOURCE_EXHAUSTED (MAX_PENDING_STEPS).
+        Errors: FAILED_PRECONDITION (RUN_TERMINAL, PAUSED, TURN_STALE; STEP_MISMATCH: a known key with
+        another tool or payload, which fails the attempt), PERMISSION_DENIED (TURN_TOKEN_REQUIRED,
+        TURN_TOKEN_STALE, TURN_LEASED), INVALID_ARGUMENT (INVALID_JSON), RESOURCE_EXHAUSTED
+        (MAX_PENDING_STEPS).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ResolveStep(self, request, context):
-        """Answers a step. What became of the answer is its disposition; answers that
-        are ignored are OK and change nothing, and an unknown run is
-        IGNORED_UNKNOWN_RUN. Scope runs:write with the turn's token, or admin.
+        """Reports the answer of a step: a result or an error. The disposition in the response shows what
+        the sidecar did with the answer. An ignored answer returns OK and changes nothing. For an
+        unknown run the disposition is IGNORED_UNKNOWN_RUN. Scope runs:write with the turn's token, or
+        admin.
 
-        Errors: FAILED_PRECONDITION (STEP_HELD: a person has not decided about the call),
-        PERMISSION_DENIED (STEP_NOT_HELD, TURN_TOKEN_STALE),
-        INVALID_ARGUMENT (INVALID_JSON; RETRY_CONTRADICTION: non_retryable, retry_after or unknown of a
-        result, or of a non_retryable error beside one of the others), RESOURCE_EXHAUSTED
-        (ARTIFACT_TOO_LARGE, ARTIFACTS_TOO_LARGE). A caller that made the call and has its result
-        refused answers with an error that is unknown: the call did happen.
+        Errors: FAILED_PRECONDITION (STEP_HELD: the call still needs an approval), PERMISSION_DENIED
+        (STEP_NOT_HELD, TURN_TOKEN_STALE), INVALID_ARGUMENT (INVALID_JSON; RETRY_CONTRADICTION: the
+        request sets non_retryable, retry_after or unknown with a result, or sets non_retryable
+        together with retry_after or unknown), RESOURCE_EXHAUSTED (ARTIFACT_TOO_LARGE,
+        ARTIFACTS_TOO_LARGE). If the caller made the call and its result is refused, the caller reports
+        an error with `unknown` set, because the call did happen.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RequestModel(self, request, context):
-        """Asks for a call of a model in the open turn. The executor that asked makes the call
-        itself and tells what came of it by AnswerModel. A round that was answered is answered
-        from the record, marked replayed, also if the request differs now; one that an execution before
-        this one asked for in vain is asked for again, with the next attempt. A call whose
-        bound does not fit into what is left of max_tokens or max_cost_usd is denied, and ends
-        the run. Scope runs:write, or events:external in an external state.
+        """Requests a model call in the open turn. The executor that requests the call also makes it, and
+        reports the result with AnswerModel. If the round already has an answer, the RPC returns the
+        recorded answer, marked as replayed, even if the request is different now. If a previous
+        execution requested the round and got no answer, the round is requested with the next attempt.
+        If the bound of the call does not fit into the rest of max_tokens or max_cost_usd, the call is
+        denied and the run ends. Scope runs:write, or events:external in a state with external
+        orchestration.
 
         Errors: FAILED_PRECONDITION (MAX_ROUNDS: the turn has as many answers as the prompt's
-        tool_policy.max_rounds; the attempt fails), FAILED_PRECONDITION (RUN_TERMINAL, PAUSED, TURN_STALE; STEP_KIND: the key is
-        a tool's; STEP_NOT_ANSWERED: it refers to a step that is not answered in this visit;
-        MODEL_UNPRICED: there is a budget of cost, and the model has no price),
-        PERMISSION_DENIED (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE, TURN_LEASED),
+        tool_policy.max_rounds; the attempt fails), FAILED_PRECONDITION (RUN_TERMINAL, PAUSED,
+        TURN_STALE; STEP_KIND: the key belongs to a tool step; STEP_NOT_ANSWERED: the request refers to
+        a step that has no answer in this visit; MODEL_UNPRICED: the run has a cost budget, and the
+        model has no price), PERMISSION_DENIED (TURN_TOKEN_REQUIRED, TURN_TOKEN_STALE, TURN_LEASED),
         INVALID_ARGUMENT (INVALID_JSON, CONVERSATION_RANGE, NEGATIVE_USAGE), RESOURCE_EXHAUSTED
         (MAX_PENDING_STEPS, MESSAGES_TOO_LARGE).
         """
@@ -576,29 +573,29 @@ class RunServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def AnswerModel(self, request, context):
-        """Tells what came of a call of a model: its answer, or why there is none; in both cases
-        what it consumed. The same again is a duplicate. An answer that is no longer expected, from an
-        execution that is over, of a round that is answered, is IGNORED_STALE, of a run that has
-        ended IGNORED_TERMINAL: the recorded answer counts, and its usage is counted all the
-        same, once. Scope runs:write with the token of the turn that asked, or events:external
-        in an external state.
+        """Reports the result of a model call: the answer, or the reason why there is none. Both contain
+        the usage of the call. A repeat with the same body is a duplicate. The disposition is
+        IGNORED_STALE for an answer that is no longer expected, because its execution has ended or the
+        round already has an answer. It is IGNORED_TERMINAL for a run that has ended. In both cases the
+        recorded answer counts, and the usage of the late answer is still counted, once. Scope
+        runs:write with the token of the turn that requested the call, or events:external in a state
+        with external orchestration.
 
         Errors: ALREADY_EXISTS (ANSWER_CONFLICT: another answer is recorded for the attempt),
-        FAILED_PRECONDITION (STEP_KIND: the step is no MODEL step; VALIDATOR_TRIGGERED: the answer
-        is recorded, and violates a validator of the prompt; the attempt fails), PERMISSION_DENIED
+        FAILED_PRECONDITION (STEP_KIND: the step is not a MODEL step; VALIDATOR_TRIGGERED: the answer
+        is recorded and violates a validator of the prompt; the attempt fails), PERMISSION_DENIED
         (STEP_NOT_HELD: another execution makes the attempt; TURN_TOKEN_REQUIRED, TURN_LEASED),
-        NOT_FOUND (STEP_NOT_FOUND), INVALID_ARGUMENT (NO_SUCH_ATTEMPT, INVALID_JSON,
-        NEGATIVE_USAGE), RESOURCE_EXHAUSTED (ANSWER_TOO_LARGE with the limit that
-        RequestModel told).
+        NOT_FOUND (STEP_NOT_FOUND), INVALID_ARGUMENT (NO_SUCH_ATTEMPT, INVALID_JSON, NEGATIVE_USAGE),
+        RESOURCE_EXHAUSTED (ANSWER_TOO_LARGE with the limit that RequestModel returned).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UpdateModelCall(self, request, context):
-        """Keeps the provider's id of a response that is being made, so that an execution that
-        comes after this one may fetch it instead of asking again. Scope runs:write with the
-        turn's token, or events:external in an external state.
+        """Stores the provider's ID of a response that the provider is still generating. A later execution
+        can then fetch that response and does not have to request it a second time. Scope runs:write
+        with the turn's token, or events:external in a state with external orchestration.
 
         Errors: those of AnswerModel.
         """
@@ -607,8 +604,8 @@ class RunServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetModelStep(self, request, context):
-        """Shows a MODEL step of any visit: its request with every reference resolved, byte for
-        byte what the model was asked, and the answer. Scope runs:read.
+        """Returns a MODEL step of any visit. The request has all references resolved, byte for byte as
+        the model received it. The response also contains the answer. Scope runs:read.
 
         Errors: NOT_FOUND (STEP_NOT_FOUND), FAILED_PRECONDITION (STEP_KIND).
         """
@@ -617,20 +614,20 @@ class RunServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def StreamTransitions(self, request, context):
-        """Streams records: of one run, or of all runs under a filter, from a position
-        on, without gap or repeat. Ends by itself at the end of the journal unless
-        `follow`, and when a followed run is terminal. A slow reader gets everything,
-        late. Scope runs:read or runs:write; the stream ends with PERMISSION_DENIED
-        when the principal loses it.
+        """Streams records of one run, or of all runs that match a filter, from a given position, without
+        gaps or repeats. Without `follow` the stream ends at the end of the journal. With `follow` the
+        stream of one run ends when the run has ended. A slow reader receives every record, with a
+        delay. Scope runs:read or runs:write; the stream ends with PERMISSION_DENIED when the principal
+        loses the scope.
 
-        Errors: OUT_OF_RANGE (CURSOR_FOREIGN: a cursor of another store,
-        CURSOR_AHEAD, SEQ_AHEAD: a position that is yet to come), INVALID_ARGUMENT
-        (BAD_CURSOR), RESOURCE_EXHAUSTED (MAX_STREAMS with RetryInfo: too many streams
-        and waits are open; MAX_CONSUMERS), ALREADY_EXISTS (CONSUMER_TAKEN: the consumer
-        is another principal's), ABORTED (CONSUMER_REPLACED: a newer stream of the same
-        consumer), NOT_FOUND (CONSUMER_NOT_FOUND: it was deleted meanwhile),
-        FAILED_PRECONDITION (CONSUMER_EXPIRED: it did not read for longer than the operator
-        keeps its place; delete it and begin anew).
+        Errors: OUT_OF_RANGE (CURSOR_FOREIGN: the cursor is from another store; CURSOR_AHEAD and
+        SEQ_AHEAD: the journal has not reached the position yet), INVALID_ARGUMENT (BAD_CURSOR),
+        RESOURCE_EXHAUSTED (MAX_STREAMS with RetryInfo: too many streams and waits are open;
+        MAX_CONSUMERS), ALREADY_EXISTS (CONSUMER_TAKEN: the consumer belongs to another principal),
+        ABORTED (CONSUMER_REPLACED: a newer stream of the same consumer was opened), NOT_FOUND
+        (CONSUMER_NOT_FOUND: the consumer was deleted meanwhile), FAILED_PRECONDITION
+        (CONSUMER_EXPIRED: the consumer did not read for longer than the operator keeps its position;
+        delete it and start from the beginning).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -655,7 +652,8 @@ class RunServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def CountRuns(self, request, context):
-        """Counts the runs of each status, from the index alone. Scope runs:read.
+        """Returns the number of runs in each status. It reads only the index, not the runs. Scope
+        runs:read.
 
         Errors: only those of every RPC.
         """
@@ -664,8 +662,8 @@ class RunServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetCaller(self, request, context):
-        """Says who the caller is and what it may do, so that a program can offer only
-        that. Any principal.
+        """Returns the name and the scopes of the caller, so that a program can offer only the operations
+        that the caller may use. Any principal.
 
         Errors: only those of every RPC.
         """
@@ -674,20 +672,19 @@ class RunServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def WaitRun(self, request, context):
-        """Waits until a run is terminal, or WAITING if asked, or the time is over.
-        Scope runs:read or runs:write.
+        """Waits until the run has ended, or until its status is WAITING if the request selects that, or
+        until the timeout. Scope runs:read or runs:write.
 
-        Errors: RESOURCE_EXHAUSTED (MAX_STREAMS with RetryInfo: too many streams and
-        waits are open).
+        Errors: RESOURCE_EXHAUSTED (MAX_STREAMS with RetryInfo: too many streams and waits are open).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PauseRun(self, request, context):
-        """Pauses a run: nothing is assigned, events and step requests are refused,
-        completions of what is out are taken, wall time runs on. A paused run stays
-        paused. Scope runs:write.
+        """Pauses a run. While the run is paused, no work is assigned, and events and step requests are
+        refused. The results of work that was assigned before are accepted. The wall time continues to
+        count. Pausing a paused run changes nothing. Scope runs:write.
 
         Errors: FAILED_PRECONDITION (RUN_TERMINAL).
         """
@@ -696,7 +693,7 @@ class RunServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ResumeRun(self, request, context):
-        """Ends a pause. A run that is not paused stays as it is. Scope runs:write.
+        """Ends the pause of a run. Resuming a run that is not paused changes nothing. Scope runs:write.
 
         Errors: FAILED_PRECONDITION (RUN_TERMINAL).
         """
@@ -705,7 +702,8 @@ class RunServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def CancelRun(self, request, context):
-        """Ends a run CANCELLED, and the runs that it delegated to. Scope runs:write.
+        """Ends a run with the status CANCELLED. It also cancels the runs that the run delegated to. Scope
+        runs:write.
 
         Errors: FAILED_PRECONDITION (RUN_TERMINAL).
         """
@@ -714,63 +712,61 @@ class RunServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def DeleteRun(self, request, context):
-        """Deletes a run that has ended, for ever: its records, artifacts, messages, ids and
-        place in lists, what is pushed of it and what was given up. Kept are that it was
-        deleted, when and by whom, and the request_id that began it, which stays used up.
-        From the answer on, and already from the moment that it was accepted, the run is
-        NOT_FOUND(RUN_DELETED) to every RPC. A repeat is answered with the first deletion.
-        Runs that it started, forks of it and files that it was exported to stay. Scope
-        runs:delete.
+        """Deletes a run that has ended. The deletion cannot be undone. It removes the run's records,
+        artifacts, messages, IDs, entries in lists, pending pushes and dead letters. The store keeps
+        the fact of the deletion, its time and its principal, and the request_id that started the run,
+        which stays used. From the acceptance of the deletion on, every RPC returns NOT_FOUND
+        (RUN_DELETED) for the run. A repeat returns the first deletion. Runs that it started, forks of
+        it and exported files of it are not deleted. Scope runs:delete.
 
-        Errors: FAILED_PRECONDITION (RUN_NOT_ENDED: cancel it first; RUN_NEEDED: the run
-        that delegated to it has not ended; AGENT_UNTOLD: an agent that it delegated to is
-        not told yet that it is over, try again in some minutes).
+        Errors: FAILED_PRECONDITION (RUN_NOT_ENDED: cancel the run first; RUN_NEEDED: the run that
+        delegated to it has not ended; AGENT_UNTOLD: an agent that the run delegated to has not been
+        notified of the end yet; repeat the call in some minutes).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def EraseRun(self, request, context):
-        """Erases the values of a run that has ended, for ever, and leaves what proves that it
-        was: it destroys the key that hides them in every row. For runs whose pack asks for it
-        (`x_pawl.erasable`); a run cannot get it afterwards. Gone are artifacts, variables,
-        inputs, messages, payloads and answers of steps, errors, notes and their hashes. Left
-        are its ids, labels, pack, status, states, events, tools, principals, times, counts and
-        sizes, and the chain, which VerifyRun proves as before. Every call that would tell a
-        value is refused from then on (RUN_ERASED). A repeat is answered with the first
-        erasure. Runs that it started, forks of it and what was sent of it stay. Blobs that no
-        other run refers to go with the next sweep. Scope runs:erase.
+        """Erases the values of a run that has ended. The erasure cannot be undone. It keeps the proof
+        that the run existed. The server destroys the key that encrypts the values in every row. It
+        works only for runs of packs with `x_pawl.erasable`; a run cannot get this property after its
+        start. Erased are artifacts, variables, inputs, messages, payloads and answers of steps,
+        errors, notes and the hashes of these. Kept are the run's IDs, labels, pack, status, states,
+        events, tools, principals, times, counts and sizes, and the hash chain, which VerifyRun still
+        verifies. After the erasure every call that would return a value returns RUN_ERASED. A repeat
+        returns the first erasure. Runs that it started, forks of it and data that was sent from it are
+        not erased. Blobs that no other run refers to are removed by the next sweep. Scope runs:erase.
 
-        Errors: FAILED_PRECONDITION (RUN_NOT_ENDED: cancel it first; RUN_NEEDED: the run that
-        delegated to it has not ended; AGENT_UNTOLD, as of DeleteRun; RUN_NOT_ERASABLE: its pack does not ask for it;
-        ERASURE_OFF: the store erases nothing).
+        Errors: FAILED_PRECONDITION (RUN_NOT_ENDED: cancel the run first; RUN_NEEDED: the run that
+        delegated to it has not ended; AGENT_UNTOLD, as in DeleteRun; RUN_NOT_ERASABLE: its pack does
+        not set `x_pawl.erasable`; ERASURE_OFF: erasure is not enabled in the store).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PutBlob(self, request_iterator, context):
-        """Stores a blob, piece by piece, under the SHA-256 of its bytes. With an
-        upload_id an upload that was broken off can be gone on with: a stream that
-        ends without `last` is answered with the offset to go on from, and so is one
-        without any data. Equal bytes are one blob. Blobs that nothing in the journal of
-        any run refers to ("blob:sha256:<hex>") are removed a day after they were stored
-        last. Scope runs:write or work.
+        """Stores a blob, piece by piece, under the SHA-256 of its bytes. An upload with an upload_id can
+        be continued after it was interrupted. If a stream ends without `last`, or contains no data,
+        the response contains the offset to continue from. Equal bytes are stored as one blob. The
+        store removes a blob one day after it was last stored, if no run's journal refers to it
+        ("blob:sha256:<hex>"). Scope runs:write or work.
 
-        Errors: INVALID_ARGUMENT (BLOB_GAP with the offset to go on from,
-        BLOB_MISMATCH: the bytes have another hash, REQUEST_REQUIRED: an empty stream),
-        RESOURCE_EXHAUSTED (BLOB_TOO_LARGE), ABORTED (UPLOAD_CONTENDED: another caller
-        continues the same upload), FAILED_PRECONDITION (BLOBS_OFF).
+        Errors: INVALID_ARGUMENT (BLOB_GAP with the offset to continue from; BLOB_MISMATCH: the bytes
+        have another hash; REQUEST_REQUIRED: the stream is empty), RESOURCE_EXHAUSTED (BLOB_TOO_LARGE),
+        ABORTED (UPLOAD_CONTENDED: another caller continues the same upload), FAILED_PRECONDITION
+        (BLOBS_OFF).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetBlob(self, request, context):
-        """Reads a blob from an offset on. Scope runs:read or work.
+        """Reads a blob from a given offset. Scope runs:read or work.
 
-        Errors: NOT_FOUND (BLOB_NOT_FOUND), OUT_OF_RANGE (BLOB_OFFSET: it is shorter),
-        FAILED_PRECONDITION (BLOBS_OFF).
+        Errors: NOT_FOUND (BLOB_NOT_FOUND), OUT_OF_RANGE (BLOB_OFFSET: the blob is shorter than the
+        offset), FAILED_PRECONDITION (BLOBS_OFF).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -963,41 +959,42 @@ def add_RunServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class RunService(object):
-    """RunService runs PromptPack workflows. Every answer of a writing RPC means that
-    what it tells is synced to disk.
+    """RunService runs PromptPack workflows. When a writing RPC returns OK, its change is synced to
+    disk.
 
-    Every RPC can, besides its own errors, answer:
-    UNAUTHENTICATED (TOKEN_MISSING, TOKEN_UNKNOWN, TOKEN_REVOKED),
-    PERMISSION_DENIED (SCOPE_MISSING), INVALID_ARGUMENT (INVALID_REQUEST with the
-    violated fields, MALFORMED_MESSAGE), NOT_FOUND (NAMESPACE_NOT_FOUND,
-    RUN_NOT_FOUND, also for runs that the caller may not see), RESOURCE_EXHAUSTED
-    (RATE_LIMITED, QUOTA_EXCEEDED; REQUEST_TOO_LARGE: a message over the server's bound), UNIMPLEMENTED
-    (METHOD_UNKNOWN: the server has no such method), UNAVAILABLE (DRAINING), DATA_LOSS (DATA_LOSS: what the answer
-    needs is damaged on disk; SEMANTICS_UNKNOWN: a newer program stored it), INTERNAL (INTERNAL). The reasons stand
-    in google.rpc.ErrorInfo of domain "pawl.dev", whose metadata names the field,
-    the limit and the allowed values where there are such.
+    Every RPC can, besides its own errors, return: UNAUTHENTICATED (TOKEN_MISSING, TOKEN_UNKNOWN,
+    TOKEN_REVOKED), PERMISSION_DENIED (SCOPE_MISSING), INVALID_ARGUMENT (INVALID_REQUEST with the
+    violated fields, MALFORMED_MESSAGE), NOT_FOUND (NAMESPACE_NOT_FOUND; RUN_NOT_FOUND, also for runs
+    that the caller may not see), RESOURCE_EXHAUSTED (RATE_LIMITED, QUOTA_EXCEEDED;
+    REQUEST_TOO_LARGE: the message is larger than the server allows), UNIMPLEMENTED (METHOD_UNKNOWN:
+    the server has no such method), UNAVAILABLE (DRAINING), DATA_LOSS (DATA_LOSS: data that the
+    response needs is damaged on disk; SEMANTICS_UNKNOWN: a newer program stored it), INTERNAL
+    (INTERNAL). The reason is in the google.rpc.ErrorInfo of domain "pawl.dev". The metadata of the
+    ErrorInfo contains the field, the limit and the allowed values, if the error has them.
 
-    Every writing RPC can also answer: ALREADY_EXISTS (ID_REUSED: the id was used
-    with another body), INVALID_ARGUMENT (ID_RESERVED; NAME_TOO_LONG: a name that
-    makes a key of the store too long), RESOURCE_EXHAUSTED (DISK_LOW; QUEUE_FULL and
-    OVERLOADED with RetryInfo; BATCH_TOO_LARGE), UNAVAILABLE (COMMIT_UNKNOWN: it is
-    not known whether it happened; repeat it with the same id), FAILED_PRECONDITION
-    (IMPORTED: the run was imported to be looked at).
+    Every writing RPC can also return: ALREADY_EXISTS (ID_REUSED: the ID was used with another body),
+    INVALID_ARGUMENT (ID_RESERVED; NAME_TOO_LONG: a name makes a key of the store too long),
+    RESOURCE_EXHAUSTED (DISK_LOW; QUEUE_FULL and OVERLOADED with RetryInfo; BATCH_TOO_LARGE),
+    UNAVAILABLE (COMMIT_UNKNOWN: the server does not know whether the change was stored; repeat the
+    call with the same ID), FAILED_PRECONDITION (IMPORTED: the run was imported, and an imported run
+    is read-only).
 
-    What to do with an error, the first that fits; repeat means the same call with the same id:
-    - ABORTED with WORKER_REPLACED or CONSUMER_REPLACED: give up, and do not reconnect. ABORTED with
+    How a caller handles an error. The first rule that matches applies; "repeat" means the same call
+    with the same ID:
+    - ABORTED with WORKER_REPLACED or CONSUMER_REPLACED: stop, and do not reconnect. ABORTED with
     PACK_CONTENDED, UPLOAD_CONTENDED or SUBSCRIPTION_CONTENDED: repeat.
-    - PERMISSION_DENIED with TURN_TOKEN_STALE: the caller of a turn asks GetTurn and repeats with the
-    new token, a worker drops the turn. UNAUTHENTICATED with TOKEN_EXPIRED: repeat with a new token.
-    - UNAVAILABLE; CANCELLED that the caller did not ask for; UNKNOWN and INTERNAL without an
-    ErrorInfo, as which some stacks report a broken stream: reconnect, then repeat.
-    - DEADLINE_EXCEEDED: repeat, since it may have happened.
-    - RESOURCE_EXHAUSTED with a google.rpc.RetryInfo: wait as long as that says, then repeat.
-    UNIMPLEMENTED with OPERATION_UNKNOWN, a node of an older version: repeat later.
-    - Everything else: give up. The same call meets the same answer.
+    - PERMISSION_DENIED with TURN_TOKEN_STALE: the caller of a turn calls GetTurn and repeats with
+    the new token; a worker drops the turn. UNAUTHENTICATED with TOKEN_EXPIRED: repeat with a new
+    token.
+    - UNAVAILABLE, a CANCELLED that the caller did not cause, and UNKNOWN or INTERNAL without an
+    ErrorInfo (some gRPC stacks report a broken stream with these codes): reconnect, then repeat.
+    - DEADLINE_EXCEEDED: repeat, because the first call may have changed the run.
+    - RESOURCE_EXHAUSTED with a google.rpc.RetryInfo: wait for its retry_delay, then repeat.
+    UNIMPLEMENTED with OPERATION_UNKNOWN comes from a node of an older version: repeat later.
+    - All other errors: stop. The same call returns the same error.
 
-    A refused request changes nothing and uses up no id, except where its RPC says
-    otherwise. The order of checks: request, run, id, terminal, authority,
+    A refused request changes nothing and does not use up its ID, except where the comment of its RPC
+    states otherwise. The server checks in this order: request, run, ID, terminal status, authority,
     expected_seq, event, artifacts, guards and budgets.
     """
 

@@ -26,19 +26,21 @@ if _version_not_supported:
 
 
 class StoreServiceStub(object):
-    """StoreService is for who operates the sidecar. What it tells is of all namespaces together,
-    sensitive values included, so that its requests name none, and principals that are kept to
-    some namespaces may not ask (NAMESPACE_BOUND). Everything is read as it was at one moment
-    while the sidecar works on; until it is read, what was superseded since keeps its room.
+    """StoreService is for the operator of the sidecar. Its responses cover all namespaces together,
+    including sensitive values. Its requests therefore name no namespace, and principals that are
+    limited to some namespaces may not call it (NAMESPACE_BOUND). Each call reads the store as it was
+    at one moment, while the sidecar continues to work. Data that is replaced during the call uses
+    disk space until the call ends.
 
-    Where several sidecars share a store it is in partitions, each with an owner: what is asked of all
-    is asked of every owner and put together. While a partition has none that is UNAVAILABLE (NO_OWNER).
+    If several sidecars share a store, the store has partitions, and each partition has an owner. A
+    call about all partitions is sent to every owner, and the results are combined. If a partition
+    has no owner, the call returns UNAVAILABLE (NO_OWNER).
 
-    Of each RPC one is under way at a time; another one is RESOURCE_EXHAUSTED (STORE_BUSY).
-    Every RPC can, besides its own errors, answer what every RPC of RunService can,
-    RUN_NOT_FOUND and NAMESPACE_NOT_FOUND excepted.
+    Only one call of each RPC runs at a time; a second call returns RESOURCE_EXHAUSTED (STORE_BUSY).
+    Every RPC can, besides its own errors, return the errors of every RPC of RunService, except
+    RUN_NOT_FOUND and NAMESPACE_NOT_FOUND.
 
-    What to do with an error stands at RunService.
+    The comment of RunService describes how a caller handles each error.
     """
 
     def __init__(self, channel):
@@ -70,31 +72,34 @@ class StoreServiceStub(object):
 
 
 class StoreServiceServicer(object):
-    """StoreService is for who operates the sidecar. What it tells is of all namespaces together,
-    sensitive values included, so that its requests name none, and principals that are kept to
-    some namespaces may not ask (NAMESPACE_BOUND). Everything is read as it was at one moment
-    while the sidecar works on; until it is read, what was superseded since keeps its room.
+    """StoreService is for the operator of the sidecar. Its responses cover all namespaces together,
+    including sensitive values. Its requests therefore name no namespace, and principals that are
+    limited to some namespaces may not call it (NAMESPACE_BOUND). Each call reads the store as it was
+    at one moment, while the sidecar continues to work. Data that is replaced during the call uses
+    disk space until the call ends.
 
-    Where several sidecars share a store it is in partitions, each with an owner: what is asked of all
-    is asked of every owner and put together. While a partition has none that is UNAVAILABLE (NO_OWNER).
+    If several sidecars share a store, the store has partitions, and each partition has an owner. A
+    call about all partitions is sent to every owner, and the results are combined. If a partition
+    has no owner, the call returns UNAVAILABLE (NO_OWNER).
 
-    Of each RPC one is under way at a time; another one is RESOURCE_EXHAUSTED (STORE_BUSY).
-    Every RPC can, besides its own errors, answer what every RPC of RunService can,
-    RUN_NOT_FOUND and NAMESPACE_NOT_FOUND excepted.
+    Only one call of each RPC runs at a time; a second call returns RESOURCE_EXHAUSTED (STORE_BUSY).
+    Every RPC can, besides its own errors, return the errors of every RPC of RunService, except
+    RUN_NOT_FOUND and NAMESPACE_NOT_FOUND.
 
-    What to do with an error stands at RunService.
+    The comment of RunService describes how a caller handles each error.
     """
 
     def Backup(self, request, context):
-        """Streams a backup of a partition, the file that `pawl restore` takes: everything, or what
-        is new since an earlier one. The file ends with a digest of all its bytes; a stream that ended
-        with an error, or without that end, is no backup. The store remembers that it was made,
-        so that the next one can follow on it. gRPC only. Scope store:read.
+        """Streams a backup of a partition as a file for `pawl restore`. The backup contains everything,
+        or only the changes since an earlier backup. The file ends with a digest of all its bytes. If
+        the stream ends with an error or without this digest, the data is not a usable backup. The
+        store records each backup, so that the next one can continue from it. gRPC only. Scope
+        store:read.
 
-        Errors: FAILED_PRECONDITION (BACKUP_FOREIGN: the store does not remember the backup to
-        follow on: it is another store's, or of a copy that went another way, or the store was
-        restored or repaired since; take one of everything), NOT_FOUND (PARTITION_NOT_FOUND),
-        RESOURCE_EXHAUSTED (READER_STALLED: nothing was taken of the stream for two minutes),
+        Errors: FAILED_PRECONDITION (BACKUP_FOREIGN: the store does not know the backup to continue
+        from, because it is from another store, or from a copy that was changed separately, or because
+        the store was restored or repaired since; make a full backup), NOT_FOUND (PARTITION_NOT_FOUND),
+        RESOURCE_EXHAUSTED (READER_STALLED: the client read nothing from the stream for two minutes),
         UNAVAILABLE (DRAINING).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -102,10 +107,10 @@ class StoreServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def CheckStore(self, request, context):
-        """Proves the store, as `pawl check` does a directory: the journal of every run, that
-        everything else follows from it, and that nothing is left over. It takes at most about
-        half of one core. A fault is an OK answer that names the first one. gRPC only. Scope
-        store:read.
+        """Verifies the store, like `pawl check` for a directory. It verifies the journal of every run,
+        and checks that all other data follows from the journals and that no extra data exists. It uses
+        at most about half of one core. If the store has a fault, the call returns OK and the last
+        message contains the first fault. gRPC only. Scope store:read.
 
         Errors: RESOURCE_EXHAUSTED (READER_STALLED), UNAVAILABLE (DRAINING).
         """
@@ -114,8 +119,8 @@ class StoreServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetStoreStats(self, request, context):
-        """Counts what the store holds and what that takes. It reads every key, at most at about
-        half of one core's pace. Scope store:read.
+        """Counts the contents of the store and their sizes. It reads every key and uses at most about
+        half of one core. Scope store:read.
 
         Errors: UNAVAILABLE (DRAINING).
         """
@@ -124,9 +129,9 @@ class StoreServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListPartitions(self, request, context):
-        """Lists the partitions of the store with their namespaces, by number, and who has each. A
-        sidecar that serves alone has the only one. It reads nothing of the store, and any number may be
-        under way. Scope store:read.
+        """Lists the partitions of the store by number, with their namespaces and owners. A sidecar that
+        works alone has one partition. The call reads nothing from the store, and any number of calls
+        may run at the same time. Scope store:read.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -164,19 +169,21 @@ def add_StoreServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class StoreService(object):
-    """StoreService is for who operates the sidecar. What it tells is of all namespaces together,
-    sensitive values included, so that its requests name none, and principals that are kept to
-    some namespaces may not ask (NAMESPACE_BOUND). Everything is read as it was at one moment
-    while the sidecar works on; until it is read, what was superseded since keeps its room.
+    """StoreService is for the operator of the sidecar. Its responses cover all namespaces together,
+    including sensitive values. Its requests therefore name no namespace, and principals that are
+    limited to some namespaces may not call it (NAMESPACE_BOUND). Each call reads the store as it was
+    at one moment, while the sidecar continues to work. Data that is replaced during the call uses
+    disk space until the call ends.
 
-    Where several sidecars share a store it is in partitions, each with an owner: what is asked of all
-    is asked of every owner and put together. While a partition has none that is UNAVAILABLE (NO_OWNER).
+    If several sidecars share a store, the store has partitions, and each partition has an owner. A
+    call about all partitions is sent to every owner, and the results are combined. If a partition
+    has no owner, the call returns UNAVAILABLE (NO_OWNER).
 
-    Of each RPC one is under way at a time; another one is RESOURCE_EXHAUSTED (STORE_BUSY).
-    Every RPC can, besides its own errors, answer what every RPC of RunService can,
-    RUN_NOT_FOUND and NAMESPACE_NOT_FOUND excepted.
+    Only one call of each RPC runs at a time; a second call returns RESOURCE_EXHAUSTED (STORE_BUSY).
+    Every RPC can, besides its own errors, return the errors of every RPC of RunService, except
+    RUN_NOT_FOUND and NAMESPACE_NOT_FOUND.
 
-    What to do with an error stands at RunService.
+    The comment of RunService describes how a caller handles each error.
     """
 
     @staticmethod

@@ -58,7 +58,7 @@ class ListWorkersResponse(_message.Message):
     def __init__(self, workers: _Optional[_Iterable[_Union[ConnectedWorker, _Mapping]]] = ..., ready: _Optional[_Iterable[_Union[ReadyWork, _Mapping]]] = ..., total_workers: _Optional[int] = ...) -> None: ...
 
 class ConnectedWorker(_message.Message):
-    __slots__ = ("worker_id", "principal", "client", "packs", "prompts", "agents", "tools", "turn_capacity", "step_capacity", "turns", "steps", "held_turns", "held_steps", "connected_at", "seen_at", "draining", "served_runs")
+    __slots__ = ("worker_id", "principal", "client", "packs", "prompts", "agents", "tools", "turn_capacity", "step_capacity", "turns", "steps", "held_turns", "held_steps", "connected_at", "seen_at", "draining", "served_runs", "turn_counts", "step_counts", "last_failure", "failing_more_than_peers")
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
     CLIENT_FIELD_NUMBER: _ClassVar[int]
@@ -76,6 +76,10 @@ class ConnectedWorker(_message.Message):
     SEEN_AT_FIELD_NUMBER: _ClassVar[int]
     DRAINING_FIELD_NUMBER: _ClassVar[int]
     SERVED_RUNS_FIELD_NUMBER: _ClassVar[int]
+    TURN_COUNTS_FIELD_NUMBER: _ClassVar[int]
+    STEP_COUNTS_FIELD_NUMBER: _ClassVar[int]
+    LAST_FAILURE_FIELD_NUMBER: _ClassVar[int]
+    FAILING_MORE_THAN_PEERS_FIELD_NUMBER: _ClassVar[int]
     worker_id: str
     principal: str
     client: str
@@ -93,7 +97,43 @@ class ConnectedWorker(_message.Message):
     seen_at: _timestamp_pb2.Timestamp
     draining: bool
     served_runs: int
-    def __init__(self, worker_id: _Optional[str] = ..., principal: _Optional[str] = ..., client: _Optional[str] = ..., packs: _Optional[_Iterable[str]] = ..., prompts: _Optional[_Iterable[str]] = ..., agents: _Optional[_Iterable[str]] = ..., tools: _Optional[_Iterable[str]] = ..., turn_capacity: _Optional[int] = ..., step_capacity: _Optional[int] = ..., turns: _Optional[_Iterable[_Union[HeldWork, _Mapping]]] = ..., steps: _Optional[_Iterable[_Union[HeldWork, _Mapping]]] = ..., held_turns: _Optional[int] = ..., held_steps: _Optional[int] = ..., connected_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., seen_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., draining: bool = ..., served_runs: _Optional[int] = ...) -> None: ...
+    turn_counts: WorkCounts
+    step_counts: WorkCounts
+    last_failure: WorkFailure
+    failing_more_than_peers: bool
+    def __init__(self, worker_id: _Optional[str] = ..., principal: _Optional[str] = ..., client: _Optional[str] = ..., packs: _Optional[_Iterable[str]] = ..., prompts: _Optional[_Iterable[str]] = ..., agents: _Optional[_Iterable[str]] = ..., tools: _Optional[_Iterable[str]] = ..., turn_capacity: _Optional[int] = ..., step_capacity: _Optional[int] = ..., turns: _Optional[_Iterable[_Union[HeldWork, _Mapping]]] = ..., steps: _Optional[_Iterable[_Union[HeldWork, _Mapping]]] = ..., held_turns: _Optional[int] = ..., held_steps: _Optional[int] = ..., connected_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., seen_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., draining: bool = ..., served_runs: _Optional[int] = ..., turn_counts: _Optional[_Union[WorkCounts, _Mapping]] = ..., step_counts: _Optional[_Union[WorkCounts, _Mapping]] = ..., last_failure: _Optional[_Union[WorkFailure, _Mapping]] = ..., failing_more_than_peers: bool = ...) -> None: ...
+
+class WorkCounts(_message.Message):
+    __slots__ = ("taken", "failed", "lost")
+    TAKEN_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
+    taken: int
+    failed: int
+    lost: int
+    def __init__(self, taken: _Optional[int] = ..., failed: _Optional[int] = ..., lost: _Optional[int] = ...) -> None: ...
+
+class WorkFailure(_message.Message):
+    __slots__ = ("at", "run_id", "pack", "prompt", "agent", "tool", "attempt", "lost", "error")
+    AT_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    PACK_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_FIELD_NUMBER: _ClassVar[int]
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    at: _timestamp_pb2.Timestamp
+    run_id: str
+    pack: _record_pb2.PackRef
+    prompt: str
+    agent: str
+    tool: str
+    attempt: int
+    lost: bool
+    error: _record_pb2.Fault
+    def __init__(self, at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., run_id: _Optional[str] = ..., pack: _Optional[_Union[_record_pb2.PackRef, _Mapping]] = ..., prompt: _Optional[str] = ..., agent: _Optional[str] = ..., tool: _Optional[str] = ..., attempt: _Optional[int] = ..., lost: bool = ..., error: _Optional[_Union[_record_pb2.Fault, _Mapping]] = ...) -> None: ...
 
 class HeldWork(_message.Message):
     __slots__ = ("run_id", "turn_seq", "step", "tool", "attempt", "since", "deadline")

@@ -26,16 +26,15 @@ if _version_not_supported:
 
 
 class WorkerServiceStub(object):
-    """WorkerService hands turns of runs of EXECUTION_WORKERS, and steps of all runs,
-    to connected workers. A host that drives its runs itself by RunService needs
-    no worker.
+    """WorkerService assigns turns of runs with EXECUTION_WORKERS, and steps of all runs, to connected
+    workers. A host that drives its runs itself with RunService needs no worker.
 
-    Work is delivered at least once and takes effect exactly once. A lease ends
-    with its stream: what a worker holds then goes to another one, or back to this
-    one when it connects again and names it in its registration. The lease of a turn
-    also ends when no heartbeat names its token in time.
+    Work is delivered at least once and takes effect exactly once. A lease ends when its stream ends.
+    The work of that worker then goes to another worker, or returns to the same worker when it
+    reconnects and lists the work in its registration. The lease of a turn also ends when no
+    heartbeat names its token before the deadline.
 
-    What to do with an error stands at RunService.
+    The comment of RunService describes how a caller handles each error.
     """
 
     def __init__(self, channel):
@@ -57,63 +56,64 @@ class WorkerServiceStub(object):
 
 
 class WorkerServiceServicer(object):
-    """WorkerService hands turns of runs of EXECUTION_WORKERS, and steps of all runs,
-    to connected workers. A host that drives its runs itself by RunService needs
-    no worker.
+    """WorkerService assigns turns of runs with EXECUTION_WORKERS, and steps of all runs, to connected
+    workers. A host that drives its runs itself with RunService needs no worker.
 
-    Work is delivered at least once and takes effect exactly once. A lease ends
-    with its stream: what a worker holds then goes to another one, or back to this
-    one when it connects again and names it in its registration. The lease of a turn
-    also ends when no heartbeat names its token in time.
+    Work is delivered at least once and takes effect exactly once. A lease ends when its stream ends.
+    The work of that worker then goes to another worker, or returns to the same worker when it
+    reconnects and lists the work in its registration. The lease of a turn also ends when no
+    heartbeat names its token before the deadline.
 
-    What to do with an error stands at RunService.
+    The comment of RunService describes how a caller handles each error.
     """
 
     def Work(self, request_iterator, context):
-        """Connects a worker. Scope work, or runs:write for one that only serves runs (ServeRun); the
-        stream ends with PERMISSION_DENIED when the principal loses one of the two that it had.
+        """Connects a worker to the sidecar. Scope work, or runs:write for a worker that only serves runs
+        (ServeRun); the stream ends with PERMISSION_DENIED when the principal loses one of these
+        scopes.
 
-        The first request must be a registration; it is answered by `registered`.
-        From then on requests may come in any order and without waiting. Those about
-        one run take effect in the order in which they were sent. Each request with an
-        id is answered by one `receipt` of that id in every case: a fault of
-        one request never ends the stream. Receipts may come in another order than
-        their requests, and work may come before the receipt of the request that made it
-        ready: the next turn of a run before the receipt of complete_turn, the same turn
-        again before that of suspend_turn or fail_turn, the next attempt of a step before
-        that of resolve_step. Keep turns and steps by the tokens of their leases, never by
-        the run: a worker that forgets the run at the receipt forgets the new turn as well.
-        A worker has to read while it sends: once 1 024 of its requests
-        have no receipt yet that was sent, or about 4 MiB of receipts wait to be, the
-        server reads nothing more of the stream, heartbeats included, until it does.
-        Requests may share a message (WorkRequest.more), and so may responses to a worker
-        that registers with `batches`: what waits to be sent is then one message.
+        The first request must be a registration, and the first response is `registered`. After that,
+        the worker may send requests in any order and without waiting for receipts. Requests about one
+        run take effect in the order in which the worker sends them. Each request with an ID gets
+        exactly one `receipt` with that ID, also if it has a fault. A fault of one request never ends
+        the stream.
 
-        Errors that end the stream: INVALID_ARGUMENT (REGISTRATION_REQUIRED: the
-        first request is no registration; UNKNOWN_PROMPT, UNKNOWN_AGENT,
-        UNKNOWN_TOOL with those that the packs have; INVALID_REQUEST about the
-        registration; MALFORMED_MESSAGE), NOT_FOUND (PACK_NOT_FOUND,
-        NAMESPACE_NOT_FOUND), ABORTED (WORKER_REPLACED: a stream of the same
-        worker_id has registered. Do not reconnect: two processes of one worker_id would
-        replace each other for ever), RESOURCE_EXHAUSTED (MAX_WORKERS; REQUEST_TOO_LARGE:
-        a request over max_message_bytes), FAILED_PRECONDITION (WORKERS_OFF: the
-        server takes none), UNAVAILABLE (DRAINING, COMMIT_UNKNOWN).
+        Receipts may arrive in another order than their requests. Work may arrive before the receipt of
+        the request that made it ready: the next turn of a run before the receipt of complete_turn, the
+        same turn before the receipt of suspend_turn or fail_turn, the next attempt of a step before
+        the receipt of resolve_step. A worker must therefore track turns and steps by the tokens of
+        their leases, never by the run. A worker that removes the run when the receipt arrives also
+        removes the new turn.
 
-        Errors in receipts: those of the RPC of the same request, and
-        PERMISSION_DENIED (TURN_TOKEN_STALE: the lease is not, or no longer, this
-        one's; STEP_NOT_HELD), INVALID_ARGUMENT (INVALID_REQUEST with the violated
-        fields, ALREADY_REGISTERED, CHUNK_GAP with the offset that is expected),
-        RESOURCE_EXHAUSTED (RATE_LIMITED: heartbeats come too fast).
+        A worker must read while it sends. When 1 024 of its requests have no sent receipt, or about 4
+        MiB of receipts are waiting to be sent, the server stops reading the stream, including
+        heartbeats, until the worker reads. One message can contain several requests
+        (WorkRequest.more). For a worker that registers with `batches`, one message can also contain
+        several responses: all responses that are waiting to be sent.
+
+        Errors that end the stream: INVALID_ARGUMENT (REGISTRATION_REQUIRED: the first request is not a
+        registration; UNKNOWN_PROMPT, UNKNOWN_AGENT, UNKNOWN_TOOL with the names that the packs have;
+        INVALID_REQUEST about the registration; MALFORMED_MESSAGE), NOT_FOUND (PACK_NOT_FOUND,
+        NAMESPACE_NOT_FOUND), ABORTED (WORKER_REPLACED: another stream with the same worker_id has
+        registered. The worker must not reconnect, because two processes with one worker_id would
+        replace each other endlessly), RESOURCE_EXHAUSTED (MAX_WORKERS; REQUEST_TOO_LARGE: a request is
+        larger than max_message_bytes), FAILED_PRECONDITION (WORKERS_OFF: the server accepts no
+        workers), UNAVAILABLE (DRAINING, COMMIT_UNKNOWN).
+
+        Errors in receipts: those of the RPC of the same request, and PERMISSION_DENIED
+        (TURN_TOKEN_STALE: the worker does not hold the lease, or no longer holds it; STEP_NOT_HELD),
+        INVALID_ARGUMENT (INVALID_REQUEST with the violated fields, ALREADY_REGISTERED, CHUNK_GAP with
+        the expected offset), RESOURCE_EXHAUSTED (RATE_LIMITED: the heartbeats are too frequent).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListWorkers(self, request, context):
-        """Lists the workers that are connected, what they hold, and the work that is
-        ready and that no worker has. It changes nothing. Scope runs:read.
+        """Lists the connected workers, the work that they hold, and the ready work that no worker holds.
+        It changes nothing. Scope runs:read.
 
-        Errors: only those of every RPC of RunService, RUN_NOT_FOUND excepted.
+        Errors: only those of every RPC of RunService, except RUN_NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -141,16 +141,15 @@ def add_WorkerServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class WorkerService(object):
-    """WorkerService hands turns of runs of EXECUTION_WORKERS, and steps of all runs,
-    to connected workers. A host that drives its runs itself by RunService needs
-    no worker.
+    """WorkerService assigns turns of runs with EXECUTION_WORKERS, and steps of all runs, to connected
+    workers. A host that drives its runs itself with RunService needs no worker.
 
-    Work is delivered at least once and takes effect exactly once. A lease ends
-    with its stream: what a worker holds then goes to another one, or back to this
-    one when it connects again and names it in its registration. The lease of a turn
-    also ends when no heartbeat names its token in time.
+    Work is delivered at least once and takes effect exactly once. A lease ends when its stream ends.
+    The work of that worker then goes to another worker, or returns to the same worker when it
+    reconnects and lists the work in its registration. The lease of a turn also ends when no
+    heartbeat names its token before the deadline.
 
-    What to do with an error stands at RunService.
+    The comment of RunService describes how a caller handles each error.
     """
 
     @staticmethod

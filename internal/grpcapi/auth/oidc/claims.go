@@ -69,14 +69,15 @@ func (i *Issuer) principal(c claims) (runtime.Principal, error) {
 	if i.Namespaces.All {
 		return p, nil
 	}
-	if p.Namespaces = i.Namespaces.of(c); len(p.Namespaces) == 0 {
+	if p.Namespaces = i.Namespaces.namespaces(c); len(p.Namespaces) == 0 {
 		return p, refused("the token is for no namespace")
 	}
 	return p, nil
 }
 
-// of returns the namespaces of a token without duplicates, in the order of the token.
-func (s Spaces) of(c claims) []string {
+// namespaces returns the fixed namespaces if there are any. Otherwise it returns those of the token without duplicates,
+// in the order of the token.
+func (s Spaces) namespaces(c claims) []string {
 	if len(s.Fixed) > 0 {
 		return s.Fixed
 	}
@@ -95,7 +96,7 @@ func (s Spaces) of(c claims) []string {
 	return out
 }
 
-// mayGive reports whether some token could have one of these scopes.
+// mayGive reports whether the rules of an issuer give at least one of these scopes to some token.
 func (g Grants) mayGive(scopes runtime.Scopes) bool {
 	for _, names := range g.Map {
 		if given, _ := scopesOf(names); given.Any(scopes) { // the names were checked
@@ -105,7 +106,7 @@ func (g Grants) mayGive(scopes runtime.Scopes) bool {
 	return false
 }
 
-// mayGive reports whether some token could be for a namespace.
+// mayGive reports whether the rules of an issuer give rights in a namespace to some token.
 func (s Spaces) mayGive(namespace string) bool {
 	switch {
 	case s.All || s.Claim != "" && s.Map == nil:

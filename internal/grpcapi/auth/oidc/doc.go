@@ -4,7 +4,7 @@
 // Owns: the keys, which it fetches, caches and refreshes, and the rules by which claims become a
 // principal with scopes and namespaces.
 //
-// Guarantees: a token grants only what a rule of the operator grants. A key that an issuer no longer
-// publishes is not accepted. Callers cannot make this process fetch keys more often than its limit. No
-// error contains a token.
+// Guarantees: a token grants only what a rule of the operator grants. A key that an issuer no longer publishes is not
+// accepted after the next fetch. Callers cannot make this process fetch keys more often than its limit. No error contains
+// a token.
 package oidc

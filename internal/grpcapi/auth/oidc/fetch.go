@@ -49,7 +49,7 @@ func newFetcher(i *Issuer) (*fetcher, error) {
 	}, nil
 }
 
-// sameHost refuses a redirect to another host.
+// sameHost refuses a redirect to another host or scheme, and more than maxRedirects redirects.
 func sameHost(next *http.Request, before []*http.Request) error {
 	if len(before) > maxRedirects || next.URL.Host != before[0].URL.Host || next.URL.Scheme != before[0].URL.Scheme {
 		return errors.New("redirected to another host")
@@ -59,14 +59,14 @@ func sameHost(next *http.Request, before []*http.Request) error {
 
 // fetch returns the bytes of the JWKS.
 func (f *fetcher) fetch(ctx context.Context) ([]byte, error) {
-	where := f.keys
-	if where == "" {
+	url := f.keys
+	if url == "" {
 		var err error
-		if where, err = f.discover(ctx); err != nil {
+		if url, err = f.discover(ctx); err != nil {
 			return nil, err
 		}
 	}
-	return f.get(ctx, where)
+	return f.get(ctx, url)
 }
 
 // discover reads the URL of the JWKS from the issuer's configuration.
@@ -92,8 +92,8 @@ func secret(text string) bool {
 	return err == nil && u.Scheme == "https"
 }
 
-func (f *fetcher) get(ctx context.Context, where string) (raw []byte, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, where, nil)
+func (f *fetcher) get(ctx context.Context, url string) (raw []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -104,11 +104,11 @@ func (f *fetcher) get(ctx context.Context, where string) (raw []byte, err error)
 	}
 	defer func() { err = errors.Join(err, resp.Body.Close()) }()
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answered %d", where, resp.StatusCode)
+		return nil, fmt.Errorf("%s answered %d", url, resp.StatusCode)
 	}
 	raw, err = io.ReadAll(io.LimitReader(resp.Body, maxFetchBytes+1))
 	if err == nil && len(raw) > maxFetchBytes {
-		err = fmt.Errorf("%s has more than %d bytes", where, maxFetchBytes)
+		err = fmt.Errorf("%s has more than %d bytes", url, maxFetchBytes)
 	}
 	return raw, err
 }

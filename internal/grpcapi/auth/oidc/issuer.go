@@ -89,10 +89,10 @@ var (
 )
 
 // takenPrefixes are prefixes that the names of other kinds of principals have.
-var takenPrefixes = []string{"cert:", "uri:", "dns:", "email:", "pawl:"}
+var takenPrefixes = []string{"cert:", "uri:", "dns:", "email:", "pawl:", "link:", "schedule:"}
 
-// Read reads a file of issuers. The file is YAML of the form `issuers: [...]`. The error contains all
-// faults.
+// Read reads a file of issuers. The file is YAML of the form `issuers: [...]`. Read does not check the values; [NewSet]
+// does.
 func Read(path string) ([]Issuer, error) {
 	raw, err := secretfile.ReadTrusted(path)
 	if err != nil {

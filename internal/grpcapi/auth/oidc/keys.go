@@ -38,8 +38,8 @@ const (
 	minRSABits = 2048
 )
 
-// published is a key of an issuer. print identifies the key, because the issuer may later use the same
-// kid for another key.
+// published is a key that an issuer published. print is the key's thumbprint: it identifies the key, because the
+// issuer may later use the same kid for another key.
 type published struct {
 	jose.JSONWebKey
 	print string
@@ -57,26 +57,26 @@ type keyring struct {
 	fetch func(context.Context) ([]byte, error)
 	// fixed means that the keys came from a file. The file is not read again.
 	fixed bool
-	// lost is called when the issuer no longer publishes a key.
-	lost func()
-	now  func() time.Time
-	one  singleflight.Group
+	// onKeyRemoved is called when the issuer no longer publishes a key.
+	onKeyRemoved func()
+	now          func() time.Time
+	one          singleflight.Group
 	// renewing reports whether a goroutine is fetching newer keys.
 	renewing atomic.Bool
 
-	mu      sync.Mutex
-	current *keyset // nil until the first successful fetch
-	tried   time.Time
-	fault   error
+	mu          sync.Mutex
+	current     *keyset // nil until the first successful fetch
+	lastAttempt time.Time
+	fault       error
 }
 
-// find returns the key with a kid. If kid is "", it returns the only key. It waits if the keys must be
-// fetched first. If there is an error, it is unknown whether the key exists.
+// find returns the key with a kid. If kid is "", it returns the only key. It waits if the keys must be fetched first. If
+// there is an error, it is unknown whether the key exists. A failed fetch is no error while older keys are accepted.
 func (k *keyring) find(ctx context.Context, kid string) (key published, ok bool, err error) {
 	set, again := k.state()
 	if key, ok = set.key(kid); ok {
 		if again && k.renewing.CompareAndSwap(false, true) {
-			// The old keys are used until the new keys have arrived.
+			// The newer keys are fetched in the background. Until they have arrived, the old keys are used.
 			go func() {
 				defer k.renewing.Store(false)
 				_ = k.refresh(context.WithoutCancel(ctx))
@@ -113,18 +113,18 @@ func (k *keyring) state() (set *keyset, again bool) {
 		return k.current, false
 	}
 	age := k.now().Sub(k.current.read)
-	again = age > refreshEvery && k.now().Sub(k.tried) >= notBefore
+	again = age > refreshEvery && k.now().Sub(k.lastAttempt) >= notBefore
 	if age > staleAfter {
 		return nil, again
 	}
 	return k.current, again
 }
 
-// mayTry reports whether at least the time notBefore has passed since the last fetch.
+// mayTry reports whether at least the time notBefore has passed since the last fetch. Keys of a file are never fetched.
 func (k *keyring) mayTry() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return !k.fixed && k.now().Sub(k.tried) >= notBefore
+	return !k.fixed && k.now().Sub(k.lastAttempt) >= notBefore
 }
 
 func (k *keyring) lastFault() error {
@@ -133,7 +133,8 @@ func (k *keyring) lastFault() error {
 	return k.fault
 }
 
-// refresh fetches the keys. Concurrent callers share one fetch.
+// refresh fetches the keys. Concurrent callers share one fetch. If mayTry forbids a fetch, refresh returns the error of
+// the last one.
 func (k *keyring) refresh(ctx context.Context) error {
 	done := k.one.DoChan("", func() (any, error) {
 		if !k.mayTry() {
@@ -157,19 +158,19 @@ func (k *keyring) install(raw []byte, err error) error {
 		keys, err = parseKeys(raw)
 	}
 	k.mu.Lock()
-	now, gone := k.now(), false
-	k.tried, k.fault = now, err
+	now, removed := k.now(), false
+	k.lastAttempt, k.fault = now, err
 	if err == nil {
 		if k.current != nil {
 			for kid, old := range k.current.keys {
-				gone = gone || keys[kid].print != old.print
+				removed = removed || keys[kid].print != old.print
 			}
 		}
 		k.current = &keyset{keys: keys, read: now}
 	}
 	k.mu.Unlock()
-	if gone {
-		k.lost()
+	if removed {
+		k.onKeyRemoved()
 	}
 	return err
 }
@@ -181,7 +182,7 @@ func (k *keyring) adopt(old *keyring) {
 	if old.current != nil {
 		k.current = &keyset{keys: maps.Clone(old.current.keys), read: old.current.read}
 	}
-	k.tried, k.fault = old.tried, old.fault
+	k.lastAttempt, k.fault = old.lastAttempt, old.fault
 }
 
 func (s *keyset) key(kid string) (key published, ok bool) {

@@ -44,8 +44,8 @@ type Identity struct {
 type Set struct {
 	issuers map[string]*issuing
 	now     func() time.Time
-	// lost is called when an issuer no longer publishes a key. It is set before the first call.
-	lost func()
+	// onKeyRemoved is called when an issuer no longer publishes a key. It is set before the first call.
+	onKeyRemoved func()
 
 	mu       sync.Mutex
 	verified *cache.LRU[[sha256.Size]byte, *Identity]
@@ -66,7 +66,7 @@ func NewSet(list []Issuer, old *Set, lost func()) (*Set, error) {
 	if len(list) == 0 {
 		return nil, nil
 	}
-	s := &Set{issuers: map[string]*issuing{}, now: time.Now, lost: lost, verified: cache.New[[sha256.Size]byte, *Identity](maxVerified)}
+	s := &Set{issuers: map[string]*issuing{}, now: time.Now, onKeyRemoved: lost, verified: cache.New[[sha256.Size]byte, *Identity](maxVerified)}
 	var faults []error
 	prefixes := map[string]bool{}
 	for _, one := range list {
@@ -91,7 +91,7 @@ func NewSet(list []Issuer, old *Set, lost func()) (*Set, error) {
 }
 
 func (s *Set) newIssuing(one Issuer, old *Set) (*issuing, error) {
-	i := &issuing{Issuer: one, keys: &keyring{now: s.clock, lost: s.forget}}
+	i := &issuing{Issuer: one, keys: &keyring{now: s.clock, onKeyRemoved: s.forget}}
 	for _, alg := range one.Algorithms {
 		i.algorithms = append(i.algorithms, jose.SignatureAlgorithm(alg))
 	}
@@ -123,7 +123,7 @@ func (s *Set) forget() {
 	s.mu.Lock()
 	s.verified = cache.New[[sha256.Size]byte, *Identity](maxVerified)
 	s.mu.Unlock()
-	s.lost()
+	s.onKeyRemoved()
 }
 
 // Empty reports whether there are no issuers.
@@ -143,9 +143,9 @@ func (s *Set) MayHave(name string, scopes runtime.Scopes, namespace string) bool
 	return false
 }
 
-// Clashes reports whether the name of another kind of principal could also be the name of an issuer's
+// MayCollide reports whether the name of another kind of principal could also be the name of an issuer's
 // principal.
-func (s *Set) Clashes(name string) bool {
+func (s *Set) MayCollide(name string) bool {
 	if s == nil {
 		return false
 	}
@@ -203,7 +203,7 @@ func (s *Set) checkExpiry(id *Identity) error {
 	return nil
 }
 
-// Revalidate returns the identity according to the current rules and keys.
+// Revalidate returns the identity of an earlier verified token according to the current rules and keys.
 func (s *Set) Revalidate(id *Identity) (*Identity, error) {
 	if s == nil || s.issuers[id.issuer] == nil || !s.issuers[id.issuer].keys.counts(id.key) {
 		return nil, unknown("the issuer of the token, or the key that signed it, is no longer accepted")
@@ -223,11 +223,11 @@ func (s *Set) verify(ctx context.Context, token string) (*Identity, error) {
 	if err != nil || len(signed.Headers) != 1 {
 		return nil, unknown("the bearer token is neither in the token file nor a signed JSON web token")
 	}
-	var says jwt.Claims
-	if err := signed.UnsafeClaimsWithoutVerification(&says); err != nil {
+	var standard jwt.Claims
+	if err := signed.UnsafeClaimsWithoutVerification(&standard); err != nil {
 		return nil, unknown("the claims of the token cannot be decoded")
 	}
-	issuer, header := s.issuers[says.Issuer], signed.Headers[0]
+	issuer, header := s.issuers[standard.Issuer], signed.Headers[0]
 	if issuer == nil || !slices.Contains(issuer.algorithms, jose.SignatureAlgorithm(header.Algorithm)) {
 		return nil, unknown("the issuer of the token, or its signature algorithm, is not accepted by this server")
 	}
@@ -244,31 +244,31 @@ func (s *Set) verify(ctx context.Context, token string) (*Identity, error) {
 		return nil, unknown("the key that signed the token is not among the keys that its issuer publishes")
 	}
 	said := claims{}
-	if err := signed.Claims(key.Key, &says, &said); err != nil {
+	if err := signed.Claims(key.Key, &standard, &said); err != nil {
 		return nil, unknown("the signature of the token is wrong")
 	}
-	return s.judge(issuer, &says, said, key)
+	return s.applyRules(issuer, &standard, said, key)
 }
 
-// judge applies the rules of an issuer to verified claims. said are all claims, says are the standard
-// claims.
-func (s *Set) judge(issuer *issuing, says *jwt.Claims, said claims, key published) (*Identity, error) {
+// applyRules applies the rules of an issuer to verified claims. The parameter all has all claims, standard has the
+// standard claims.
+func (s *Set) applyRules(issuer *issuing, standard *jwt.Claims, all claims, key published) (*Identity, error) {
 	expected := jwt.Expected{Issuer: issuer.Issuer.Issuer, AnyAudience: issuer.Audience, Time: s.now()}
-	switch err := says.ValidateWithLeeway(expected, issuer.Leeway); {
+	switch err := standard.ValidateWithLeeway(expected, issuer.Leeway); {
 	case errors.Is(err, jwt.ErrExpired):
 		return nil, Expired()
 	case errors.Is(err, jwt.ErrInvalidAudience):
 		return nil, refused("the audience (aud) of the token does not include this server")
 	case err != nil:
 		return nil, refused("the token is not valid yet (nbf, iat)")
-	case says.Expiry == nil:
+	case standard.Expiry == nil:
 		return nil, refused("the token has no expiry time (exp)")
 	}
-	p, err := issuer.principal(said)
+	p, err := issuer.principal(all)
 	if err != nil {
 		return nil, err
 	}
-	return &Identity{Principal: p, Until: says.Expiry.Time().Add(issuer.Leeway), issuer: issuer.Issuer.Issuer, key: key, claims: said}, nil
+	return &Identity{Principal: p, Until: standard.Expiry.Time().Add(issuer.Leeway), issuer: issuer.Issuer.Issuer, key: key, claims: all}, nil
 }
 
 func unknown(message string) error { return refuse("TOKEN_UNKNOWN", message) }

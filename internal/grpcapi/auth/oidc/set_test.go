@@ -31,7 +31,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// authority is an issuer: a server with keys that a test turns over.
+// authority is an issuer: a server whose keys the test replaces.
 type authority struct {
 	t       testing.TB
 	url     string
@@ -110,13 +110,13 @@ func sign(t testing.TB, key any, alg jose.SignatureAlgorithm, kid string, says m
 // noon is the time of these tests.
 var noon = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// bench is a set over an authority with a clock.
+// bench has a set of issuers with one authority, and a clock.
 type bench struct {
 	*Set
-	at   *authority
-	time atomic.Int64
-	lost atomic.Int64
-	key  jose.JSONWebKey
+	at          *authority
+	time        atomic.Int64
+	removedKeys atomic.Int64
+	key         jose.JSONWebKey
 }
 
 func newBench(t testing.TB, change ...func(*Issuer)) *bench {
@@ -133,7 +133,7 @@ func newBench(t testing.TB, change ...func(*Issuer)) *bench {
 	for _, f := range change {
 		f(&issuer)
 	}
-	set, err := NewSet([]Issuer{issuer}, nil, func() { b.lost.Add(1) })
+	set, err := NewSet([]Issuer{issuer}, nil, func() { b.removedKeys.Add(1) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,8 +144,8 @@ func newBench(t testing.TB, change ...func(*Issuer)) *bench {
 
 func (b *bench) pass(d time.Duration) { b.time.Add(int64(d)) }
 
-// says are the claims of a good token, changed by pairs; nil takes one out.
-func (b *bench) says(pairs ...any) map[string]any {
+// claims returns the claims of a good token, changed by pairs of a name and a value. nil removes a claim.
+func (b *bench) claims(pairs ...any) map[string]any {
 	now := time.Unix(0, b.time.Load())
 	c := map[string]any{
 		"iss": b.at.url, "sub": "alice", "aud": []string{"pawl"}, "exp": now.Add(time.Hour).Unix(), "nbf": now.Unix(),
@@ -182,41 +182,41 @@ func (b *bench) want(t testing.TB, what, token, reason string) *Identity {
 	return id
 }
 
-// TestClaimsBecomeAPrincipal: what the rules name and nothing else.
+// TestClaimsBecomeAPrincipal: the principal has what the rules name and nothing else.
 func TestClaimsBecomeAPrincipal(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	id := b.want(t, "a good token", sign(t, b.key.Key, jose.ES256, "one", b.says()), "")
+	id := b.want(t, "a good token", sign(t, b.key.Key, jose.ES256, "one", b.claims()), "")
 	want := runtime.Principal{Subject: "oidc:alice", Proof: policy.ByIssuer, Scopes: runtime.ScopeRunsWrite | runtime.ScopeRunsRead, Namespaces: []string{"blue", "red"}}
 	if !reflect.DeepEqual(id.Principal, want) {
 		t.Fatalf("the principal is %+v", id.Principal)
 	}
-	none := b.want(t, "no scope", sign(t, b.key.Key, jose.ES256, "one", b.says("realm", nil)), "")
+	none := b.want(t, "no scope", sign(t, b.key.Key, jose.ES256, "one", b.claims("realm", nil)), "")
 	if none.Principal.Scopes != 0 {
 		t.Errorf("without the claim: %q", none.Principal.Scopes)
 	}
 	for what, says := range map[string]map[string]any{
-		"no namespace":        b.says("team", nil),
-		"an unknown team":     b.says("team", "red"),
-		"no name":             b.says("sub", nil),
-		"a name that is none": b.says("sub", "a\nb"),
-		"another's name":      b.says("sub", "a>b"),
-		"a long name":         b.says("sub", strings.Repeat("x", 300)),
-		"denied":              b.says("sub", "mallory"),
-		"another audience":    b.says("aud", "somebody"),
-		"no audience":         b.says("aud", nil),
-		"not yet":             b.says("nbf", noon.Add(31*time.Second).Unix()),
-		"no end":              b.says("exp", nil),
+		"no namespace":        b.claims("team", nil),
+		"an unknown team":     b.claims("team", "red"),
+		"no name":             b.claims("sub", nil),
+		"a name that is none": b.claims("sub", "a\nb"),
+		"another's name":      b.claims("sub", "a>b"),
+		"a long name":         b.claims("sub", strings.Repeat("x", 300)),
+		"denied":              b.claims("sub", "mallory"),
+		"another audience":    b.claims("aud", "somebody"),
+		"no audience":         b.claims("aud", nil),
+		"not yet":             b.claims("nbf", noon.Add(31*time.Second).Unix()),
+		"no end":              b.claims("exp", nil),
 	} {
 		b.want(t, what, sign(t, b.key.Key, jose.ES256, "one", says), "TOKEN_REFUSED")
 	}
-	b.want(t, "within the leeway", sign(t, b.key.Key, jose.ES256, "one", b.says("nbf", noon.Add(29*time.Second).Unix())), "")
-	b.want(t, "ended within it", sign(t, b.key.Key, jose.ES256, "one", b.says("exp", noon.Add(-29*time.Second).Unix())), "")
-	b.want(t, "ended", sign(t, b.key.Key, jose.ES256, "one", b.says("exp", noon.Add(-31*time.Second).Unix())), "TOKEN_EXPIRED")
-	b.want(t, "another issuer", sign(t, b.key.Key, jose.ES256, "one", b.says("iss", b.at.url+"/")), "TOKEN_UNKNOWN")
+	b.want(t, "within the leeway", sign(t, b.key.Key, jose.ES256, "one", b.claims("nbf", noon.Add(29*time.Second).Unix())), "")
+	b.want(t, "ended within it", sign(t, b.key.Key, jose.ES256, "one", b.claims("exp", noon.Add(-29*time.Second).Unix())), "")
+	b.want(t, "ended", sign(t, b.key.Key, jose.ES256, "one", b.claims("exp", noon.Add(-31*time.Second).Unix())), "TOKEN_EXPIRED")
+	b.want(t, "another issuer", sign(t, b.key.Key, jose.ES256, "one", b.claims("iss", b.at.url+"/")), "TOKEN_UNKNOWN")
 }
 
-// TestForgedTokens: nothing is taken that an issuer's private key did not sign.
+// TestForgedTokens: a token that was not signed with a private key of an issuer is refused.
 func TestForgedTokens(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(i *Issuer) { i.Algorithms = []string{"RS256", "ES256", "EdDSA"} })
@@ -229,8 +229,8 @@ func TestForgedTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.at.publish(b.key, jose.JSONWebKey{Key: rsaKey, KeyID: "rsa"}, jose.JSONWebKey{Key: weak, KeyID: "weak"}, jose.JSONWebKey{Key: ecKey(t, "enc").Key, KeyID: "enc", Use: "enc"})
-	b.want(t, "RS256", sign(t, rsaKey, jose.RS256, "rsa", b.says()), "")
-	good := sign(t, b.key.Key, jose.ES256, "one", b.says())
+	b.want(t, "RS256", sign(t, rsaKey, jose.RS256, "rsa", b.claims()), "")
+	good := sign(t, b.key.Key, jose.ES256, "one", b.claims())
 	parts := strings.Split(good, ".")
 	der, err := x509.MarshalPKIXPublicKey(&rsaKey.PublicKey)
 	if err != nil {
@@ -240,19 +240,19 @@ func TestForgedTokens(t *testing.T) {
 	none := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none","kid":"one"}`))
 	other := ecKey(t, "one")
 	_, edwards, _ := ed25519.GenerateKey(rand.Reader)
-	claimed, _ := json.Marshal(b.says("sub", "boss"))
+	claimed, _ := json.Marshal(b.claims("sub", "boss"))
 	for what, token := range map[string]string{
 		"no algorithm":           none + "." + parts[1] + ".",
 		"no signature":           parts[0] + "." + parts[1] + ".",
 		"another's signature":    parts[0] + "." + base64.RawURLEncoding.EncodeToString(claimed) + "." + parts[2],
-		"HMAC by the public key": sign(t, public, jose.HS256, "rsa", b.says()),
-		"HMAC by the DER":        sign(t, der, jose.HS256, "rsa", b.says()),
-		"another key of the kid": sign(t, other.Key, jose.ES256, "one", b.says()),
-		"a key of nobody":        sign(t, edwards, jose.EdDSA, "two", b.says()),
-		"a weak key":             sign(t, weak, jose.RS256, "weak", b.says()),
-		"an algorithm not named": sign(t, rsaKey, jose.RS512, "rsa", b.says()),
-		"another kind of key":    sign(t, rsaKey, jose.RS256, "one", b.says()),
-		"no kid among many":      sign(t, b.key.Key, jose.ES256, "", b.says()),
+		"HMAC by the public key": sign(t, public, jose.HS256, "rsa", b.claims()),
+		"HMAC by the DER":        sign(t, der, jose.HS256, "rsa", b.claims()),
+		"another key of the kid": sign(t, other.Key, jose.ES256, "one", b.claims()),
+		"a key of nobody":        sign(t, edwards, jose.EdDSA, "two", b.claims()),
+		"a weak key":             sign(t, weak, jose.RS256, "weak", b.claims()),
+		"an algorithm not named": sign(t, rsaKey, jose.RS512, "rsa", b.claims()),
+		"another kind of key":    sign(t, rsaKey, jose.RS256, "one", b.claims()),
+		"no kid among many":      sign(t, b.key.Key, jose.ES256, "", b.claims()),
 		"an empty one":           "..",
 		"no token":               "a.b.c",
 	} {
@@ -263,55 +263,55 @@ func TestForgedTokens(t *testing.T) {
 	}
 }
 
-// TestKeysTurnOver: a new key counts at once, an old one until it is gone, and nobody
-// makes the keys be fetched more often than every ten seconds.
+// TestKeysTurnOver: once the keys are fetched again, a new key is accepted and a removed key is refused.
+// Tokens with unknown keys cause at most one fetch in ten seconds.
 func TestKeysTurnOver(t *testing.T) {
 	t.Parallel()
 	b, two := newBench(t), ecKey(t, "two")
-	old := sign(t, b.key.Key, jose.ES256, "one", b.says())
+	old := sign(t, b.key.Key, jose.ES256, "one", b.claims())
 	id := b.want(t, "the first key", old, "")
 	for range 50 {
-		b.want(t, "a key of nobody", sign(t, two.Key, jose.ES256, "two", b.says()), "TOKEN_UNKNOWN")
+		b.want(t, "a key of nobody", sign(t, two.Key, jose.ES256, "two", b.claims()), "TOKEN_UNKNOWN")
 	}
 	if got := b.at.fetched.Load(); got != 1 {
 		t.Fatalf("fetched %d times", got)
 	}
 	b.at.publish(b.key, two)
-	b.want(t, "too soon", sign(t, two.Key, jose.ES256, "two", b.says()), "TOKEN_UNKNOWN")
+	b.want(t, "too soon", sign(t, two.Key, jose.ES256, "two", b.claims()), "TOKEN_UNKNOWN")
 	b.pass(notBefore)
-	b.want(t, "a new key", sign(t, two.Key, jose.ES256, "two", b.says()), "")
+	b.want(t, "a new key", sign(t, two.Key, jose.ES256, "two", b.claims()), "")
 	b.want(t, "the old key beside it", old, "")
-	if got := b.at.fetched.Load(); got != 2 || b.lost.Load() != 0 {
-		t.Fatalf("fetched %d times, %d keys lost", got, b.lost.Load())
+	if got := b.at.fetched.Load(); got != 2 || b.removedKeys.Load() != 0 {
+		t.Fatalf("fetched %d times, %d keys lost", got, b.removedKeys.Load())
 	}
 	b.at.publish(two)
 	b.pass(notBefore)
-	b.want(t, "what has them fetched", sign(t, b.key.Key, jose.ES256, "three", b.says()), "TOKEN_UNKNOWN")
+	b.want(t, "what has them fetched", sign(t, b.key.Key, jose.ES256, "three", b.claims()), "TOKEN_UNKNOWN")
 	b.want(t, "a key that is gone", old, "TOKEN_UNKNOWN")
-	if _, err := b.Revalidate(id); reasonOf(err) != "TOKEN_UNKNOWN" || b.lost.Load() != 1 {
-		t.Errorf("a stream of a key that is gone: %v, told %d times", err, b.lost.Load())
+	if _, err := b.Revalidate(id); reasonOf(err) != "TOKEN_UNKNOWN" || b.removedKeys.Load() != 1 {
+		t.Errorf("a stream of a key that is gone: %v, told %d times", err, b.removedKeys.Load())
 	}
-	// The same name for another key is another key.
+	// Another key under the same name is another key.
 	again := ecKey(t, "two")
-	b.want(t, "before", sign(t, two.Key, jose.ES256, "two", b.says("sub", "bob")), "")
+	b.want(t, "before", sign(t, two.Key, jose.ES256, "two", b.claims("sub", "bob")), "")
 	b.at.publish(again)
 	b.pass(notBefore)
-	b.want(t, "what has them fetched", sign(t, two.Key, jose.ES256, "four", b.says()), "TOKEN_UNKNOWN")
-	b.want(t, "a kid that was given away", sign(t, two.Key, jose.ES256, "two", b.says("sub", "bob")), "TOKEN_UNKNOWN")
+	b.want(t, "what has them fetched", sign(t, two.Key, jose.ES256, "four", b.claims()), "TOKEN_UNKNOWN")
+	b.want(t, "a kid that was given away", sign(t, two.Key, jose.ES256, "two", b.claims("sub", "bob")), "TOKEN_UNKNOWN")
 }
 
-// TestKnownTokensGoWithTheirKey: who shows nothing but a token that is known has the keys
-// fetched when it is time, and is refused once its key is gone.
+// TestKnownTokensGoWithTheirKey: the keys are fetched again when it is time, even if all callers show known
+// tokens. A known token is refused once its key is gone.
 func TestKnownTokensGoWithTheirKey(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	token := sign(t, b.key.Key, jose.ES256, "one", b.says("exp", noon.Add(48*time.Hour).Unix()))
+	token := sign(t, b.key.Key, jose.ES256, "one", b.claims("exp", noon.Add(48*time.Hour).Unix()))
 	b.want(t, "at first", token, "")
 	b.at.publish(ecKey(t, "two"))
 	b.pass(refreshEvery)
 	b.want(t, "until it is time", token, "")
 	b.pass(time.Second)
-	// The keys that are there serve until the others have come.
+	// The old keys serve until the new ones have come.
 	late, look := time.After(time.Minute), time.NewTicker(time.Millisecond)
 	defer look.Stop()
 	for {
@@ -325,12 +325,13 @@ func TestKnownTokensGoWithTheirKey(t *testing.T) {
 			t.Fatalf("a token of a withdrawn key: %v, fetched %d times", err, b.at.fetched.Load())
 		}
 	}
-	if b.at.fetched.Load() != 2 || b.lost.Load() != 1 {
-		t.Errorf("fetched %d times, %d keys lost", b.at.fetched.Load(), b.lost.Load())
+	if b.at.fetched.Load() != 2 || b.removedKeys.Load() != 1 {
+		t.Errorf("fetched %d times, %d keys lost", b.at.fetched.Load(), b.removedKeys.Load())
 	}
 }
 
-// TestWhatRulesMayGive: without a token, the rules say what one could.
+// TestWhatRulesMayGive: MayHave says, without a token, whether the rules could give a principal a scope in a
+// namespace.
 func TestWhatRulesMayGive(t *testing.T) {
 	t.Parallel()
 	for what, tt := range map[string]struct {
@@ -355,8 +356,8 @@ func TestWhatRulesMayGive(t *testing.T) {
 	}
 }
 
-// TestDiscoveryStaysSecret: an issuer with https may not name keys without, on this
-// machine's loopback.
+// TestDiscoveryStaysSecret: an issuer with https may not name an address of keys without https, not even a
+// loopback address.
 func TestDiscoveryStaysSecret(t *testing.T) {
 	t.Parallel()
 	inside := newAuthority(t)
@@ -388,23 +389,23 @@ func TestDiscoveryStaysSecret(t *testing.T) {
 	}
 }
 
-// TestKeysThatCannotBeFetched: old keys serve for a day, then nobody can say.
+// TestKeysThatCannotBeFetched: old keys serve for a day. After that, tokens are refused with KEYS_UNAVAILABLE.
 func TestKeysThatCannotBeFetched(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.at.fail(true)
-	b.want(t, "never fetched", sign(t, b.key.Key, jose.ES256, "one", b.says()), "KEYS_UNAVAILABLE")
+	b.want(t, "never fetched", sign(t, b.key.Key, jose.ES256, "one", b.claims()), "KEYS_UNAVAILABLE")
 	b.at.fail(false)
-	b.want(t, "too soon", sign(t, b.key.Key, jose.ES256, "one", b.says()), "KEYS_UNAVAILABLE")
+	b.want(t, "too soon", sign(t, b.key.Key, jose.ES256, "one", b.claims()), "KEYS_UNAVAILABLE")
 	b.pass(notBefore)
-	b.want(t, "later", sign(t, b.key.Key, jose.ES256, "one", b.says()), "")
-	known := sign(t, b.key.Key, jose.ES256, "one", b.says("exp", noon.Add(48*time.Hour).Unix()))
+	b.want(t, "later", sign(t, b.key.Key, jose.ES256, "one", b.claims()), "")
+	known := sign(t, b.key.Key, jose.ES256, "one", b.claims("exp", noon.Add(48*time.Hour).Unix()))
 	b.want(t, "one for two days", known, "")
 	b.at.fail(true)
 	b.pass(staleAfter)
-	b.want(t, "a day old", sign(t, b.key.Key, jose.ES256, "one", b.says()), "")
+	b.want(t, "a day old", sign(t, b.key.Key, jose.ES256, "one", b.claims()), "")
 	b.pass(time.Minute)
-	b.want(t, "older", sign(t, b.key.Key, jose.ES256, "one", b.says()), "KEYS_UNAVAILABLE")
+	b.want(t, "older", sign(t, b.key.Key, jose.ES256, "one", b.claims()), "KEYS_UNAVAILABLE")
 	b.want(t, "older, and known", known, "KEYS_UNAVAILABLE")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -413,11 +414,11 @@ func TestKeysThatCannotBeFetched(t *testing.T) {
 	}
 }
 
-// TestVerifiedTokensEnd: what is remembered ends when the token does.
+// TestVerifiedTokensEnd: a verified token is remembered only until it expires.
 func TestVerifiedTokensEnd(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	token := sign(t, b.key.Key, jose.ES256, "one", b.says())
+	token := sign(t, b.key.Key, jose.ES256, "one", b.claims())
 	b.want(t, "at first", token, "")
 	b.pass(time.Hour + 29*time.Second)
 	id := b.want(t, "at last", token, "")
@@ -428,12 +429,12 @@ func TestVerifiedTokensEnd(t *testing.T) {
 	}
 }
 
-// TestOtherRules: streams are judged by the rules that are read again, with the keys that
-// are there.
+// TestOtherRules: when the rules are read again, streams are checked by the new rules. The keys that are there
+// are used, and none are fetched.
 func TestOtherRules(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	id := b.want(t, "a good token", sign(t, b.key.Key, jose.ES256, "one", b.says()), "")
+	id := b.want(t, "a good token", sign(t, b.key.Key, jose.ES256, "one", b.claims()), "")
 	next := b.issuers[b.at.url].Issuer
 	next.Scopes.Map, next.Deny = map[string][]string{"driver": {"work"}}, nil
 	set, err := NewSet([]Issuer{next}, b.Set, func() {})
@@ -450,11 +451,11 @@ func TestOtherRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	set.now = b.now
-	if _, err := set.Revalidate(id); reasonOf(err) != "TOKEN_REFUSED" || set.MayHave("oidc:alice", runtime.ScopeWork, "red") || !set.MayHave("oidc:bob", runtime.ScopeWork, "red") || !set.Clashes("oidc:alice") || set.MayHave("bob", runtime.ScopeWork, "red") {
+	if _, err := set.Revalidate(id); reasonOf(err) != "TOKEN_REFUSED" || set.MayHave("oidc:alice", runtime.ScopeWork, "red") || !set.MayHave("oidc:bob", runtime.ScopeWork, "red") || !set.MayCollide("oidc:alice") || set.MayHave("bob", runtime.ScopeWork, "red") {
 		t.Errorf("a denied principal: %v", err)
 	}
-	var nobody *Set
-	if _, err := nobody.Revalidate(id); reasonOf(err) != "TOKEN_UNKNOWN" || !nobody.Empty() || nobody.MayHave("x", runtime.ScopeWork, "red") || nobody.Clashes("x") {
+	var empty *Set
+	if _, err := empty.Revalidate(id); reasonOf(err) != "TOKEN_UNKNOWN" || !empty.Empty() || empty.MayHave("x", runtime.ScopeWork, "red") || empty.MayCollide("x") {
 		t.Errorf("without issuers: %v", err)
 	}
 }
@@ -497,6 +498,8 @@ func TestRead(t *testing.T) {
 		strings.Replace(good, "{fixed: [red]}", "{}", 1):                                    "exactly one of",
 		strings.Replace(good, "{fixed: [red]}", "{fixed: [Red]}", 1):                        `"Red" is no name`,
 		strings.Replace(good, "{fixed: [red]}", "{all: true, claim: x}", 1):                 "exactly one of",
+		good + "  prefix: \"link:\"":                                                        "prefix",
+		good + "  prefix: \"schedule:\"":                                                    "prefix",
 		good + "  prefix: \"cert:\"":                                                        "prefix",
 		good + strings.TrimPrefix(good, "issuers:\n"):                                       "occurs twice in the file",
 	} {

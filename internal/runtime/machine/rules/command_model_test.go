@@ -11,7 +11,7 @@ import (
 
 // modelCommand reads
 //
-//	ask MODEL [heeds=SEQ+…] [round=1] [key=] [worker=] [system=TEXT] [tokens_in= tokens_out= cost= price=]
+//	ask MODEL [`heeds`=SEQ+…] [round=1] [key=] [worker=] [system=TEXT] [tokens_in= tokens_out= cost= price=]
 //	answer step=1 [try=1] [says=CALLS] [response=ID] [worker=]
 //	unanswered step=1 [try=1] [code=BUSY] [final] [after=SECONDS] [worker=]
 //	response ID step=1 [try=1] [worker=]
@@ -23,19 +23,19 @@ func (a args) modelCommand() machine.Command {
 	switch a.d.Cmd {
 	case "ask":
 		bound := a.usage()
-		bound.Model = a.first()
+		bound.Model = a.firstWord()
 		var denied *machine.Denial
 		if a.has("denied") {
 			denied = &machine.Denial{Code: "MAX_ROUNDS", Message: "the turn has 1 answers of a model, and tool_policy.max_rounds is 1"}
 		}
 		return machine.RequestModel{
 			Denied:  denied,
-			TurnSeq: turn, Attempt: attempt, Round: int(a.number("round", 1)), Key: a.text("key"), Model: a.asked(), Bound: bound, Assigned: a.assigned(),
+			TurnSeq: turn, Attempt: attempt, Round: int(a.number("round", 1)), Key: a.text("key"), Model: a.modelRequest(), Bound: bound, Assigned: a.assignment(),
 		}
 	case "response":
-		return machine.UpdateModelCall{TurnSeq: turn, TurnAttempt: attempt, Step: step, Attempt: try, ResponseID: a.first(), Assigned: a.assigned()}
+		return machine.UpdateModelCall{TurnSeq: turn, TurnAttempt: attempt, Step: step, Attempt: try, ResponseID: a.firstWord(), Assigned: a.assignment()}
 	}
-	c := machine.AnswerModel{TurnSeq: turn, TurnAttempt: attempt, Step: step, Attempt: try, Usage: a.usage(), Assigned: a.assigned()}
+	c := machine.AnswerModel{TurnSeq: turn, TurnAttempt: attempt, Step: step, Attempt: try, Usage: a.usage(), Assigned: a.assignment()}
 	if a.d.Cmd == "answer" {
 		c.Answer = &machine.ModelAnswer{ResponseID: a.text("response"), Calls: make([]machine.ModelCall, a.number("says", 0))}
 		if a.d.Input != "" {
@@ -51,9 +51,9 @@ func (a args) modelCommand() machine.Command {
 	return c
 }
 
-// asked is a request whose digest is that of the model and of its one message.
-func (a args) asked() *machine.ModelRequest {
-	r := &machine.ModelRequest{Model: a.first(), Hash: sha256.Sum256([]byte(a.first() + a.d.Input))}
+// modelRequest is a request whose digest is that of the model and of its one message.
+func (a args) modelRequest() *machine.ModelRequest {
+	r := &machine.ModelRequest{Model: a.firstWord(), Hash: sha256.Sum256([]byte(a.firstWord() + a.d.Input))}
 	for _, seq := range strings.FieldsFunc(a.text("heeds"), func(r rune) bool { return r == '+' }) {
 		n, _ := strconv.ParseUint(seq, 10, 64)
 		r.IncludedSeqs, r.Hash = append(r.IncludedSeqs, n), sha256.Sum256(append(r.Hash[:], seq...))

@@ -54,8 +54,8 @@ func (a args) seconds(key string) time.Duration {
 	return d
 }
 
-// first is the first word that has no value.
-func (a args) first() string {
+// firstWord is the first word that has no value.
+func (a args) firstWord() string {
 	if len(a.d.CmdArgs) == 0 || len(a.d.CmdArgs[0].Vals) > 0 {
 		a.d.Fatalf(a.t, "%s needs a word", a.d.Cmd)
 	}
@@ -71,8 +71,8 @@ func (a args) turn() (uint64, int) {
 	return uint64(a.number("turn", int64(open.Seq))), int(a.number("attempt", int64(open.Attempt)))
 }
 
-// assigned is worker=NAME/DELIVERY.
-func (a args) assigned() *machine.Assignment {
+// assignment is worker=NAME/DELIVERY.
+func (a args) assignment() *machine.Assignment {
 	if !a.has("worker") {
 		return nil
 	}
@@ -114,8 +114,8 @@ func value(text string) []byte {
 	return []byte(text)
 }
 
-// writes are the lines "name = value".
-func (a args) writes() []machine.ArtifactWrite {
+// artifactWrites are the lines "name = value".
+func (a args) artifactWrites() []machine.ArtifactWrite {
 	var writes []machine.ArtifactWrite
 	for line := range a.lines() {
 		if name, v, ok := strings.Cut(line, " = "); ok {
@@ -227,15 +227,15 @@ func (a args) command() machine.Command {
 	case "start":
 		return a.start()
 	case "emit":
-		return machine.EmitEvent{Event: a.first(), Artifacts: a.writes(), ExpectedSeq: expected, Outside: a.has("outside"), Assigned: a.assigned(), Violation: a.violation()}
+		return machine.EmitEvent{Event: a.firstWord(), Artifacts: a.artifactWrites(), ExpectedSeq: expected, Outside: a.has("outside"), Assigned: a.assignment(), Violation: a.violation()}
 	case "complete":
 		return machine.CompleteTurn{
 			TurnSeq: turn, Attempt: attempt, Output: a.output(), Messages: a.messages(), Usage: a.usage(), Event: a.text("event"),
-			Artifacts: a.writes(), ExpectedSeq: expected, Outside: a.has("outside"), Assigned: a.assigned(),
-			Await: a.awaiting("await"), Reply: a.has("reply"), ConversationThroughStep: uint32(a.number("said", 0)), Violation: a.violation(),
+			Artifacts: a.artifactWrites(), ExpectedSeq: expected, Outside: a.has("outside"), Assigned: a.assignment(),
+			Await: a.awaitedInput("await"), Reply: a.has("reply"), ConversationThroughStep: uint32(a.number("said", 0)), Violation: a.violation(),
 		}
 	case "fail":
-		return machine.FailTurn{Reject: a.has("reject"), Rejected: uint32(a.number("rejects", 0)), TurnSeq: turn, Attempt: attempt, Error: machine.Fault{Code: "BROKEN"}, Retryable: !a.has("final"), Usage: a.usage(), Assigned: a.assigned()}
+		return machine.FailTurn{Reject: a.has("reject"), Rejected: uint32(a.number("rejects", 0)), TurnSeq: turn, Attempt: attempt, Error: machine.Fault{Code: "BROKEN"}, Retryable: !a.has("final"), Usage: a.usage(), Assigned: a.assignment()}
 	case "input":
 		var parts []machine.Part
 		if a.d.Input != "" {
@@ -243,13 +243,13 @@ func (a args) command() machine.Command {
 		}
 		return machine.SendInput{Parts: parts, ExpectedSeq: expected, Envelope: a.envelope(), Step: uint32(a.number("step", 0))}
 	case "set":
-		return machine.SetArtifacts{Artifacts: a.writes(), ExpectedSeq: expected}
+		return machine.SetArtifacts{Artifacts: a.artifactWrites(), ExpectedSeq: expected}
 	case "suspend":
-		return machine.SuspendTurn{TurnSeq: turn, Attempt: attempt, Assigned: a.assigned()}
+		return machine.SuspendTurn{TurnSeq: turn, Attempt: attempt, Assigned: a.assignment()}
 	case "request":
-		return machine.RequestSteps{TurnSeq: turn, Attempt: attempt, Requests: a.requests(), First: int(a.number("first", 0)), Assigned: a.assigned()}
+		return machine.RequestSteps{TurnSeq: turn, Attempt: attempt, Requests: a.requests(), First: int(a.number("first", 0)), Assigned: a.assignment()}
 	case "lose_turn":
-		return machine.LoseTurn{TurnSeq: turn, Attempt: attempt, LeaseExpired: a.has("expired"), Undeliverable: a.has("undeliverable"), Assigned: a.assigned()}
+		return machine.LoseTurn{TurnSeq: turn, Attempt: attempt, LeaseExpired: a.has("expired"), Undeliverable: a.has("undeliverable"), Assigned: a.assignment()}
 	}
 	return a.otherCommand()
 }
@@ -257,14 +257,14 @@ func (a args) command() machine.Command {
 func (a args) otherCommand() machine.Command {
 	switch a.d.Cmd {
 	case "ok":
-		return machine.ResolveStep{Step: uint32(a.number("step", 0)), Tool: a.first(), Attempt: int(a.number("attempt", 0)), OK: true, Result: value(a.d.Input), Worker: a.text("worker"), Usage: a.usage(), Metered: a.has("metered")}
+		return machine.ResolveStep{Step: uint32(a.number("step", 0)), Tool: a.firstWord(), Attempt: int(a.number("attempt", 0)), OK: true, Result: value(a.d.Input), Worker: a.text("worker"), Usage: a.usage(), Metered: a.has("metered")}
 	case "error":
 		code := "BROKEN"
 		if a.has("code") {
 			code = a.text("code")
 		}
 		return machine.ResolveStep{
-			Step: uint32(a.number("step", 0)), Tool: a.first(), Attempt: int(a.number("attempt", 0)), Error: machine.Fault{Code: code, Message: a.d.Input},
+			Step: uint32(a.number("step", 0)), Tool: a.firstWord(), Attempt: int(a.number("attempt", 0)), Error: machine.Fault{Code: code, Message: a.d.Input},
 			Final: a.has("final"), Unknown: a.has("unknown"), RetryAfter: time.Duration(a.number("after", 0)) * time.Second,
 			Usage: a.usage(), Metered: a.has("metered"),
 		}
@@ -281,7 +281,7 @@ func (a args) otherCommand() machine.Command {
 		return machine.LoseStep{Step: uint32(a.number("step", 0)), Attempt: int(a.number("attempt", 1)), Worker: "w1"}
 	case "write":
 		turn, attempt := a.turn()
-		return machine.WriteOutput{TurnSeq: turn, Attempt: attempt, Assigned: a.assigned(), Piece: a.piece()}
+		return machine.WriteOutput{TurnSeq: turn, Attempt: attempt, Assigned: a.assignment(), Piece: a.piece()}
 	case "note":
 		return a.note()
 	case "fire":
@@ -302,7 +302,7 @@ func (a args) otherCommand() machine.Command {
 func (a args) start() machine.Start {
 	start := machine.Start{
 		Namespace: 1, RunID: "R", Execution: machine.Caller, Depth: int(a.number("depth", 0)),
-		MaxWallTime: a.seconds("wall"), Lease: machine.Amount{Tokens: a.number("lease_tokens", 0), CostMicro: a.number("lease", 0), ToolCalls: a.number("lease_calls", 0)}, MaxSteps: int(a.number("max_steps", 0)), EntryOverride: a.has("override"),
+		MaxWallTime: a.seconds("wall"), Lease: machine.Amount{Tokens: a.number("lease_tokens", 0), CostMicro: a.number("lease", 0), ToolCalls: a.number("lease_calls", 0)}, MaxSteps: int(a.number("max_steps", 0)), EntryOverride: a.has("override"), Conversation: a.has("conversation"),
 		Limits: machine.Limits{
 			MaxTransitions: int(a.number("max_transitions", 0)), MaxArtifactBytes: a.number("artifact_bytes", 0),
 			MaxRunArtifactBytes: a.number("run_artifact_bytes", 0), MaxMessageBytes: a.number("message_bytes", 0),
@@ -337,7 +337,7 @@ func (a args) start() machine.Start {
 	return start
 }
 
-func (a args) awaiting(key string) machine.Awaiting {
+func (a args) awaitedInput(key string) machine.Awaiting {
 	return map[string]machine.Awaiting{"input": machine.AwaitInput, "auth": machine.AwaitAuth}[a.text(key)]
 }
 
@@ -360,7 +360,7 @@ func (a args) piece() machine.OutputPiece {
 // question as text.
 func (a args) note() machine.NoteDelegation {
 	c := machine.NoteDelegation{Step: uint32(a.number("step", 0)), Attempt: int(a.number("attempt", 1)), Remote: machine.Remote{
-		TaskID: a.text("task"), CardURL: a.text("card"), Asking: a.awaiting("asking"), Answer: uint64(a.number("answer", 0)),
+		TaskID: a.text("task"), CardURL: a.text("card"), Asking: a.awaitedInput("asking"), Answer: uint64(a.number("answer", 0)),
 	}}
 	c.Remote.Sent = sendings[a.text("sent")]
 	if a.d.Input != "" {
@@ -374,7 +374,7 @@ var sendings = map[string]machine.Sending{"once": machine.SentOnce, "repeatable"
 // fire takes the run's own timer of that kind, unless due= is given.
 func (a args) fire() machine.FireTimer {
 	kinds := map[string]machine.TimerKind{"wall": machine.TimerWall, "retry": machine.TimerRetry, "state": machine.TimerState, "step": machine.TimerStep}
-	c := machine.FireTimer{Kind: kinds[a.first()], Step: uint32(a.number("step", 0))}
+	c := machine.FireTimer{Kind: kinds[a.firstWord()], Step: uint32(a.number("step", 0))}
 	for _, timer := range Timers(a.s) {
 		if timer.Kind == c.Kind && (c.Step == 0 || timer.Step == c.Step) {
 			c.Due, c.Turn, c.Step = timer.Due, timer.Turn, timer.Step
@@ -408,7 +408,7 @@ func bodyHash(c machine.Command) [32]byte {
 // decision is of the call that waits now, unless digest=other.
 func (a args) decision() machine.DecideStep {
 	verdicts := map[string]machine.Verdict{"approve": machine.Approved, "deny": machine.Refused, "edit": machine.Edited, "lapse": machine.Expired}
-	c := machine.DecideStep{Step: uint32(a.number("step", 1)), Verdict: verdicts[a.first()], Reason: a.text("reason")}
+	c := machine.DecideStep{Step: uint32(a.number("step", 1)), Verdict: verdicts[a.firstWord()], Reason: a.text("reason")}
 	if i := FindStep(a.s.Steps, c.Step); i >= 0 && a.s.Steps[i].Approval != nil && !a.has("digest") {
 		c.Digest = a.s.Steps[i].Approval.Digest
 	}

@@ -6,8 +6,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// noteDelegation records a change of a delegation. It ignores a change that is for a finished step or
-// an earlier attempt.
+// noteDelegation records a change of the known state of an agent's task. It ignores a change that is
+// for a finished step, for a step that waits for approval or for another attempt, a change that is
+// already known, and every change after the end of the run.
 func (t *txn) noteDelegation(c *machine.NoteDelegation) (machine.Disposition, error) {
 	if t.s.Status.Terminal() {
 		return machine.IgnoredTerminal, nil
@@ -17,8 +18,8 @@ func (t *txn) noteDelegation(c *machine.NoteDelegation) (machine.Disposition, er
 		return machine.IgnoredStale, nil
 	}
 	step := &t.s.Steps[i]
-	if c.Remote.Announces() && (t.s.Paused || ApprovalExpired(step, t.in.At)) {
-		return machine.IgnoredStale, nil // no work is sent now
+	if c.Remote.Announces() && (t.s.Paused || ApprovalExpired(step, t.input.At)) {
+		return machine.IgnoredStale, nil // the run is paused or the approval has expired, so no message may be sent
 	}
 	if err := First(CheckDelegation(step, c), t.checkMessageBytes(PartsBytes(c.Question))); err != nil {
 		return 0, err
@@ -33,7 +34,7 @@ func (t *txn) noteDelegation(c *machine.NoteDelegation) (machine.Disposition, er
 	return machine.Accepted, nil
 }
 
-// answerDelegation sends the parts of an input to the agent that has asked for an answer.
+// answerDelegation records the answer to an agent's question and marks it to be sent to the agent.
 func (t *txn) answerDelegation(c *machine.SendInput) error {
 	i := FindStep(t.s.Steps, c.Step)
 	if i < 0 || t.s.Steps[i].Status != machine.StepStatusPending || t.s.Steps[i].Remote == nil || t.s.Steps[i].Remote.Asking == machine.AwaitNothing {
@@ -46,7 +47,7 @@ func (t *txn) answerDelegation(c *machine.SendInput) error {
 	if err := t.checkMessageBytes(size); err != nil {
 		return err
 	}
-	seq := t.record(&machine.InputReceived{Parts: c.Parts, MessageID: t.in.ID, Envelope: c.Envelope, Step: c.Step, Scopes: c.Scopes})
+	seq := t.record(&machine.InputReceived{Parts: c.Parts, MessageID: t.input.ID, Envelope: c.Envelope, Step: c.Step, Scopes: c.Scopes})
 	t.s.MessageBytes += size
 	remote := *t.s.Steps[i].Remote
 	remote.Asking, remote.Answer = machine.AwaitNothing, seq

@@ -7,8 +7,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// beginFork implements Step for [machine.Fork]. The first record is the Origin, which represents all
-// copied data. The records of the queued inputs follow it.
+// beginFork starts a run as a copy of another run: it implements Step for the command [machine.Fork]. The
+// first record is the Origin, which contains all copied data. The records of the queued inputs follow it.
 func beginFork(g *machine.Graph, s *machine.State, in machine.Input, c machine.Fork) (machine.Result, error) {
 	if s != nil {
 		return machine.Result{State: s}, RunExists(s)
@@ -28,22 +28,24 @@ func beginFork(g *machine.Graph, s *machine.State, in machine.Input, c machine.F
 	return t.result(machine.Accepted), nil
 }
 
-// Imported returns the error for any input of an imported run.
-func Imported() error {
+// ImportedRunError returns the error for every input of an imported run, because an imported run is only for
+// inspection.
+func ImportedRunError() error {
 	return &machine.Error{
 		Code: machine.CodeFailedPrecondition, Reason: "IMPORTED", Field: "run_id",
 		Message: "the run was imported to be looked at and is never driven: fork it to go on from there",
 	}
 }
 
-// takeOver copies the data of the source into the new run.
+// takeOver copies the data of the source run into the new run.
 func (t *txn) takeOver(c *machine.Fork) error {
 	s, from := t.s, c.From
 	s.Forked = &machine.Forked{RunID: from.RunID, Seq: c.Seq}
 	// If the values of the source can be erased, the values of the copy must be erasable too.
 	s.Erasable = s.Erasable || from.Erasable
-	// Tools that the source may not call are also forbidden for the copy.
+	// Tools that the source may not call are forbidden for the copy, too.
 	s.Policy = from.Policy
+	s.Conversation = from.Conversation
 	for _, v := range from.Visits {
 		s.Forked.Visits += v.N
 	}
@@ -66,15 +68,15 @@ func (t *txn) takeOver(c *machine.Fork) error {
 	return nil
 }
 
-// takeArtifacts copies the heads of all artifacts that are not changed by the fork. Changed artifacts
-// are written again. The Origin contains the values of the copied artifacts.
+// takeArtifacts copies the metadata of all artifacts that the fork does not change, and writes the changed
+// artifacts. The Origin contains the values of both.
 func (t *txn) takeArtifacts(c *machine.Fork, origin *machine.Origin, seq uint64) error {
 	for i := range c.From.Artifacts {
 		head := c.From.Artifacts[i]
-		if holds(c.Changes, head.Name) >= 0 {
+		if indexOfWrite(c.Changes, head.Name) >= 0 {
 			continue
 		}
-		at := holds(c.Values, head.Name)
+		at := indexOfWrite(c.Values, head.Name)
 		if at < 0 {
 			return &machine.Error{Code: machine.CodeInternal, Reason: "FORK_INVALID", Field: Field(head.Name), Message: "a fork needs the artifact's value"}
 		}
@@ -84,7 +86,7 @@ func (t *txn) takeArtifacts(c *machine.Fork, origin *machine.Origin, seq uint64)
 		t.s.ArtifactBytes += head.Bytes
 		t.writes = append(t.writes, machine.ArtifactVersion{Name: head.Name, Seq: seq, Mode: head.Mode, Bytes: int64(len(c.Values[at].Value))})
 	}
-	t.own.artifacts = true
+	t.copied.artifacts = true
 	if err := First(t.checkTotal(t.s.ArtifactBytes), t.checkWrites(c.Changes)); err != nil {
 		return err
 	}
@@ -93,11 +95,12 @@ func (t *txn) takeArtifacts(c *machine.Fork, origin *machine.Origin, seq uint64)
 	return nil
 }
 
-func holds(writes []machine.ArtifactWrite, name string) int {
+func indexOfWrite(writes []machine.ArtifactWrite, name string) int {
 	return slices.IndexFunc(writes, func(w machine.ArtifactWrite) bool { return w.Name == name })
 }
 
-// takeMessages stores each conversation as one message row. The Origin contains the messages.
+// takeMessages stores each copied conversation as one message row. The row refers to the Origin, which
+// contains the messages.
 func (t *txn) takeMessages(c *machine.Fork, seq uint64) error {
 	var size int64
 	for i := range c.Conversations {
@@ -118,15 +121,15 @@ func (t *txn) takeMessages(c *machine.Fork, seq uint64) error {
 		t.s.Conversations = append(t.s.Conversations, machine.Conversation{State: state, Next: 1})
 		t.messages = append(t.messages, machine.MessageRow{State: state, Seq: seq})
 	}
-	t.own.conversations = true
+	t.copied.conversations = true
 	return nil
 }
 
 // takeSteps copies the answered steps of the open visit with new numbers. Pending steps are not copied: their
-// tools run again when the steps are requested again.
+// calls are made again when the turn requests them again.
 func (t *txn) takeSteps(from *machine.State, seq uint64) {
 	s := t.s
-	t.own.steps = true
+	t.copied.steps = true
 	numbers := make(map[uint32]uint32, len(from.Steps))
 	for _, p := range from.Steps {
 		if !IsAnswered(&p) {
@@ -138,7 +141,7 @@ func (t *txn) takeSteps(from *machine.State, seq uint64) {
 			p.Call = &machine.CallRef{Step: numbers[p.Call.Step], Index: p.Call.Index}
 		}
 		p.Step, p.TurnSeq, p.RequestSeq, p.AnswerSeq, p.Approval = s.LastStep, seq, seq, seq, nil
-		p.Effect, p.Doubt, p.Local = [32]byte{}, false, false // the copy does not own the effect of the source
+		p.Effect, p.Doubt, p.Local = [32]byte{}, false, false // the source still owns the effect of the step
 		if p.Model != nil {
 			p.Model = &machine.ModelStep{Calls: p.Model.Calls, Rejected: p.Model.Rejected}
 		} else {
@@ -152,8 +155,9 @@ func (t *txn) takeSteps(from *machine.State, seq uint64) {
 	}
 }
 
-// takeTurn opens the source's open turn as attempt 1. The turn gets the inputs that waited for its end.
-// The default keys of its steps are the same as in the source.
+// takeTurn opens the source's open turn as attempt 1 of a new turn. If the source had no open turn, the copy has none
+// either. The inputs that waited for the end of the turn stay queued. With ReuseSteps the default keys of its steps
+// are the same as in the source.
 func (t *txn) takeTurn(c *machine.Fork, seq uint64) {
 	if c.From.Turn == nil {
 		t.s.Awaiting = TurnAwaitingOf(c.From)
@@ -179,8 +183,8 @@ func (t *txn) takeTurn(c *machine.Fork, seq uint64) {
 	}
 }
 
-// Resolved returns the steps of a state's visit that a fork copies. They are in the order of their new
-// numbers, which begin at 1.
+// Resolved returns the steps of the visit that a fork copies: the answered ones. They are in the order of
+// their new numbers, which begin at 1.
 func Resolved(s *machine.State) []machine.ToolStep {
 	var steps []machine.ToolStep
 	for i := range s.Steps {

@@ -25,7 +25,7 @@ func (sc *scenario) fork(d *datadriven.TestData) string {
 	c := source.forkAt(uint64(seq), a.has("reuse"))
 	start := a.start()
 	c.RunID, c.Execution, c.Limits = "F", start.Execution, start.Limits
-	c.MaxWallTime, c.MaxSteps, c.Changes = start.MaxWallTime, start.MaxSteps, a.writes()
+	c.MaxWallTime, c.MaxSteps, c.Changes = start.MaxWallTime, start.MaxSteps, a.artifactWrites()
 	if a.has("again") {
 		c.RunID = source.state.RunID
 	}
@@ -132,7 +132,7 @@ func (l *ledger) talk(w machine.Conversation) machine.ConversationCopy {
 }
 
 func printOrigin(b *machine.Origin) string {
-	out := words(fmt.Sprintf("of %s at %d (state at %d)", b.RunID, b.Seq, b.State.Seq), printWrites(b.Artifacts))
+	out := joinWords(fmt.Sprintf("of %s at %d (state at %d)", b.RunID, b.Seq, b.State.Seq), printWrites(b.Artifacts))
 	for _, t := range b.Conversations {
 		out += fmt.Sprintf(" %s[", t.State)
 		for _, m := range t.Messages {

@@ -40,9 +40,9 @@ tool k attempts=2 on_unknown=reconcile reconcile=w
 budget tokens=100 cost=100
 options pending=3 compensate_on=E1 no_progress=3:ac`}
 
-// FuzzStep turns bytes into inputs without any respect for what makes sense:
-// no panic, the invariants hold, refused inputs change nothing, rows agree with
-// the state, and the journal replays to the same state (the ledger checks).
+// FuzzStep turns bytes into arbitrary inputs. It checks that there is no panic, that the invariants
+// hold, that refused inputs change nothing, that rows agree with the state, and that the journal
+// replays to the same state (the ledger makes these checks).
 func FuzzStep(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(askAndAnswer(f))
@@ -75,7 +75,7 @@ func FuzzStep(f *testing.F) {
 	})
 }
 
-// FuzzStart starts runs with whatever a caller may have written.
+// FuzzStart starts runs with arbitrary fields of Start, as a caller may send them.
 func FuzzStart(f *testing.F) {
 	f.Add([]byte{1, 2, 3})
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -99,6 +99,7 @@ func genNode(t *rapid.T, name string, names []string) *machine.Node {
 	n := &machine.Node{
 		Name: name, Prompt: pick(t, []string{"p0", "p0", "p1", "none"}), OnEvent: map[string]string{}, MaxIterations: map[string]int{},
 		MaxVisits: small(t, 3), Orchestration: pick(t, []machine.Orchestration{machine.Internal, machine.Internal, machine.External, machine.Hybrid}), Persistent: chance(t, 3),
+		Control: pick(t, []machine.Control{machine.ControlUndeclared, machine.ControlUndeclared, machine.ControlUser, machine.ControlAgent}),
 	}
 	for _, event := range genEvents {
 		if chance(t, 5) {
@@ -143,6 +144,7 @@ func genStart(t *rapid.T) machine.Start {
 	if chance(t, 3) {
 		c.Payer = &machine.Payer{}
 	}
+	c.Conversation = chance(t, 3)
 	if chance(t, 4) {
 		c.Input = textPart("start")
 	}
@@ -188,7 +190,7 @@ func genCommand(t *rapid.T, g *machine.Graph, s *machine.State) machine.Command 
 		if chance(t, 9) {
 			c.Parts = textPart(pick(t, []string{"a", "bcdef", "0123456789012345678901234"}))
 		}
-		if asking := Asking(s.Steps); asking != nil || chance(t, 1) {
+		if asking := AskingDelegation(s.Steps); asking != nil || chance(t, 1) {
 			c.Step = genStep(t, s)
 		}
 		if chance(t, 2) {

@@ -12,7 +12,7 @@ import (
 // A graph in text, one thing a line:
 //
 //	entry plan
-//	state plan: PlanReady->implement max=3 exit=review external persistent terminal
+//	state plan: PlanReady->implement max=3 exit=review external user persistent terminal
 //	            timeout=30s:Late iter=PlanReady:2 prompt=p (all on one line)
 //	artifact notes text/plain append
 //	prompt p tools=a,b block=c per_turn=2
@@ -107,6 +107,10 @@ func parseState(g *machine.Graph, name string, words []string) error {
 			n.Orchestration = machine.External
 		case "hybrid":
 			n.Orchestration = machine.Hybrid
+		case "user":
+			n.Control = machine.ControlUser
+		case "agent":
+			n.Control = machine.ControlAgent
 		case "persistent":
 			n.Persistent = true
 		case "terminal":

@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// TestStepRefusesForeignInputs: a host's own mistakes are typed errors too.
+// TestStepRefusesForeignInputs: mistakes of the host itself are typed errors, too.
 func TestStepRefusesForeignInputs(t *testing.T) {
 	t.Parallel()
 	l := journal(t)
@@ -79,7 +79,7 @@ func TestStatusNames(t *testing.T) {
 	}
 }
 
-// TestCheckGraph: each fault is told, all at once.
+// TestCheckGraph: the error of CheckGraph names the fault of a graph.
 func TestCheckGraph(t *testing.T) {
 	t.Parallel()
 	if err := machine.CheckGraph(loopGraph()); err != nil {

@@ -7,12 +7,12 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Model calls (semantics §9). The executor of the turn makes them, so a MODEL step has no outbox row.
-// The key of the step and the record of its answer prevent the same call from being made twice.
+// Model calls (semantics §9). The executor of the turn makes them itself, so they are not sent to workers. The key of
+// the step and the record of its answer prevent that the same call is made twice.
 
-// requestModel requests a round of the turn. A round is the next call of the model. If the round is
-// already answered, the recorded answer is returned. If an earlier execution requested the round but
-// received no answer, the round is requested again.
+// requestModel handles the request for a round: the next model call of the turn. If the round is already answered, the
+// recorded answer is returned. If an earlier execution made the request but got no answer, the call is made again, unless
+// the pack's on_unknown says otherwise. A further round above max_rounds fails the attempt of the turn.
 func (t *txn) requestModel(c *machine.RequestModel) error {
 	if err := First(t.checkOpen(), t.checkUnpaused(), t.checkTurn(c.TurnSeq, c.Attempt), CheckModelRequest(c)); err != nil {
 		return err
@@ -22,11 +22,11 @@ func (t *txn) requestModel(c *machine.RequestModel) error {
 	if i >= 0 && t.s.Steps[i].Model == nil {
 		return NotModel(&t.s.Steps[i], key)
 	}
-	if i >= 0 && t.settled(i, c) {
+	if i >= 0 && t.needsNoCall(i, c) {
 		t.replayModel(i, c)
 		return nil
 	}
-	if i >= 0 && t.lost(i, c) {
+	if i >= 0 && t.handleLostCall(i, c) {
 		return nil
 	}
 	if i < 0 && c.Denied != nil {
@@ -53,7 +53,7 @@ func (t *txn) requestModel(c *machine.RequestModel) error {
 	return nil
 }
 
-// Round returns the step of the requested round, or nil if there is none. A turn must be open.
+// Round returns the step of the requested model call, or nil if the call was not requested before or no turn is open.
 func Round(s *machine.State, c *machine.RequestModel) *machine.ToolStep {
 	if s.Turn == nil {
 		return nil
@@ -65,21 +65,21 @@ func Round(s *machine.State, c *machine.RequestModel) *machine.ToolStep {
 	return &s.Steps[i]
 }
 
-// settled reports whether no call has to be made for a round. This is the case if the round is
-// answered. It is also the case if this execution has already requested the round, and either waits for
-// the answer or has used up its attempts.
-func (t *txn) settled(i int, c *machine.RequestModel) bool {
+// needsNoCall reports whether the requested model call need not be made. This is the case if it is already answered. It is
+// also the case if this execution has already requested it, and either waits for the answer or has used up its
+// attempts.
+func (t *txn) needsNoCall(i int, c *machine.RequestModel) bool {
 	step := &t.s.Steps[i]
 	return step.Status == machine.StepStatusOK || t.requestedBy(step, c.TurnSeq, c.Attempt, c.Assigned)
 }
 
-// requestedBy reports whether the given execution requested the step last.
+// requestedBy reports whether the given execution of the turn was the last one that requested the step.
 func (t *txn) requestedBy(step *machine.ToolStep, turn uint64, attempt int, by *machine.Assignment) bool {
 	return step.TurnSeq == turn && step.Model.TurnAttempt == attempt && step.Model.By == ValueOf(by)
 }
 
-// replayModel answers a request from the record. If the request differs from the recorded request, the
-// difference is recorded once.
+// replayModel answers a model request that was made before from the record. If the new request differs from the
+// recorded one, a ModelUpdated record notes this once.
 func (t *txn) replayModel(i int, c *machine.RequestModel) {
 	step := &t.s.Steps[i]
 	outcome := OutcomeOf(step)
@@ -92,7 +92,7 @@ func (t *txn) replayModel(i int, c *machine.RequestModel) {
 	t.outcomes = []machine.StepOutcome{outcome}
 }
 
-// model returns the data of a MODEL step, for modification.
+// model returns the model data of a step in the new state, in a copy that the caller may change.
 func (t *txn) model(i int) *machine.ModelStep {
 	step := &t.steps()[i]
 	m := *step.Model
@@ -100,8 +100,8 @@ func (t *txn) model(i int) *machine.ModelStep {
 	return &m
 }
 
-// checkPendingModel returns an error if there are too many pending steps. The limit is the same as for
-// tools.
+// checkPendingModel returns an error if too many steps would be pending. The limit includes tool calls. i is the index
+// of the step if it already exists, otherwise -1.
 func (t *txn) checkPendingModel(i int) error {
 	limit := OrDefault(t.g.MaxPendingSteps, machine.DefaultMaxPendingSteps)
 	got := OfTurns(t.s) + 1
@@ -118,32 +118,32 @@ func (t *txn) checkPendingModel(i int) error {
 	}
 }
 
-// checkAnswerSpace checks that the run's messages have enough space for the request and an answer.
-// Otherwise an answer that was already paid could be refused because of its size.
+// checkAnswerSpace checks that the run's messages leave space for the request and at least one byte of an answer. Without
+// the check, a call could be paid although no answer could be recorded. [AnswerSpace] is the largest size of the answer.
 func (t *txn) checkAnswerSpace(size int64) error {
 	return t.checkMessageBytes(AddCapped(size, 1))
 }
 
-// priceBound computes the cost of the bound of the call. A model without a price may be called only if
-// the executor specifies the cost. Otherwise an answer that was already paid could be refused because
-// the model has no price.
+// priceBound computes the cost of the maximum that the call may consume. In a run with a cost budget, a model without a
+// price may be called only if the executor gives the cost. Otherwise an answer that was already paid could be refused
+// because the model has no price.
 func (t *txn) priceBound(c *machine.RequestModel) (err error) {
 	if t.rules.costIsKnown && LimitOf(t.g, t.s).CostMicro > 0 && c.Bound.CostMicro == 0 && PriceOf(t.g, &c.Bound) == nil {
-		return Unpriced(c.Model.Model, "request.model")
+		return UnpricedError(c.Model.Model, "request.model")
 	}
 	c.Bound, err = t.price(c.Bound)
 	return err
 }
 
-// AnswerSpace returns the largest size that a model's answer may have in the present state of the run,
-// in bytes.
+// AnswerSpace returns the largest size that a model's answer may have in this state of the run, in bytes.
 func AnswerSpace(s *machine.State) int64 {
 	return max(0, min(machine.MaxAnswerBytes, s.Limits.MaxMessageBytes-s.MessageBytes))
 }
 
-// modelBound returns the status and the reason with which the run ends if a call with this maximum is
-// made. It returns Running if the call fits. The maximum of the call plus the maximum of the pending
-// calls must fit in the remaining budget. The step at index i is not counted.
+// modelBound checks whether a model call with the given maximum fits in the remaining budget, together with the other
+// pending steps. If it does not fit, modelBound returns the status and reason with which the run ends. Otherwise it
+// returns Running. A call counts as at least one token and one micro-dollar, so that no call fits in a budget that is used
+// up. The step at index i is left out.
 func (t *txn) modelBound(i int, mayTokens, mayCost int64) (machine.Status, string) {
 	if t.overdue() {
 		return machine.BudgetExhausted, "max_wall_time_sec"
@@ -154,7 +154,7 @@ func (t *txn) modelBound(i int, mayTokens, mayCost int64) (machine.Status, strin
 	return machine.Running, ""
 }
 
-// denyModel refuses a model call and ends the run or the visit.
+// denyModel refuses a model call that exceeds a budget, and ends the run or its visit.
 func (t *txn) denyModel(key string, c *machine.RequestModel, status machine.Status, reason string) {
 	denial := t.refusal(status, reason)
 	t.record(&machine.StepRejected{Key: key, Tool: c.Model.Model, TurnSeq: t.s.Turn.Seq, Denial: *denial, Kind: machine.KindModel})
@@ -162,12 +162,12 @@ func (t *txn) denyModel(key string, c *machine.RequestModel, status machine.Stat
 	t.closeFor(status, reason)
 }
 
-// issueModel gives the request the next step number of the run and returns the index of the new step.
+// issueModel makes a new step for a model call and returns its index.
 func (t *txn) issueModel(key string, c *machine.RequestModel) int {
 	s := t.s
 	s.LastStep++
 	s.ModelSteps++
-	deadline := AddCapped(t.in.At, int64(ModelCalls(t.g).Timeout))
+	deadline := AddCapped(t.input.At, int64(ModelCalls(t.g).Timeout))
 	seq := t.record(&machine.StepRequested{
 		Step: s.LastStep, Key: key, Tool: c.Model.Model, TurnSeq: s.Turn.Seq, Attempt: 1, Deadline: deadline,
 		Kind: machine.KindModel, Model: c.Model, Bound: c.Bound,
@@ -177,37 +177,37 @@ func (t *txn) issueModel(key string, c *machine.RequestModel) int {
 		TurnSeq: s.Turn.Seq, RequestSeq: seq, Deadline: deadline, Model: &machine.ModelStep{},
 	})
 	t.knowTexts(c.Model, seq)
-	t.hold(len(s.Steps)-1, c)
+	t.reserveCall(len(s.Steps)-1, c)
 	return len(s.Steps) - 1
 }
 
-// hold assigns a pending step to the requesting execution.
-func (t *txn) hold(i int, c *machine.RequestModel) {
+// reserveCall stores which execution made the request for a pending model call, and the maximum that the call may consume.
+func (t *txn) reserveCall(i int, c *machine.RequestModel) {
 	m := t.model(i)
 	m.TurnAttempt, m.By, m.Failed, m.NotBefore = c.Attempt, ValueOf(c.Assigned), 0, 0
 	m.Tokens, m.CostMicro = AddCapped(c.Bound.InputTokens, c.Bound.OutputTokens), c.Bound.CostMicro
 	m.Price = c.Bound.Price
 	if t.rules.silenceCosts {
-		m.Output, m.Bounded = c.Bound.OutputTokens, t.bounded() || len(t.in.Billed) > 0
+		m.Output, m.Bounded = c.Bound.OutputTokens, t.hasBudget() || len(t.input.Billed) > 0
 	}
 }
 
-// reopenModel requests a round again that an earlier execution requested without getting an answer. It is the same step with the next
-// attempt. The outcome of the earlier call is then unknown.
+// reopenModel repeats a model call for which an earlier execution got no answer, or only an error. The step stays the same
+// and gets its next attempt. If the earlier attempt was still pending, its outcome is then unknown.
 func (t *txn) reopenModel(i int, c *machine.RequestModel) {
 	step := &t.steps()[i]
 	if step.Status == machine.StepStatusPending {
-		t.unanswered(step, executionLost)
+		t.recordUnknownAttempt(step, executionLost)
 	}
 	changed := step.PayloadHash != c.Model.Hash
-	// A new request record is written in three cases: the request has changed; another turn makes the
-	// request; or the request includes messages that were recorded after the request of the step. The
-	// last case happens in a fork that repeats steering messages of its source. So every message in an
-	// answered request is older than the record of that request.
+	// A new request record is written in three cases: the request has changed; another turn makes the request; or the
+	// request includes messages that were recorded after the earlier request of the step. The last case happens in a
+	// fork that repeats steering messages of its source. So every message in an answered request is older than the
+	// record of that request.
 	asks := changed || step.TurnSeq != c.TurnSeq ||
 		slices.ContainsFunc(c.Model.IncludedSeqs, func(seq uint64) bool { return seq > step.RequestSeq })
 	step.Attempt++
-	step.Deadline = AddCapped(t.in.At, int64(ModelCalls(t.g).Timeout))
+	step.Deadline = AddCapped(t.input.At, int64(ModelCalls(t.g).Timeout))
 	step.Status, step.AnswerSeq, step.TurnSeq = machine.StepStatusPending, 0, c.TurnSeq
 	asked := &machine.StepRequested{
 		Step: step.Step, Key: step.Key, Tool: c.Model.Model, TurnSeq: t.s.Turn.Seq, Attempt: step.Attempt,
@@ -222,12 +222,12 @@ func (t *txn) reopenModel(i int, c *machine.RequestModel) {
 		t.knowTexts(c.Model, seq)
 	}
 	if changed {
-		t.model(i).ResponseID = "" // the response id belongs to the other request
+		t.model(i).ResponseID = "" // the response id belongs to the earlier, different request
 	}
-	t.hold(i, c)
+	t.reserveCall(i, c)
 }
 
-// knowTexts remembers the texts that the record seq contains.
+// knowTexts remembers that the record seq contains the texts of a request, so that later requests can refer to them.
 func (t *txn) knowTexts(r *machine.ModelRequest, seq uint64) {
 	for _, text := range []*machine.ModelText{&r.System, &r.Tools, &r.Parameters} {
 		if text.Hash == ([32]byte{}) || text.Seq != 0 {
@@ -240,7 +240,8 @@ func (t *txn) knowTexts(r *machine.ModelRequest, seq uint64) {
 	}
 }
 
-// answerModel applies the outcome of a model call. If no execution waits for the answer, only its usage is counted.
+// answerModel applies the outcome of a model call. If no execution waits for the answer any more, only its usage is
+// counted. If the answer violates a validator, the attempt of the turn fails. After an erasure nothing is counted.
 func (t *txn) answerModel(c *machine.AnswerModel) (machine.Disposition, error) {
 	if t.s.Status.Terminal() && t.s.Erased != nil {
 		return machine.IgnoredTerminal, nil
@@ -284,8 +285,8 @@ func (t *txn) answerModel(c *machine.AnswerModel) (machine.Disposition, error) {
 	return machine.Accepted, nil
 }
 
-// expectsAnswer reports whether the step is pending and the answer comes from the execution that
-// requested the step. A success is accepted for any attempt, a failure only for the current attempt.
+// expectsAnswer reports whether the step is pending and the current execution of the turn requested it. A successful
+// answer is accepted for any attempt, a failure only for the current attempt.
 func (t *txn) expectsAnswer(i int, c *machine.AnswerModel) bool {
 	if i < 0 || t.s.Steps[i].Status != machine.StepStatusPending || t.s.Turn == nil {
 		return false
@@ -297,8 +298,8 @@ func (t *txn) expectsAnswer(i int, c *machine.AnswerModel) bool {
 	return c.Attempt == step.Attempt || c.Answer != nil && c.Attempt < step.Attempt
 }
 
-// checkModelStep returns an error if a step number does not belong to a MODEL step of the run. A step
-// of an earlier visit is not checked, because the state no longer contains its data.
+// checkModelStep returns an error if a step number does not belong to a model call of the run. A step of an earlier
+// visit is accepted without a check, because the state no longer contains its data.
 func (t *txn) checkModelStep(step uint32) error {
 	if step == 0 || step > t.s.LastStep {
 		return &machine.Error{
@@ -323,8 +324,8 @@ func (t *txn) checkAnswerSize(size int64) error {
 	}
 }
 
-// failModel issues the same step again if the step has attempts left. Otherwise it answers the step
-// with the error.
+// failModel handles a failed model call. If the error allows it, attempts are left and the budgets cover one, the same step
+// gets its next attempt. Otherwise the error is the answer of the step.
 func (t *txn) failModel(i int, c *machine.AnswerModel) {
 	t.settle(c.Usage)
 	step := &t.steps()[i]
@@ -335,9 +336,9 @@ func (t *txn) failModel(i int, c *machine.AnswerModel) {
 		Usage: c.Usage, Kind: machine.KindModel,
 	}
 	calls := ModelCalls(t.g)
-	if !c.Final && !isFinal(&calls.Retry, c.Error.Code) && m.Failed < calls.Retry.MaxAttempts && t.affords(i) {
+	if !c.Final && !isFinal(&calls.Retry, c.Error.Code) && m.Failed < calls.Retry.MaxAttempts && t.canAfford(i) {
 		pause := t.stepPause(&calls.Retry, step, m.Failed, c.RetryAfter)
-		answer.Next, answer.NotBefore = step.Attempt+1, AddCapped(t.in.At, int64(pause))
+		answer.Next, answer.NotBefore = step.Attempt+1, AddCapped(t.input.At, int64(pause))
 		answer.Deadline = AddCapped(answer.NotBefore, int64(calls.Timeout))
 		step.Attempt, step.Deadline, m.NotBefore, m.ResponseID = answer.Next, answer.Deadline, answer.NotBefore, ""
 		t.record(answer)
@@ -347,16 +348,15 @@ func (t *txn) failModel(i int, c *machine.AnswerModel) {
 	t.settleStep(i, machine.StepStatusError, seq, [32]byte{})
 }
 
-// affords reports whether the budgets cover another attempt of the call. The check is the same as for a
-// new call. If the budgets do not cover it, an execution that requests the round again receives the
-// exceeded budget as the error.
-func (t *txn) affords(i int) bool {
+// canAfford reports whether the budgets cover another attempt of the model call. If they do not, the step is answered
+// with its error. An execution that makes the request again is then refused because of the budget.
+func (t *txn) canAfford(i int) bool {
 	m := t.s.Steps[i].Model
 	_, reason := t.modelBound(i, m.Tokens, m.CostMicro)
 	return reason == "" && t.overBudget() == ""
 }
 
-// updateModelCall stores the id that the provider gave to a response.
+// updateModelCall stores the id that the provider gave to a response in progress.
 func (t *txn) updateModelCall(c *machine.UpdateModelCall) (machine.Disposition, error) {
 	if t.s.Status.Terminal() {
 		return machine.IgnoredTerminal, nil
@@ -377,8 +377,7 @@ func (t *txn) updateModelCall(c *machine.UpdateModelCall) (machine.Disposition, 
 	return machine.Accepted, nil
 }
 
-// dropModels closes the pending model calls of a turn that has ended, because no execution makes these
-// calls any more.
+// dropModels cancels the pending model calls of a turn that has ended, because no execution waits for their answers.
 func (t *txn) dropModels(why string) {
 	for i := range t.s.Steps {
 		if p := &t.s.Steps[i]; p.Model == nil || p.Status != machine.StepStatusPending {
@@ -391,7 +390,8 @@ func (t *txn) dropModels(why string) {
 	}
 }
 
-// conversationThrough returns the MODEL step up to which the messages of a completed turn are added to the conversation.
+// conversationThrough returns the model call up to which the messages of a completed turn are added to the
+// conversation.
 func (t *txn) conversationThrough(c *machine.CompleteTurn) (machine.StepRef, error) {
 	if c.ConversationThroughStep == 0 {
 		return machine.StepRef{}, nil

@@ -6,8 +6,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// TestForkCountsToolsAlone: what models were asked in the turn that a fork takes over is no
-// tool call of it, so max_tool_calls_per_turn means in the fork what it means in the source.
+// TestForkCountsToolsAlone: calls of models in a turn that a fork takes over do not count as tool
+// calls. So max_tool_calls_per_turn means in the fork what it means in the source.
 func TestForkCountsToolsAlone(t *testing.T) {
 	t.Parallel()
 	l, _ := answeredModel(t)
@@ -27,8 +27,8 @@ func TestForkCountsToolsAlone(t *testing.T) {
 	fork.replay()
 }
 
-// TestForkHearsOnce: a fork says again what its source had not heard. An answer to a request
-// that contains it has heard it, also where the source had asked the same.
+// TestForkHearsOnce: a fork requires a message that no model had received in its source. The answer
+// to a request that contains the message fulfils this, even if the source had made the same request.
 func TestForkHearsOnce(t *testing.T) {
 	t.Parallel()
 	l, _ := answeredModel(t)

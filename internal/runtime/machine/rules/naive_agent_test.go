@@ -49,7 +49,7 @@ func naiveEnvelope(e *machine.Envelope) int64 {
 	return naiveBytes(all)
 }
 
-func (n *naive) note(c machine.NoteDelegation, out *verdict) {
+func (n *naive) noteDelegation(c machine.NoteDelegation, out *verdict) {
 	v := n.view()
 	step := v.step(c.Step)
 	switch {
@@ -99,8 +99,8 @@ func (n *naive) answer(c machine.SendInput) *machine.Error {
 	return nil
 }
 
-// asks is what the first pending delegation asks for.
-func (v *view) asks() machine.Awaiting {
+// awaitedOfDelegation is what the first pending delegation asks for.
+func (v *view) awaitedOfDelegation() machine.Awaiting {
 	for _, s := range v.steps {
 		if s.status == machine.StepStatusPending && s.remote.Asking != machine.AwaitNothing {
 			return s.remote.Asking
@@ -109,12 +109,12 @@ func (v *view) asks() machine.Awaiting {
 	return machine.AwaitNothing
 }
 
-func (n *naive) awaiting(v *view) machine.Awaiting {
+func (n *naive) awaitedInput(v *view) machine.Awaiting {
 	switch {
 	case v.ended != nil:
 		return machine.AwaitNothing
-	case v.asks() != machine.AwaitNothing:
-		return v.asks()
+	case v.awaitedOfDelegation() != machine.AwaitNothing:
+		return v.awaitedOfDelegation()
 	case v.undo != nil:
 		return machine.AwaitNothing
 	case v.isHeld():
@@ -127,8 +127,8 @@ func (n *naive) awaiting(v *view) machine.Awaiting {
 	return machine.AwaitNothing
 }
 
-// allowed: a list has the tool, and those that answer for it.
-func (n *naive) allowed(name string, list []string) bool {
+// isAllowed: a list has the tool, and those that answer for it.
+func (n *naive) isAllowed(name string, list []string) bool {
 	tool := n.g.Tools[name]
 	for _, needed := range []string{name, tool.Reconcile, tool.Compensate} {
 		if needed != "" && !slices.Contains(list, needed) {
@@ -140,7 +140,7 @@ func (n *naive) allowed(name string, list []string) bool {
 
 // passedOn is what an agent is held to: every list that holds here.
 func (n *naive) passedOn(req machine.StepRequest) *machine.ToolPolicy {
-	if !n.g.Tools[req.Tool].Agent || !n.binds() {
+	if !n.g.Tools[req.Tool].Agent || !n.bindsAgents() {
 		return nil
 	}
 	v := n.view()

@@ -10,9 +10,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// What the naive implementation makes of calls that a person approves.
+// This file has the part of the naive implementation for calls that a person approves.
 
-// vheld is what a journal says of the approval of a call, if there is to be one.
+// vheld is what a journal says of the approval of a call, if the call needs one.
 type vheld struct {
 	is, held bool
 	since    int64
@@ -45,8 +45,9 @@ func (n *naive) digest(tool string, step uint32, payload []byte) [32]byte {
 	return sha256.Sum256([]byte(text + string(binary.BigEndian.AppendUint32(nil, step)) + string(hash[:])))
 }
 
-// hold says whether a call waits for a person: always, or unless the condition let it go.
-func (n *naive) hold(req machine.StepRequest) *machine.ApprovalHold {
+// approvalHold returns the hold of a call that waits for a person: every call waits,
+// unless the condition let it go.
+func (n *naive) approvalHold(req machine.StepRequest) *machine.ApprovalHold {
 	switch a := n.g.Tools[req.Tool].Approval; {
 	case a == nil, a.If != "" && req.Holding.Free:
 		return nil
@@ -62,20 +63,20 @@ func (n *naive) patience(tool string) int64 {
 }
 
 func (v *view) isHeld() bool {
-	return slices.ContainsFunc(v.steps, func(s vstep) bool { return s.waits() })
+	return slices.ContainsFunc(v.steps, func(s vstep) bool { return s.awaitsApproval() })
 }
 
-// waits: the call is out of everybody's hands until somebody decides.
-func (s *vstep) waits() bool { return s.status == machine.StepStatusPending && s.held.held }
+// awaitsApproval reports whether the call is held until a person decides.
+func (s *vstep) awaitsApproval() bool { return s.status == machine.StepStatusPending && s.held.held }
 
-// readHeld is what the record of a call says of its approval.
+// readHeld reads from the record of a call whether the call is held.
 func (n *naive) readHeld(step *vstep, b *machine.StepRequested, r machine.Record) {
 	if b.Hold != nil {
 		step.held = vheld{is: true, held: true, since: r.At, digest: n.digest(b.Tool, b.Step, b.Payload)}
 	}
 }
 
-// readDecided reads the record of a decision, and says whether it is one.
+// readDecided reads the record of a decision, and reports whether it is one.
 func (n *naive) readDecided(v *view, r machine.Record) bool {
 	b, ok := r.Body.(*machine.StepDecided)
 	if !ok {
@@ -98,7 +99,7 @@ func (n *naive) decide(c machine.DecideStep, out *verdict) {
 	v := n.view()
 	step := v.step(c.Step)
 	if c.Verdict == machine.Expired {
-		n.lapse(c, step, out)
+		n.holdAgain(c, step, out)
 		return
 	}
 	if out.refusal = n.refuseDecision(c, step); out.refusal != nil {
@@ -122,8 +123,9 @@ func (n *naive) decide(c machine.DecideStep, out *verdict) {
 	n.add(&d)
 }
 
-// refuseDecision: decided already, the run ended, nothing to decide, who starts does not
-// decide, another call, no decision at all; in this order.
+// refuseDecision makes these checks, in this order: the call is decided already, the run has ended,
+// no decision is due, the principal started the run and may not decide, the digest is of another
+// call, the decision or its payload or its expiry is invalid.
 func (n *naive) refuseDecision(c machine.DecideStep, step *vstep) *machine.Error {
 	if step != nil && step.held.verdict != 0 && !step.held.held {
 		return &machine.Error{Code: machine.CodeFailedPrecondition, Reason: "ALREADY_DECIDED", Field: "step", Seq: step.held.seq}
@@ -131,7 +133,7 @@ func (n *naive) refuseDecision(c machine.DecideStep, step *vstep) *machine.Error
 	if r := n.refuse(false, 0, 0, 0); r != nil {
 		return r
 	}
-	if step == nil || !step.waits() {
+	if step == nil || !step.awaitsApproval() {
 		return &machine.Error{Code: machine.CodeFailedPrecondition, Reason: "NOTHING_TO_DECIDE", Field: "step"}
 	}
 	edit := c.Verdict == machine.Edited
@@ -154,7 +156,7 @@ func (n *naive) refuseDecision(c machine.DecideStep, step *vstep) *machine.Error
 	return bad
 }
 
-// lastAsked is the record whose payload counts.
+// lastAsked returns the record that has the payload of the call.
 func (s *vstep) lastAsked() uint64 {
 	if s.payloadAt != 0 {
 		return s.payloadAt
@@ -162,15 +164,16 @@ func (s *vstep) lastAsked() uint64 {
 	return s.asked
 }
 
-// turnDown answers a call that nobody lets go, whatever on_error says.
+// turnDown records a verdict against a call, and answers the call with the error DENIED. The
+// on_error policy does not apply.
 func (n *naive) turnDown(step *vstep, verdict machine.Verdict, reason, words string) {
 	n.add(&machine.StepDecided{Step: step.n, Tool: step.tool, Verdict: verdict, Digest: step.held.digest, Reason: reason})
 	n.add(&machine.StepResolved{Step: step.n, Tool: step.tool, Attempt: step.attempt, Error: machine.Fault{Code: "DENIED", Message: words}, Kind: n.kind(step.tool)})
 	n.wake()
 }
 
-// undecided: the time of a held call has passed.
-func (n *naive) undecided(step *vstep, out *verdict) {
+// approvalTimeout handles a held call whose time for a decision has passed.
+func (n *naive) approvalTimeout(step *vstep, out *verdict) {
 	n.turnDown(step, machine.TimedOut, "", fmt.Sprintf("nobody approved the call within %s", time.Duration(n.patience(step.tool))))
 	if n.g.Tools[step.tool].Approval.Escalate {
 		out.disposition = machine.DispEscalated
@@ -178,8 +181,8 @@ func (n *naive) undecided(step *vstep, out *verdict) {
 	}
 }
 
-// lapse holds a call again whose approval is over.
-func (n *naive) lapse(c machine.DecideStep, step *vstep, out *verdict) {
+// holdAgain holds a call again if its approval has expired.
+func (n *naive) holdAgain(c machine.DecideStep, step *vstep, out *verdict) {
 	switch {
 	case n.view().ended != nil:
 		out.disposition = machine.IgnoredTerminal

@@ -25,15 +25,15 @@ func (n *naive) emit(c machine.EmitEvent) *machine.Error {
 		n.assign(c.Assigned)
 	}
 	if c.Violation != nil {
-		n.violated(c.Violation, machine.Usage{}, n.view().lastSpoken())
+		n.rejectTurn(c.Violation, machine.Usage{}, n.view().lastSpoken())
 		return nil
 	}
 	n.follow(c.Event, machine.CauseEvent, c.Artifacts)
 	return nil
 }
 
-// violated is a turn that a validator of its prompt refuses.
-func (n *naive) violated(v *machine.Violation, used machine.Usage, step uint32) {
+// rejectTurn is a turn that a validator of its prompt refuses.
+func (n *naive) rejectTurn(v *machine.Violation, used machine.Usage, step uint32) {
 	said := "validator " + v.ID + ": " + v.Reason
 	failed := n.failed(machine.Fault{Code: "VALIDATOR_TRIGGERED", Message: said}, true, used, "validator:"+v.ID, step)
 	failed.Violation = v
@@ -45,7 +45,7 @@ func (n *naive) violated(v *machine.Violation, used machine.Usage, step uint32) 
 // lastSpoken is the last answer of a model in the open turn; 0 = none.
 func (v *view) lastSpoken() (step uint32) {
 	for i := range v.steps {
-		if s := &v.steps[i]; s.spoke(v.turn.seq) {
+		if s := &v.steps[i]; s.isAnswerOf(v.turn.seq) {
 			step = max(step, s.n)
 		}
 	}
@@ -59,12 +59,12 @@ func (n *naive) abandon(why string) {
 }
 
 func (n *naive) follow(event string, cause machine.Cause, writes []machine.ArtifactWrite) {
-	if reason := n.over(); reason != "" {
+	if reason := n.exceededBudget(); reason != "" {
 		n.endAt(event, n.g.States[n.view().current].OnEvent[event], machine.BudgetExhausted, reason, nil, writes)
 		return
 	}
 	from := n.g.States[n.view().current]
-	if n.g.CompensateOn[event] && n.undoes(machine.CompensationStarted{Event: event, Intended: from.OnEvent[event], Artifacts: writes}) {
+	if n.g.CompensateOn[event] && n.beginUndo(machine.CompensationStarted{Event: event, Intended: from.OnEvent[event], Artifacts: writes}) {
 		return
 	}
 	n.enter(from, event, from.OnEvent[event], cause, writes)
@@ -80,7 +80,7 @@ func (n *naive) complete(c machine.CompleteTurn) *machine.Error {
 	if r := refuseUsage(c.Usage); r != nil {
 		return r
 	}
-	used, r := n.priced(c.Usage)
+	used, r := n.addPrice(c.Usage)
 	if r != nil {
 		return r
 	}
@@ -92,7 +92,7 @@ func (n *naive) complete(c machine.CompleteTurn) *machine.Error {
 			return r
 		}
 	}
-	said, r := n.said(c)
+	said, r := n.namedAnswer(c)
 	if r != nil {
 		return r
 	}
@@ -108,7 +108,7 @@ func (n *naive) complete(c machine.CompleteTurn) *machine.Error {
 	}
 	n.assign(c.Assigned)
 	if c.Violation != nil {
-		n.violated(c.Violation, used, n.view().lastSpoken())
+		n.rejectTurn(c.Violation, used, n.view().lastSpoken())
 		return nil
 	}
 	done := machine.TurnCompleted{TurnSeq: c.TurnSeq, Attempt: c.Attempt, Output: c.Output, Messages: c.Messages, Usage: used, Event: c.Event, Await: c.Await, Reply: c.Reply, ConversationThrough: said}
@@ -119,7 +119,7 @@ func (n *naive) complete(c machine.CompleteTurn) *machine.Error {
 		}
 	}
 	terminal := n.g.States[n.view().current].Terminal && c.Await == machine.AwaitNothing
-	switch reason := n.over(); {
+	switch reason := n.exceededBudget(); {
 	case reason != "":
 		node := n.g.States[n.view().current]
 		target := ""
@@ -135,8 +135,8 @@ func (n *naive) complete(c machine.CompleteTurn) *machine.Error {
 		n.follow(c.Event, machine.CauseEvent, c.Artifacts)
 	default:
 		done.Artifacts = c.Artifacts
-		if v := n.view(); len(v.due()) > 0 {
-			n.further()
+		if v := n.view(); len(v.dueMessages()) > 0 {
+			n.openFurtherTurn()
 		}
 	}
 	return nil
@@ -157,8 +157,8 @@ func refuseUsage(u machine.Usage) *machine.Error {
 	return refusal
 }
 
-// priced counts a token at a time, in millionths of a micro-dollar.
-func (n *naive) priced(u machine.Usage) (machine.Usage, *machine.Error) {
+// addPrice counts a token at a time, in millionths of a micro-dollar.
+func (n *naive) addPrice(u machine.Usage) (machine.Usage, *machine.Error) {
 	p, known := n.g.Prices[u.Model]
 	if !known && u.Price != nil {
 		p, known = *u.Price, true
@@ -201,7 +201,7 @@ func (n *naive) input(c machine.SendInput) *machine.Error {
 	}
 	n.add(&machine.InputReceived{Parts: c.Parts, MessageID: n.now.ID, Queued: v.turn != nil, Envelope: c.Envelope})
 	if v.turn == nil {
-		n.further()
+		n.openFurtherTurn()
 	}
 	return nil
 }
@@ -235,7 +235,7 @@ func (n *naive) fail(c machine.FailTurn, out *verdict) {
 	if out.refusal = refuseUsage(c.Usage); out.refusal != nil {
 		return
 	}
-	used, refusal := n.priced(c.Usage)
+	used, refusal := n.addPrice(c.Usage)
 	if out.refusal = refusal; out.refusal != nil {
 		return
 	}
@@ -243,7 +243,7 @@ func (n *naive) fail(c machine.FailTurn, out *verdict) {
 		out.refusal = &machine.Error{Code: machine.CodeInvalidArgument, Reason: "REJECT_RETRYABLE", Field: "retryable"}
 		return
 	}
-	if step := n.view().step(c.Rejected); c.Rejected != 0 && (step == nil || !step.spoke(step.turn)) {
+	if step := n.view().step(c.Rejected); c.Rejected != 0 && (step == nil || !step.isAnswerOf(step.turn)) {
 		out.refusal = &machine.Error{Code: machine.CodeFailedPrecondition, Reason: "STEP_NOT_ANSWERED", Field: "rejected_step"}
 		return
 	}
@@ -267,7 +267,7 @@ func (n *naive) failed(fault machine.Fault, retryable bool, usage machine.Usage,
 	if attempts == 0 {
 		attempts = 3
 	}
-	switch reason := n.over(); {
+	switch reason := n.exceededBudget(); {
 	case reason != "":
 		n.end(machine.BudgetExhausted, reason, nil, nil)
 	case !retryable:
@@ -299,12 +299,12 @@ func (n *naive) suspend(c machine.SuspendTurn) *machine.Error {
 		return r
 	}
 	v := n.view()
-	if v.awaited() == nil {
+	if v.awaitedSteps() == nil {
 		return &machine.Error{Code: machine.CodeFailedPrecondition, Reason: "NOTHING_PENDING", Field: "turn_seq"}
 	}
 	if !v.turn.suspended {
 		n.assign(c.Assigned)
-		n.add(&machine.TurnSuspended{TurnSeq: c.TurnSeq, Attempt: c.Attempt, Pending: v.awaited()})
+		n.add(&machine.TurnSuspended{TurnSeq: c.TurnSeq, Attempt: c.Attempt, Pending: v.awaitedSteps()})
 	}
 	return nil
 }
@@ -369,10 +369,10 @@ func (n *naive) fire(c machine.FireTimer, out *verdict) {
 			return
 		}
 		if step.held.held {
-			n.undecided(step, out)
+			n.approvalTimeout(step, out)
 			return
 		}
-		n.unknown(step, fault, "", out)
+		n.applyUnknown(step, fault, "", out)
 	default:
 		n.now.At, out.disposition = at, machine.IgnoredStale
 	}

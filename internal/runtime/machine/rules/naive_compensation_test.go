@@ -9,15 +9,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// What the naive implementation makes of effects: business keys, calls of which nobody knows,
-// and what is undone.
+// This file has the part of the naive implementation for effects: business keys, calls whose
+// outcome is unknown, and compensation.
 
-// businessKey stands for the host's: what the tool would do once more.
+// businessKey stands for the key that the host computes: calls with the same key have the same effect.
 func businessKey(tool string, payload []byte) [32]byte {
 	return sha256.Sum256([]byte(tool + string(payload)))
 }
 
-// readKey makes the business key the step's that asks.
+// readKey assigns the business key to the step that asks for it.
 func (n *naive) readKey(v *view, step *vstep, b *machine.StepRequested, r machine.Record) {
 	if n.g.Tools[b.Tool].Dedupe == nil {
 		return
@@ -26,26 +26,27 @@ func (n *naive) readKey(v *view, step *vstep, b *machine.StepRequested, r machin
 	v.business[step.effect] = machine.Effect{Key: step.effect, RunID: n.start().RunID, Step: b.Step, PayloadSeq: r.Seq}
 }
 
-// duplicate: another step has the effect; blind: one of this very input alone counts.
+// duplicate reports whether another step has the effect already. If n.blind is set, only steps
+// of this same input count.
 func (n *naive) duplicate(req machine.StepRequest) bool {
 	v := n.view()
 	row, taken := v.business[businessKey(req.Tool, req.Payload)]
-	return n.g.Tools[req.Tool].Dedupe != nil && taken && (!n.blind || row.PayloadSeq >= v.first)
+	return n.g.Tools[req.Tool].Dedupe != nil && taken && (!n.blind || row.PayloadSeq >= v.firstRecord)
 }
 
-// undoable: a turn asked, and somebody undoes it.
+// undoable reports whether a turn asked for the step, and a tool compensates it.
 func (n *naive) undoable(s *vstep) bool {
 	return s.about.Role == 0 && !s.model.is && n.g.Tools[s.tool].Compensate != ""
 }
 
-// unsent: nobody can have made the call: it is asked for by this input, waits for a person, or
-// every attempt failed for sure and the next one's time has not come.
-func (v *view) unsent(s *vstep) bool {
-	return !s.doubt && (s.asked >= v.first || s.waits() || s.attempt > 1 && s.begins > v.at)
+// isUnsent reports whether no worker can have made the call: this input asks for it, it waits for a
+// person, or every attempt failed for certain and the time of the next one has not come.
+func (v *view) isUnsent(s *vstep) bool {
+	return !s.outcomeUnknown && (s.asked >= v.firstRecord || s.awaitsApproval() || s.attempt > 1 && s.begins > v.at)
 }
 
-// closed keeps what is left of a step that is over: its key, and its effect.
-func (n *naive) closed(v *view, s *vstep, unsent, inquired bool) {
+// closeEffect updates the business keys and the list of effects for a step that has ended.
+func (n *naive) closeEffect(v *view, s *vstep, unsent, inquired bool) {
 	row := v.business[s.effect]
 	ok, cancelled := s.status == machine.StepStatusOK, s.status == machine.StepStatusCancelled
 	if row.Step == s.n && s.effect != [32]byte{} {
@@ -53,14 +54,14 @@ func (n *naive) closed(v *view, s *vstep, unsent, inquired bool) {
 		case ok:
 			row.AnswerSeq = s.answer
 			v.business[s.effect] = row
-		case cancelled && unsent, !cancelled && !s.doubt:
+		case cancelled && unsent, !cancelled && !s.outcomeUnknown:
 			delete(v.business, s.effect)
 		}
 	}
 	if cancelled && !unsent {
-		s.doubt = true
+		s.outcomeUnknown = true
 	}
-	if !n.undoable(s) || !ok && !s.doubt {
+	if !n.undoable(s) || !ok && !s.outcomeUnknown {
 		return
 	}
 	e := machine.CompensableEffect{Step: s.n, Tool: s.tool, PayloadSeq: s.lastAsked(), Key: s.effect, Inquired: inquired}
@@ -70,37 +71,37 @@ func (n *naive) closed(v *view, s *vstep, unsent, inquired bool) {
 	v.effects = append(v.effects, e)
 }
 
-// readResolved reads the answer to a step that is no model's.
+// readResolved reads the answer to a step that is not a call of a model.
 func (n *naive) readResolved(v *view, b *machine.StepResolved, r machine.Record) {
 	step := v.step(b.Step)
-	unsent := v.unsent(step)
+	unsent := v.isUnsent(step)
 	step.inquiry = 0
 	switch {
 	case b.Unknown:
-		step.doubt = true
+		step.outcomeUnknown = true
 	case b.Error.Code == "NOT_DONE" && step.wasAsked:
-		step.doubt = false
+		step.outcomeUnknown = false
 	}
 	step.wasAsked = false
 	switch {
 	case b.OK:
-		step.status, step.said = machine.StepStatusOK, "ok "+string(b.Result)
+		step.status, step.conversation = machine.StepStatusOK, "ok "+string(b.Result)
 	case b.Next > 0:
 		step.attempt, step.deadline, step.remote, step.begins = b.Next, b.Deadline, vremote{}, max(r.At, b.NotBefore)
 		return
 	default:
-		step.status, step.said = machine.StepStatusError, "error "+b.Error.Code+"/"+b.Error.Message
+		step.status, step.conversation = machine.StepStatusError, "error "+b.Error.Code+"/"+b.Error.Message
 	}
 	step.answer, step.deadline, step.bound = r.Seq, 0, machine.Amount{}
 	n.readWrites(v, r.Seq, b.Artifacts)
-	n.closed(v, step, unsent, b.Error.Code == "OUTCOME_UNKNOWN")
+	n.closeEffect(v, step, unsent, b.Error.Code == "OUTCOME_UNKNOWN")
 	if step.about.Role != 0 {
-		n.concluded(v, step, b)
+		n.concludeOwnStep(v, step, b)
 	}
 }
 
-// concluded: a step of the sidecar's own has its answer.
-func (n *naive) concluded(v *view, own *vstep, b *machine.StepResolved) {
+// concludeOwnStep handles the answer to a step that the sidecar itself asked for.
+func (n *naive) concludeOwnStep(v *view, own *vstep, b *machine.StepResolved) {
 	about := own.about
 	if v.undo != nil && v.undo.By == own.n {
 		if b.OK {
@@ -127,7 +128,8 @@ func (n *naive) concluded(v *view, own *vstep, b *machine.StepResolved) {
 	}
 }
 
-// toldBy is what the tool that knows says: yes with a result, no, or nothing that helps.
+// toldBy returns what the reconcile tool answered about a call: "yes" with the result, "no", or ""
+// if the answer is of no use.
 func toldBy(b *machine.StepResolved) (word string, result []byte) {
 	var fields map[string]json.RawMessage
 	if !b.OK || json.Unmarshal(b.Result, &fields) != nil {
@@ -146,12 +148,12 @@ func toldBy(b *machine.StepResolved) (word string, result []byte) {
 	return "", nil
 }
 
-// readUndo reads a record of effects, and says whether it is one.
+// readUndo reads a record about effects, and reports whether it is one.
 func (n *naive) readUndo(v *view, c machine.Command, r machine.Record) bool {
 	switch b := r.Body.(type) {
 	case *machine.StepOutcomeUnknown:
 		step := v.step(b.Step)
-		step.doubt, step.inquiry, step.deadline, step.wasAsked = true, b.By, 0, true
+		step.outcomeUnknown, step.inquiry, step.deadline, step.wasAsked = true, b.By, 0, true
 	case *machine.StepRequested:
 		if b.About == nil {
 			return false
@@ -187,6 +189,7 @@ func (n *naive) readBegun(v *view, c machine.Command, b *machine.CompensationSta
 	if v.undo == nil {
 		v.undo = &machine.Undo{Event: b.Event, Intended: b.Intended, Redirects: b.Redirects}
 		if _, timer := c.(machine.FireTimer); b.Status == machine.StatusUnset {
+			v.undo.ByAgent = agentMoves(c)
 			v.undo.Cause = map[bool]machine.Cause{true: machine.CauseTimeout, false: machine.CauseEvent}[timer]
 		}
 	}
@@ -196,7 +199,7 @@ func (n *naive) readBegun(v *view, c machine.Command, b *machine.CompensationSta
 	}
 }
 
-// mayHappen: the pending step may have an effect to undo, or tells of one.
+// mayHappen reports whether the pending step may have an effect to compensate, or may report one.
 func (n *naive) mayHappen(v *view, s *vstep) bool {
 	if s == nil || s.status != machine.StepStatusPending {
 		return false
@@ -208,11 +211,11 @@ func (n *naive) mayHappen(v *view, s *vstep) bool {
 		about := v.step(s.about.Step)
 		return about != nil && about.about.Role == 0 && n.mayHappen(v, about)
 	}
-	return n.undoable(s) && !s.waits() && !v.unsent(s)
+	return n.undoable(s) && !s.awaitsApproval() && !v.isUnsent(s)
 }
 
-// undoes begins to undo, where there is anything to undo.
-func (n *naive) undoes(begun machine.CompensationStarted) bool {
+// beginUndo starts the compensation, and reports whether there is anything to compensate.
+func (n *naive) beginUndo(begun machine.CompensationStarted) bool {
 	v := n.view()
 	var keep, cancel []uint32
 	for _, i := range v.pending() {
@@ -228,7 +231,7 @@ func (n *naive) undoes(begun machine.CompensationStarted) bool {
 	n.abandon("compensation")
 	for _, i := range cancel {
 		s := v.step(i)
-		n.add(&machine.StepCancelled{Step: i, Tool: s.tool, Why: "compensation", Kind: n.kindOf(s), Usage: n.forgone(s)})
+		n.add(&machine.StepCancelled{Step: i, Tool: s.tool, Why: "compensation", Kind: n.kindOf(s), Usage: n.forgoneUsage(s)})
 	}
 	begun.Effects, begun.Pending = n.view().lastFirst(), keep
 	n.add(&begun)
@@ -242,8 +245,9 @@ func (v *view) lastFirst() (steps []uint32) {
 	return steps
 }
 
-// divert: an event was to follow, and now the run ends.
-func (n *naive) divert(status machine.Status, reason string) {
+// divertEnd records that the run ends after the compensation that is in progress. Until now,
+// an event was to follow it.
+func (n *naive) divertEnd(status machine.Status, reason string) {
 	v := n.view()
 	if v.undo.Status == machine.StatusUnset {
 		n.add(&machine.CompensationStarted{
@@ -252,8 +256,8 @@ func (n *naive) divert(status machine.Status, reason string) {
 	}
 }
 
-// undoNext undoes the last effect when nothing is waited for; without any left, what was to
-// follow follows.
+// undoNext compensates the last effect if no step is pending. If no effect is left, the run
+// continues with its event or its end.
 func (n *naive) undoNext() {
 	v := n.view()
 	if v.undo == nil || len(v.pending()) > 0 {
@@ -274,12 +278,12 @@ func (n *naive) undoNext() {
 		n.finish(u.Event, u.Intended, u.Status, u.Reason, u.Redirects, nil, u.Uncompensated)
 		return
 	}
-	n.stood, n.undone = u.Uncompensated, true
+	n.standingEffects, n.undone, n.agentsUndo = u.Uncompensated, true, u.ByAgent
 	n.follow(u.Event, u.Cause, nil)
-	n.stood, n.undone = nil, false
+	n.standingEffects, n.undone = nil, false
 }
 
-// own asks for a step that no turn asked for.
+// own asks for a step on behalf of the sidecar, not of a turn.
 func (n *naive) own(tool string, about machine.About) {
 	v := n.view()
 	step := v.lastStep + 1
@@ -293,8 +297,8 @@ func (n *naive) own(tool string, about machine.About) {
 	})
 }
 
-// doubted: nobody knows, and who knows is asked.
-func (n *naive) doubted(step *vstep, r machine.StepResolved) {
+// resolveDoubt records that the outcome of a step is unknown, and asks the reconcile tool about it.
+func (n *naive) resolveDoubt(step *vstep, r machine.StepResolved) {
 	n.dropQuestion(step)
 	n.add(&machine.StepOutcomeUnknown{
 		Step: step.n, Tool: step.tool, Attempt: step.attempt, Error: r.Error, Worker: r.Worker, By: n.view().lastStep + 1, Kind: n.kind(step.tool),
@@ -302,14 +306,14 @@ func (n *naive) doubted(step *vstep, r machine.StepResolved) {
 	n.own(n.g.Tools[step.tool].Reconcile, machine.About{Role: machine.RoleReconcile, Step: step.n, Tool: step.tool, PayloadSeq: step.lastAsked()})
 }
 
-// dropQuestion: there is an answer without it.
+// dropQuestion cancels the pending question about a step, because the step has an answer without it.
 func (n *naive) dropQuestion(step *vstep) {
 	if by := n.view().step(step.inquiry); step.inquiry != 0 && by.status == machine.StepStatusPending {
 		n.add(&machine.StepCancelled{Step: by.n, Tool: by.tool, Why: "answered", Kind: n.kind(by.tool)})
 	}
 }
 
-// conclude goes on with the step that a question was about.
+// conclude continues the step that an answered question was about.
 func (n *naive) conclude(own *vstep, b *machine.StepResolved, out *verdict) {
 	s := n.view().step(own.about.Step)
 	if own.about.Role != machine.RoleReconcile || s == nil || s.inquiry != own.n {
@@ -330,7 +334,7 @@ func (n *naive) conclude(own *vstep, b *machine.StepResolved, out *verdict) {
 	}
 }
 
-// refuseUndoing is the answer to turns and people while effects are undone.
+// refuseUndoing refuses the inputs of turns and people while effects are compensated.
 func (n *naive) refuseUndoing() *machine.Error {
 	var expected uint64
 	switch c := n.now.Command.(type) {

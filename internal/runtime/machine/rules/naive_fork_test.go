@@ -7,7 +7,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// What the naive implementation makes of a fork, which is all that it knows of the source.
+// This file has the part of the naive implementation for a fork. The fork is all that
+// it knows of the source run.
 
 func (n *naive) fork(c machine.Fork) *machine.Error {
 	if c.From.Undo != nil {
@@ -24,13 +25,13 @@ func (n *naive) fork(c machine.Fork) *machine.Error {
 	return nil
 }
 
-// begun is what a run began with, in the terms of a start.
+// begun returns what a run began with, as a Start.
 func begun(c machine.Command) (machine.Start, bool) {
 	switch c := c.(type) {
 	case machine.Start:
 		return c, true
 	case machine.Fork:
-		return machine.Start{RunID: c.RunID, Execution: c.Execution, Limits: c.Limits, MaxWallTime: c.MaxWallTime, MaxSteps: c.MaxSteps}, true
+		return machine.Start{RunID: c.RunID, Execution: c.Execution, Conversation: c.From.Conversation, Limits: c.Limits, MaxWallTime: c.MaxWallTime, MaxSteps: c.MaxSteps}, true
 	}
 	return machine.Start{}, false
 }
@@ -56,7 +57,7 @@ func (n *naive) readOrigin(v *view, c machine.Fork, r machine.Record) {
 		v.timeoutAt = r.At + int64(node.Timeout.After)
 	}
 	v.await = from.Awaiting
-	for _, s := range stepFacts(from) { // an agent's word, or a held call's, is none of the turn
+	for _, s := range stepFacts(from) { // the turn itself does not wait for the answer of an agent or for the decision on a held call
 		if s.status == machine.StepStatusPending && (s.remote.Asking != machine.AwaitNothing || s.held.held) || from.Undo != nil {
 			v.await = from.TurnAwaiting
 		}
@@ -69,14 +70,15 @@ func (n *naive) readOrigin(v *view, c machine.Fork, r machine.Record) {
 	}
 }
 
-// answeredSteps are those that a fork may take over.
+// answeredSteps returns the steps that a fork may take over.
 func answeredSteps(from *machine.State) []vstep {
 	return slices.DeleteFunc(stepFacts(from), func(s vstep) bool {
 		return s.about.Role != 0 || s.status == machine.StepStatusPending || s.status == machine.StepStatusCancelled
 	})
 }
 
-// takeSteps: what was answered, numbered anew; tools alone are calls of the turn.
+// takeSteps takes over the answered steps and numbers them again from 1. Only steps of tools
+// count as calls of the turn.
 func (n *naive) takeSteps(v *view, c machine.Fork, seq uint64) {
 	numbers := map[uint32]uint32{}
 	for _, step := range answeredSteps(c.From) {
@@ -87,13 +89,13 @@ func (n *naive) takeSteps(v *view, c machine.Fork, seq uint64) {
 		}
 		taken := c.Steps[v.lastStep-1]
 		step.n, step.turn, step.asked, step.answer = v.lastStep, seq, seq, seq
-		step.held, step.effect, step.doubt, step.payloadAt = vheld{}, [32]byte{}, false, 0
+		step.held, step.effect, step.outcomeUnknown, step.payloadAt = vheld{}, [32]byte{}, false, 0
 		step.call.Step = numbers[step.call.Step]
 		if step.model = (vmodel{is: step.model.is, calls: step.model.calls, rejected: step.model.rejected}); !step.model.is {
 			step.attempt = min(step.attempt, max(1, n.g.Tools[step.tool].Attempts))
-			step.said = "error " + taken.Error.Code + "/" + taken.Error.Message
+			step.conversation = "error " + taken.Error.Code + "/" + taken.Error.Message
 			if step.status == machine.StepStatusOK {
-				step.said = "ok " + string(taken.Result)
+				step.conversation = "ok " + string(taken.Result)
 			}
 		}
 		v.steps = append(v.steps, step)

@@ -6,9 +6,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// What the naive implementation makes of the ledger.
+// This file has the part of the naive implementation for the ledger.
 
-// firstLimit is the pack's budget, or the lease where that is less.
+// firstLimit returns the budget of the pack, or the lease where it is smaller.
 func (n *naive) firstLimit(start machine.Start) machine.Amount {
 	less := func(pack, lease int64) int64 {
 		if pack == 0 || lease > 0 && lease < pack {
@@ -20,7 +20,8 @@ func (n *naive) firstLimit(start machine.Start) machine.Amount {
 	return machine.Amount{Tokens: less(b.MaxTokens, start.Lease.Tokens), CostMicro: less(b.MaxCostMicroUSD, start.Lease.CostMicro)}
 }
 
-// mostCalls is how many tool calls may be made in all: by the pack, or the lease where that is less.
+// mostCalls returns how many tool calls the run may make: the bound of the pack, or that of the
+// lease where it is smaller.
 func (n *naive) mostCalls(start machine.Start) int64 {
 	if lease := start.Lease.ToolCalls; lease > 0 && (n.g.Budget.MaxToolCalls == 0 || lease < int64(n.g.Budget.MaxToolCalls)) {
 		return lease
@@ -28,7 +29,8 @@ func (n *naive) mostCalls(start machine.Start) int64 {
 	return int64(n.g.Budget.MaxToolCalls)
 }
 
-// lentCalls are the calls that agents under way may make, but for one (nil: none).
+// lentCalls returns how many tool calls the agents of pending steps may make. The step that is
+// passed as but does not count (nil: all steps count).
 func (v *view) lentCalls(but *vstep) (calls int64) {
 	for _, i := range v.pending() {
 		if s := v.step(i); but == nil || s.n != but.n {
@@ -38,10 +40,10 @@ func (v *view) lentCalls(but *vstep) (calls int64) {
 	return calls
 }
 
-// binds: a delegation takes bounds and lists along.
-func (n *naive) binds() bool { return n.now.Semantics >= 6 }
+// bindsAgents reports whether a delegation passes bounds and lists on to the agent.
+func (n *naive) bindsAgents() bool { return n.now.Semantics >= 6 }
 
-// leased: what the run spends is another's.
+// leased reports whether the run spends from a lease of its parent.
 func (n *naive) leased() bool {
 	start, ok := n.now.Command.(machine.Start)
 	if len(n.entries) > 0 {
@@ -50,13 +52,14 @@ func (n *naive) leased() bool {
 	return ok && start.Lease != (machine.Amount{})
 }
 
-// reserves: steps are held to the budget.
-func (n *naive) reserves() bool {
+// reservesBudget reports whether steps reserve parts of the budget.
+func (n *naive) reservesBudget() bool {
 	return n.g.Ledger || n.leased()
 }
 
-// taken is what is gone: consumed, or held for pending steps but one (nil: none).
-func (v *view) taken(but *vstep) (tokens, cost int64) {
+// takenAmounts returns what is consumed, and what pending steps reserve. The step that is passed as
+// but does not count (nil: all steps count).
+func (v *view) takenAmounts(but *vstep) (tokens, cost int64) {
 	tokens, cost = v.tokens, v.cost
 	for _, i := range v.pending() {
 		s := v.step(i)
@@ -68,35 +71,35 @@ func (v *view) taken(but *vstep) (tokens, cost int64) {
 			tokens, cost = tokens+s.model.tokens, cost+s.model.cost
 		}
 	}
-	for _, o := range v.owed {
+	for _, o := range v.unreported {
 		tokens, cost = tokens+o.Bound.Tokens, cost+o.Bound.CostMicro
 	}
 	return tokens, cost
 }
 
-// owe keeps what a call of a model may have consumed that nobody told of.
+// owe keeps the bound of a call of a model whose usage was not reported.
 func (n *naive) owe(v *view, s *vstep) {
 	bound := machine.Amount{Tokens: s.model.tokens, CostMicro: s.model.cost}
-	if s.model.is && n.owes(v) && bound != (machine.Amount{}) {
-		v.owed = append(v.owed, machine.UnreportedUsage{Step: s.n, Attempt: s.attempt, Bound: bound, Output: s.model.output})
+	if s.model.is && n.keepsUnreported(v) && bound != (machine.Amount{}) {
+		v.unreported = append(v.unreported, machine.UnreportedUsage{Step: s.n, Attempt: s.attempt, Bound: bound, Output: s.model.output})
 	}
 }
 
-// owes: what nobody told of stays reserved.
-func (n *naive) owes(v *view) bool {
-	return n.reserves() || v.version >= 5 && v.limit.Tokens+v.limit.CostMicro > 0
+// keepsUnreported reports whether the bound of a call stays reserved until its usage is reported.
+func (n *naive) keepsUnreported(v *view) bool {
+	return n.reservesBudget() || v.version >= 5 && v.limit.Tokens+v.limit.CostMicro > 0
 }
 
-// silent is the usage of a call that nobody told of.
-func (v *view) silent(o machine.UnreportedUsage) machine.Usage {
+// unreportedUsage returns the usage that counts for a call whose usage was not reported.
+func (v *view) unreportedUsage(o machine.UnreportedUsage) machine.Usage {
 	if v.version < 5 {
 		return asUsage(o.Bound)
 	}
 	return machine.Usage{InputTokens: o.Bound.Tokens - o.Output, OutputTokens: o.Output, CostMicro: o.Bound.CostMicro, Estimated: true}
 }
 
-// guess puts the bound in the place of what is not told of a call.
-func (v *view) guess(c machine.AnswerModel, bound machine.UnreportedUsage) machine.Usage {
+// boundUsage replaces the numbers that the answer to a call does not report with those of the bound.
+func (v *view) boundUsage(c machine.AnswerModel, bound machine.UnreportedUsage) machine.Usage {
 	u := c.Usage
 	noRead, noWrite := u.Estimated && u.InputTokens == 0, u.Estimated
 	if c.Answer != nil {
@@ -132,7 +135,7 @@ func (v *view) guess(c machine.AnswerModel, bound machine.UnreportedUsage) machi
 }
 
 func (n *naive) toldOf(v *view, step uint32, attempt int) (machine.UnreportedUsage, bool) {
-	if !n.owes(v) {
+	if !n.keepsUnreported(v) {
 		return machine.UnreportedUsage{}, false
 	}
 	if s := v.step(step); s != nil && s.status == machine.StepStatusPending && s.attempt == attempt {
@@ -140,22 +143,23 @@ func (n *naive) toldOf(v *view, step uint32, attempt int) (machine.UnreportedUsa
 		s.model.tokens, s.model.cost, s.model.output = 0, 0, 0
 		return had, had.Bound.Tokens+had.Bound.CostMicro > 0
 	}
-	for i, o := range v.owed {
+	for i, o := range v.unreported {
 		if o.Step == step && o.Attempt == attempt {
-			v.owed = append(append([]machine.UnreportedUsage(nil), v.owed[:i]...), v.owed[i+1:]...)
+			v.unreported = append(append([]machine.UnreportedUsage(nil), v.unreported[:i]...), v.unreported[i+1:]...)
 			return o, true
 		}
 	}
 	return machine.UnreportedUsage{}, false
 }
 
-// notice tells models, once for a limit, that four fifths of it are gone.
-func (n *naive) notice() {
+// noticeBudget adds a notice for models when four fifths of a limit are consumed or
+// reserved, once for each limit.
+func (n *naive) noticeBudget() {
 	v := n.view()
-	if v.ended != nil || v.undo != nil || v.noticed || !n.reserves() {
+	if v.ended != nil || v.undo != nil || v.noticed || !n.reservesBudget() {
 		return
 	}
-	tokens, cost := v.taken(nil)
+	tokens, cost := v.takenAmounts(nil)
 	if v.limit.CostMicro > 0 && 5*cost >= 4*v.limit.CostMicro {
 		n.add(&machine.NoticeAdded{Code: "BUDGET_LOW", Text: fmt.Sprintf(
 			"Of this run's budget of $0.%06d, $0.%06d is spent or reserved. Bring the work to an end with what is left.", v.limit.CostMicro, cost)})
@@ -165,9 +169,9 @@ func (n *naive) notice() {
 	}
 }
 
-// lacks names the budget that does not hold so much more.
-func (v *view) lacks(more machine.Amount, but *vstep) string {
-	tokens, cost := v.taken(but)
+// missingBudget names the budget that has no room for the additional amount.
+func (v *view) missingBudget(more machine.Amount, but *vstep) string {
+	tokens, cost := v.takenAmounts(but)
 	if v.mostCalls > 0 && more.ToolCalls > 0 && int64(v.calls)+v.lentCalls(but)+more.ToolCalls > v.mostCalls {
 		return "max_tool_calls"
 	}
@@ -180,11 +184,11 @@ func (v *view) lacks(more machine.Amount, but *vstep) string {
 	return ""
 }
 
-// boundOf is what a call of a tool reserves.
+// boundOf returns what a call of a tool reserves.
 func (n *naive) boundOf(name string) machine.Amount {
 	var bound machine.Amount
 	tool, v := n.g.Tools[name], n.view()
-	if !n.reserves() && !(tool.Agent && n.binds()) {
+	if !n.reservesBudget() && !(tool.Agent && n.bindsAgents()) {
 		return bound
 	}
 	bound.CostMicro = tool.CostMicro
@@ -196,7 +200,7 @@ func (n *naive) boundOf(name string) machine.Amount {
 		places = int64(n.g.MaxPendingSteps)
 	}
 	places = max(1, places-int64(len(v.ofTurns())))
-	tokens, cost := v.taken(nil)
+	tokens, cost := v.takenAmounts(nil)
 	if bound.CostMicro == 0 && v.limit.CostMicro > 0 {
 		bound.CostMicro = max(1, (v.limit.CostMicro-cost)/places)
 	}
@@ -207,11 +211,11 @@ func (n *naive) boundOf(name string) machine.Amount {
 		if tool.TurnTokens > 0 {
 			turn = tool.TurnTokens
 		}
-		if n.binds() && bound.Tokens < turn && left > bound.Tokens {
+		if n.bindsAgents() && bound.Tokens < turn && left > bound.Tokens {
 			bound.Tokens = min(turn, left)
 		}
 	}
-	if n.binds() && v.mostCalls > 0 {
+	if n.bindsAgents() && v.mostCalls > 0 {
 		bound.ToolCalls = max(1, (v.mostCalls-int64(v.calls)-v.lentCalls(nil)-1)/places)
 	}
 	return bound
@@ -221,7 +225,7 @@ func asUsage(a machine.Amount) machine.Usage {
 	return machine.Usage{InputTokens: a.Tokens, CostMicro: a.CostMicro, ToolCalls: int(a.ToolCalls)}
 }
 
-// close ends the run, or goes to on_budget where a budget of tokens or cost said no.
+// close ends the run, or enters on_budget if a budget of tokens or cost is exceeded.
 func (n *naive) close(status machine.Status, reason string) {
 	v := n.view()
 	to := n.g.OnBudget
@@ -233,8 +237,8 @@ func (n *naive) close(status machine.Status, reason string) {
 	n.enter(n.g.States[v.current], "", to, machine.CauseBudget, nil)
 }
 
-// told is what an answer settles, and whether the agent passed its lease.
-func (s *vstep) told(u machine.Usage, metered, agent bool) (machine.Usage, string) {
+// settledUsage returns the usage that an answer settles, and the error message if the agent exceeded its lease.
+func (s *vstep) settledUsage(u machine.Usage, metered, agent bool) (machine.Usage, string) {
 	if s.bound == (machine.Amount{}) {
 		return u, ""
 	}
@@ -268,15 +272,15 @@ func (s *vstep) told(u machine.Usage, metered, agent bool) (machine.Usage, strin
 	return u, message
 }
 
-// forgone is what is taken for consumed of a step that is cancelled: it was out before this
-// input, in the same attempt.
-func (n *naive) forgone(step *vstep) machine.Usage {
+// forgoneUsage returns the usage that counts for a cancelled step. It is the bound of the step if a
+// worker could have had this attempt before the present input.
+func (n *naive) forgoneUsage(step *vstep) machine.Usage {
 	before := &naive{g: n.g, entries: n.entries}
 	if len(n.entries) == 0 || step.model.is {
 		return machine.Usage{}
 	}
 	was := before.view().step(step.n)
-	if was == nil || was.status != machine.StepStatusPending || was.attempt != step.attempt || was.waits() {
+	if was == nil || was.status != machine.StepStatusPending || was.attempt != step.attempt || was.awaitsApproval() {
 		return machine.Usage{}
 	}
 	return asUsage(step.bound)
@@ -317,7 +321,7 @@ func (n *naive) raise(c machine.RaiseBudget) *machine.Error {
 	return nil
 }
 
-// owedFact is what the machine keeps of them.
+// owedFact returns the unreported usage that the machine keeps.
 func owedFact(s *machine.State) []machine.UnreportedUsage {
 	if s.Account == nil {
 		return nil

@@ -8,9 +8,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// ends reads from the journal how each visit ended since something came from outside, and
+// selectEnds reads from the journal how each visit ended since something came from outside, and
 // how the one under way does by the event and its writes.
-func (n *naive) ends(event string, writes []machine.ArtifactWrite) (ends, states []string) {
+func (n *naive) selectEnds(event string, writes []machine.ArtifactWrite) (ends, states []string) {
 	values := map[string][]string{}
 	var calls []string
 	current := ""
@@ -91,7 +91,7 @@ func (n *naive) ends(event string, writes []machine.ArtifactWrite) (ends, states
 	for _, e := range n.entries {
 		read(e.Input, e.Records)
 	}
-	read(n.now, n.made)
+	read(n.now, n.records)
 	set(writes)
 	leave(event)
 	return ends, states
@@ -102,7 +102,7 @@ func (n *naive) standsStill(event, target string, writes []machine.ArtifactWrite
 	if n.g.NoProgress == nil {
 		return false
 	}
-	ends, states := n.ends(event, writes)
+	ends, states := n.selectEnds(event, writes)
 	last := 0
 	for i := range ends {
 		if !slices.Contains(ends[:i], ends[i]) {

@@ -8,9 +8,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// What the naive implementation makes of calls of models.
+// This file has the part of the naive implementation for calls of models.
 
-// vmodel is what a journal says of a call of a model, if the step is one.
+// vmodel has the facts of the journal about a step that is a call of a model.
 type vmodel struct {
 	is          bool
 	turnAttempt int
@@ -29,7 +29,7 @@ type vmodel struct {
 	rejected    bool
 }
 
-// modelFacts writes what the machine keeps in the naive one's terms.
+// modelFacts converts the facts of the machine to those of the naive implementation.
 func modelFacts(m *machine.ModelStep) vmodel {
 	f := vmodel{
 		is: true, turnAttempt: m.TurnAttempt, by: m.By, failed: m.Failed, notBefore: m.NotBefore, response: m.ResponseID,
@@ -48,7 +48,7 @@ func (n *naive) kindOf(s *vstep) machine.StepKind {
 	return n.kind(s.tool)
 }
 
-// executionOf is who asks, or answers.
+// executionOf returns the execution that asks or answers.
 func executionOf(a *machine.Assignment) machine.Assignment {
 	if a == nil {
 		return machine.Assignment{}
@@ -56,12 +56,12 @@ func executionOf(a *machine.Assignment) machine.Assignment {
 	return *a
 }
 
-// asked: the execution is that of the step's last request.
+// askedBy reports whether the execution made the last request of the step.
 func (s *vstep) askedBy(turn uint64, attempt int, by *machine.Assignment) bool {
 	return s.turn == turn && s.model.turnAttempt == attempt && s.model.by == executionOf(by)
 }
 
-func (v *view) keyed(key string) *vstep {
+func (v *view) stepOfKey(key string) *vstep {
 	for i := range v.steps {
 		if v.steps[i].key == key {
 			return &v.steps[i]
@@ -79,10 +79,10 @@ func (n *naive) requestModel(c machine.RequestModel, out *verdict) *machine.Erro
 	if key == "" {
 		key = fmt.Sprintf("%smodel/%d", v.prefix(), c.Round)
 	}
-	step := v.keyed(key)
+	step := v.stepOfKey(key)
 	for first, n := key, 2; step != nil && step.model.rejected; n++ {
 		key = fmt.Sprintf("%s~%d", first, n)
-		step = v.keyed(key)
+		step = v.stepOfKey(key)
 	}
 	switch {
 	case step != nil && !step.model.is:
@@ -96,7 +96,7 @@ func (n *naive) requestModel(c machine.RequestModel, out *verdict) *machine.Erro
 		return nil
 	}
 	if step != nil && step.status == machine.StepStatusPending && n.onUnknown() != machine.Retry {
-		n.lost(c, step, out)
+		n.takeOverCall(c, step, out)
 		return nil
 	}
 	if step == nil && c.Denied != nil {
@@ -111,7 +111,7 @@ func (n *naive) requestModel(c machine.RequestModel, out *verdict) *machine.Erro
 	}
 	n.assign(c.Assigned)
 	again := step
-	if step != nil && step.status == machine.StepStatusPending && n.owes(n.view()) {
+	if step != nil && step.status == machine.StepStatusPending && n.keepsUnreported(n.view()) {
 		again = nil
 	}
 	if reason := n.modelBound(bound, again); reason != "" {
@@ -123,7 +123,7 @@ func (n *naive) requestModel(c machine.RequestModel, out *verdict) *machine.Erro
 		return nil
 	}
 	n.askModel(c, key, bound, step)
-	out.outcomes = []machine.StepOutcome{{Key: key, Step: n.view().keyed(key).n, Status: machine.StepStatusPending}}
+	out.outcomes = []machine.StepOutcome{{Key: key, Step: n.view().stepOfKey(key).n, Status: machine.StepStatusPending}}
 	return nil
 }
 
@@ -134,8 +134,9 @@ func (n *naive) onUnknown() machine.OnFault {
 	return machine.Retry
 }
 
-// lost: the round is under way in an execution that is over, and is not asked again.
-func (n *naive) lost(c machine.RequestModel, step *vstep, out *verdict) {
+// takeOverCall handles a request for a round that an earlier execution asked for and did not
+// finish. The round is not asked again; its outcome is unknown.
+func (n *naive) takeOverCall(c machine.RequestModel, step *vstep, out *verdict) {
 	n.assign(c.Assigned)
 	n.add(&machine.StepResolved{
 		Step: step.n, Tool: step.tool, Attempt: step.attempt, Unknown: true, Kind: machine.KindModel,
@@ -150,14 +151,14 @@ func (n *naive) lost(c machine.RequestModel, step *vstep, out *verdict) {
 }
 
 func (n *naive) escalateModel(step *vstep) {
-	if reason := n.over(); reason != "" {
+	if reason := n.exceededBudget(); reason != "" {
 		n.end(machine.BudgetExhausted, reason, nil, nil)
 		return
 	}
 	n.end(machine.Escalated, "model_error:"+step.tool, nil, nil)
 }
 
-// expireModel: the time of a call passed.
+// expireModel handles a call of a model whose time has passed.
 func (n *naive) expireModel(step *vstep, fault machine.Fault, out *verdict) {
 	live := n.view().live(step)
 	n.add(&machine.StepResolved{Step: step.n, Tool: step.tool, Attempt: step.attempt, Unknown: true, Kind: machine.KindModel, Error: fault})
@@ -170,13 +171,13 @@ func (n *naive) expireModel(step *vstep, fault machine.Fault, out *verdict) {
 	}
 }
 
-// live: the execution that asked is at work on the open turn.
+// live reports whether the execution that asked still works on the open turn.
 func (v *view) live(step *vstep) bool {
 	return v.turn != nil && !v.turn.suspended && v.turn.seq == step.turn && v.turn.attempt == step.model.turnAttempt &&
 		(step.model.by == machine.Assignment{} || step.model.by == v.turn.assigned)
 }
 
-// refuseAttempt: nobody was asked for it, or somebody else.
+// refuseAttempt refuses an answer to an attempt that was never requested, or that another execution requested.
 func (v *view) refuseAttempt(c machine.AnswerModel, step *vstep) *machine.Error {
 	switch {
 	case step == nil:
@@ -193,7 +194,7 @@ func (v *view) refuseAttempt(c machine.AnswerModel, step *vstep) *machine.Error 
 	return &machine.Error{Code: machine.CodePermissionDenied, Reason: "STEP_NOT_HELD", Field: "step"}
 }
 
-// refuseModel makes the checks of a call that is to be made, and prices its bound.
+// refuseModel makes the checks of a new call of a model, and computes the price of its bound.
 func (n *naive) refuseModel(c machine.RequestModel, step *vstep) (machine.Usage, *machine.Error) {
 	v := n.view()
 	if r := v.refuseDeaf(c.Model); r != nil {
@@ -222,16 +223,17 @@ func (n *naive) refuseModel(c machine.RequestModel, step *vstep) (machine.Usage,
 	if r := refuseUsage(c.Bound); r != nil {
 		return c.Bound, r
 	}
-	return n.priced(c.Bound)
+	return n.addPrice(c.Bound)
 }
 
-// modelBound adds up what was used, what pending calls may take, and what this one may.
+// modelBound returns the bound that the call would exceed, or "". It adds what was used, what
+// pending calls may take, and what this call may take.
 func (n *naive) modelBound(bound machine.Usage, step *vstep) string {
 	v := n.view()
 	if v.deadline > 0 && n.now.At >= v.deadline {
 		return "max_wall_time_sec"
 	}
-	return v.lacks(machine.Amount{Tokens: max(1, bound.InputTokens+bound.OutputTokens), CostMicro: max(1, bound.CostMicro)}, step)
+	return v.missingBudget(machine.Amount{Tokens: max(1, bound.InputTokens+bound.OutputTokens), CostMicro: max(1, bound.CostMicro)}, step)
 }
 
 func (n *naive) modelCalls() (timeout int64, retry machine.RetryPolicy) {
@@ -248,7 +250,7 @@ func (n *naive) modelCalls() (timeout int64, retry machine.RetryPolicy) {
 	return timeout, retry
 }
 
-// askModel is a new step, or the next attempt of one that has no answer.
+// askModel requests a new step, or the next attempt of a step without an answer.
 func (n *naive) askModel(c machine.RequestModel, key string, bound machine.Usage, step *vstep) {
 	timeout, _ := n.modelCalls()
 	asked := machine.StepRequested{
@@ -281,7 +283,8 @@ func (v *view) refuseModelStep(step uint32) *machine.Error {
 	return nil
 }
 
-// open: the call is under way, and it is who asked that speaks, in the turn's execution.
+// open reports whether the call is pending, and the input comes from the execution that
+// asked and that has the turn.
 func (v *view) open(step *vstep, turn uint64, attempt int, by *machine.Assignment) bool {
 	return step != nil && step.status == machine.StepStatusPending && v.turn != nil &&
 		v.turn.seq == turn && v.turn.attempt == attempt && step.askedBy(turn, attempt, by)
@@ -304,10 +307,10 @@ func (n *naive) answerModel(c machine.AnswerModel, out *verdict) {
 	}
 	good := c.Answer != nil
 	if !v.open(step, c.TurnSeq, c.TurnAttempt, c.Assigned) || !good && c.Attempt < step.attempt {
-		n.late(c, out)
+		n.lateAnswer(c, out)
 		return
 	}
-	used, unpriced := n.priced(v.guess(c, machine.UnreportedUsage{Bound: machine.Amount{Tokens: step.model.tokens, CostMicro: step.model.cost}, Output: step.model.output}))
+	used, unpriced := n.addPrice(v.boundUsage(c, machine.UnreportedUsage{Bound: machine.Amount{Tokens: step.model.tokens, CostMicro: step.model.cost}, Output: step.model.output}))
 	if out.refusal = unpriced; unpriced != nil {
 		return
 	}
@@ -324,12 +327,13 @@ func (n *naive) answerModel(c machine.AnswerModel, out *verdict) {
 	r.OK, r.Answer = true, c.Answer
 	n.add(&r)
 	if c.Violation != nil {
-		n.violated(c.Violation, machine.Usage{}, c.Step)
+		n.rejectTurn(c.Violation, machine.Usage{}, c.Step)
 	}
 }
 
-// late: nobody waits for it; what was consumed counts.
-func (n *naive) late(c machine.AnswerModel, out *verdict) {
+// lateAnswer handles an answer to a call that is over. The answer is ignored, but the
+// usage that it reports counts.
+func (n *naive) lateAnswer(c machine.AnswerModel, out *verdict) {
 	out.disposition = machine.IgnoredStale
 	if n.view().ended != nil {
 		out.disposition = machine.IgnoredTerminal
@@ -338,9 +342,9 @@ func (n *naive) late(c machine.AnswerModel, out *verdict) {
 	bound, owed := n.toldOf(was, c.Step, c.Attempt)
 	used := c.Usage
 	if owed {
-		used = was.guess(c, bound)
+		used = was.boundUsage(c, bound)
 	}
-	if priced, r := n.priced(used); r == nil {
+	if priced, r := n.addPrice(used); r == nil {
 		used = priced
 	}
 	if used.InputTokens+used.OutputTokens+used.CostMicro+int64(used.ToolCalls) == 0 && !owed {
@@ -356,12 +360,12 @@ func (n *naive) late(c machine.AnswerModel, out *verdict) {
 	n.add(&note)
 }
 
-// modelFailed: what it consumed counts first, then comes another attempt or none.
+// modelFailed counts what a failed attempt consumed, and then requests the next attempt if there may be one.
 func (n *naive) modelFailed(c machine.AnswerModel, step *vstep, r machine.StepResolved) {
 	timeout, retry := n.modelCalls()
 	n.add(&r)
 	failed := step.model.failed + 1
-	if c.Final || slices.Contains(retry.NonRetryable, c.Error.Code) || failed >= retry.MaxAttempts || n.over() != "" ||
+	if c.Final || slices.Contains(retry.NonRetryable, c.Error.Code) || failed >= retry.MaxAttempts || n.exceededBudget() != "" ||
 		n.modelBound(machine.Usage{InputTokens: step.model.tokens, CostMicro: step.model.cost}, step) != "" {
 		return
 	}
@@ -393,36 +397,37 @@ func (n *naive) noteModel(c machine.UpdateModelCall, out *verdict) {
 	}
 }
 
-// said is what a completed turn names of its own calls.
-func (n *naive) said(c machine.CompleteTurn) (machine.StepRef, *machine.Error) {
+// namedAnswer returns the answer of a model that the completion of a turn names.
+func (n *naive) namedAnswer(c machine.CompleteTurn) (machine.StepRef, *machine.Error) {
 	if c.ConversationThroughStep == 0 {
 		return machine.StepRef{}, nil
 	}
 	step := n.view().step(c.ConversationThroughStep)
-	if step == nil || !step.spoke(c.TurnSeq) {
+	if step == nil || !step.isAnswerOf(c.TurnSeq) {
 		return machine.StepRef{}, &machine.Error{Code: machine.CodeFailedPrecondition, Reason: "STEP_NOT_ANSWERED", Field: "conversation_through_step"}
 	}
 	return machine.StepRef{Step: step.n, Request: step.asked, Answer: step.answer}, nil
 }
 
-// spoke: it is an answer of the turn that was not rejected.
-func (s *vstep) spoke(turn uint64) bool {
+// isAnswerOf reports whether the step is an answer of a model in the turn, and was not rejected.
+func (s *vstep) isAnswerOf(turn uint64) bool {
 	return s.model.is && s.status == machine.StepStatusOK && s.turn == turn && !s.model.rejected
 }
 
-// rejects are the answers that a rejection takes: that one, and those of the turn behind it.
-func (v *view) rejects(step uint32) (of []*vstep) {
+// rejectedAnswers returns the answers that a rejection takes: the rejected one, and the
+// later ones of the same turn.
+func (v *view) rejectedAnswers(step uint32) (of []*vstep) {
 	for i := range v.steps {
-		if s := &v.steps[i]; s.spoke(s.turn) && (s.n == step || s.n > step && s.turn == v.turn.seq) {
+		if s := &v.steps[i]; s.isAnswerOf(s.turn) && (s.n == step || s.n > step && s.turn == v.turn.seq) {
 			of = append(of, s)
 		}
 	}
 	return of
 }
 
-// rejectable: no call was made of one of them.
+// rejectable reports whether no step makes a call of one of the rejected answers.
 func (v *view) rejectable(step uint32) bool {
-	for _, answer := range v.rejects(step) {
+	for _, answer := range v.rejectedAnswers(step) {
 		for i := range v.steps {
 			if v.steps[i].call.Step == answer.n {
 				return false
@@ -432,17 +437,17 @@ func (v *view) rejectable(step uint32) bool {
 	return true
 }
 
-// reject is what a failure leaves of the answers of its turn.
+// reject marks the answers that a failed turn rejects.
 func (v *view) reject(f *machine.TurnFailed) {
 	if f.Rejected == 0 {
 		return
 	}
-	for _, answer := range v.rejects(f.Rejected) {
+	for _, answer := range v.rejectedAnswers(f.Rejected) {
 		answer.model.rejected = true
 	}
 }
 
-// callKey is the key of the step that makes a call of a model's answer.
+// callKey returns the key of the step that makes a call of a model's answer.
 func (v *view) callKey(call machine.CallRef) (string, *machine.Error) {
 	step := v.step(call.Step)
 	if step == nil || !step.model.is || step.status != machine.StepStatusOK {
@@ -456,7 +461,7 @@ func (v *view) callKey(call machine.CallRef) (string, *machine.Error) {
 	return fmt.Sprintf("%s/%d", step.key, call.Index), nil
 }
 
-// readModel reads a record of a call of a model, and says whether it is one.
+// readModel reads a record about a call of a model, and reports whether it is one.
 func (n *naive) readModel(v *view, c machine.Command, r machine.Record) bool {
 	switch b := r.Body.(type) {
 	case *machine.StepRequested:
@@ -539,7 +544,7 @@ func (v *view) readAnswered(b *machine.StepResolved, seq uint64) {
 	}
 	switch {
 	case b.OK:
-		v.heard(step.asked)
+		v.markHeard(step.asked)
 		v.bytes += naiveAnswer(b.Answer)
 		step.status = machine.StepStatusOK
 		step.model = vmodel{is: true, calls: len(b.Answer.Calls), changed: step.model.changed}

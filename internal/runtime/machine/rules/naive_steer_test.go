@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// vheed is something that a model has to hear.
+// vheed is a message or notice that the requests to a model have to contain.
 type vheed struct {
 	seq, row      uint64
 	notice, later bool
@@ -28,15 +28,15 @@ func (n *naive) steer(c machine.Steer) *machine.Error {
 		return r
 	}
 	v, most := n.view(), n.start().Limits.MaxQueuedInputs
-	if waiting := len(v.queue) + len(v.unheard()); v.turn != nil && c.When != machine.SteerNow && waiting >= most {
+	if waiting := len(v.queue) + len(v.unheardMessages()); v.turn != nil && c.When != machine.SteerNow && waiting >= most {
 		return &machine.Error{Code: machine.CodeResourceExhausted, Reason: "INPUT_QUEUE_FULL", Field: "text", Limit: int64(most), Got: int64(waiting) + 1}
 	}
 	n.add(&machine.Steered{Text: c.Text, When: c.When})
 	if c.When == machine.SteerNow {
-		n.away("")
+		n.closeTurn("")
 	}
 	if n.view().turn == nil {
-		n.further()
+		n.openFurtherTurn()
 	}
 	return nil
 }
@@ -45,12 +45,12 @@ func (n *naive) halt(c machine.Stop) *machine.Error {
 	if r := n.refuse(false, 0, 0, 0); r != nil {
 		return r
 	}
-	n.away(c.Note)
+	n.closeTurn(c.Note)
 	return nil
 }
 
-// away answers everything that is open, models first, and closes the turn.
-func (n *naive) away(note string) {
+// closeTurn answers all pending steps, those of models first, and closes the turn.
+func (n *naive) closeTurn(note string) {
 	v := n.view()
 	if v.turn == nil && len(v.pending()) == 0 {
 		return
@@ -63,9 +63,9 @@ func (n *naive) away(note string) {
 	for _, s := range v.steps {
 		if !s.model.is && s.status == machine.StepStatusPending {
 			n.add(&machine.StepResolved{
-				Step: s.n, Tool: s.tool, Attempt: s.attempt, Unknown: !v.unsent(&s), Kind: n.kind(s.tool),
+				Step: s.n, Tool: s.tool, Attempt: s.attempt, Unknown: !v.isUnsent(&s), Kind: n.kind(s.tool),
 				Error: machine.Fault{Code: "CANCELLED_BY_USER", Message: "a person ended it before there was an answer"},
-				Usage: n.forgone(&s),
+				Usage: n.forgoneUsage(&s),
 			})
 		}
 	}
@@ -73,7 +73,7 @@ func (n *naive) away(note string) {
 	if v = n.view(); v.turn != nil {
 		over.TurnSeq, over.Attempt = v.turn.seq, v.turn.attempt
 		for _, s := range v.steps {
-			if s.spoke(v.turn.seq) {
+			if s.isAnswerOf(v.turn.seq) {
 				over.ConversationThrough, over.Calls = machine.StepRef{Step: s.n, Request: s.asked, Answer: s.answer}, make([]machine.StepRef, s.model.calls)
 			}
 		}
@@ -88,14 +88,14 @@ func (n *naive) away(note string) {
 	n.add(over)
 }
 
-// further opens a turn for all that waits to be heard.
-func (n *naive) further() {
+// openFurtherTurn opens a turn with all messages that wait for one.
+func (n *naive) openFurtherTurn() {
 	v := n.view()
-	n.add(&machine.TurnOpened{State: v.current, Inputs: v.due()})
+	n.add(&machine.TurnOpened{State: v.current, Inputs: v.dueMessages()})
 }
 
-// unheard are the words of people that no turn began with.
-func (v *view) unheard() (seqs []uint64) {
+// unheardMessages returns the messages of people that no turn has begun with.
+func (v *view) unheardMessages() (seqs []uint64) {
 	for _, h := range v.heeds {
 		if !h.notice && h.row == 0 {
 			seqs = append(seqs, h.seq)
@@ -104,15 +104,16 @@ func (v *view) unheard() (seqs []uint64) {
 	return seqs
 }
 
-func (v *view) due() []uint64 {
-	due := append(append([]uint64(nil), v.queue...), v.unheard()...)
+func (v *view) dueMessages() []uint64 {
+	due := append(append([]uint64(nil), v.queue...), v.unheardMessages()...)
 	slices.Sort(due)
 	return due
 }
 
-// begin is what a turn begins with: what was heard with the turn before is over.
+// begin starts a turn with all waiting messages. The messages that the turn before began
+// with are no longer required.
 func (v *view) begin() {
-	v.queue = v.due()
+	v.queue = v.dueMessages()
 	var left []vheed
 	for _, h := range v.heeds {
 		if h.row != 0 || h.once {
@@ -132,8 +133,9 @@ func (v *view) begin() {
 	v.takeQueue()
 }
 
-// heard: the answer of a request that record asked made.
-func (v *view) heard(asked uint64) {
+// markHeard handles the answer to the request in record asked: the messages that are older than
+// this request are no longer required.
+func (v *view) markHeard(asked uint64) {
 	var left []vheed
 	for _, h := range v.heeds {
 		if h.later || h.seq > asked {
@@ -160,7 +162,7 @@ func (v *view) refuseDeaf(r *machine.ModelRequest) *machine.Error {
 	return &machine.Error{Code: machine.CodeFailedPrecondition, Reason: "STEERING_MISSING", Field: "request.messages", Allowed: missing}
 }
 
-// readSteer reads a record of what people say, and says whether it is one.
+// readSteer reads a record of a steering message, a notice or a stop, and reports whether it is one.
 func (v *view) readSteer(c machine.Command, r machine.Record) bool {
 	switch b := r.Body.(type) {
 	case *machine.Steered:

@@ -52,7 +52,7 @@ func (n *naive) request(c machine.RequestSteps, out *verdict) *machine.Error {
 	return nil
 }
 
-// keys are those of the requests before the first that names no call of a model.
+// keys returns the keys of the requests, up to the first request that names a call that does not exist.
 func (n *naive) keys(c machine.RequestSteps) ([]string, *machine.Error) {
 	v := n.view()
 	var keys []string
@@ -78,8 +78,8 @@ func (n *naive) keys(c machine.RequestSteps) ([]string, *machine.Error) {
 	return keys, nil
 }
 
-// prefix is what the keys of a further turn of a visit begin with; those of a turn that a
-// fork took over are what they were.
+// prefix is the beginning of the default keys in a turn that is not the first of its visit. A turn
+// that a fork took over keeps its prefix.
 func (v *view) prefix() string {
 	switch {
 	case v.turn.keys != 0:
@@ -90,9 +90,9 @@ func (v *view) prefix() string {
 	return fmt.Sprintf("%d.", v.turn.seq+v.keys)
 }
 
-// mismatch and refusePending play the request through on a copy of the run.
+// mismatch and refusePending execute the request on a copy of the run.
 func (n *naive) mismatch(c machine.RequestSteps, keys []string) bool {
-	sim := &naive{g: n.g, entries: n.entries, now: n.now, made: append([]machine.Record(nil), n.made...), blind: true}
+	sim := &naive{g: n.g, entries: n.entries, now: n.now, records: append([]machine.Record(nil), n.records...), blind: true}
 	var ignored verdict
 	for i, key := range keys {
 		req := c.Requests[i]
@@ -109,7 +109,7 @@ func (n *naive) mismatch(c machine.RequestSteps, keys []string) bool {
 }
 
 func (n *naive) refusePending(c machine.RequestSteps, keys []string) *machine.Error {
-	sim := &naive{g: n.g, entries: n.entries, now: n.now, made: append([]machine.Record(nil), n.made...), blind: true}
+	sim := &naive{g: n.g, entries: n.entries, now: n.now, records: append([]machine.Record(nil), n.records...), blind: true}
 	var ignored verdict
 	fresh := false
 	for i, req := range c.Requests {
@@ -128,7 +128,8 @@ func (n *naive) refusePending(c machine.RequestSteps, keys []string) *machine.Er
 	return nil
 }
 
-// ask answers a request that issues nothing: known, or refused.
+// ask answers a request that makes no new step, because its step exists or because it is refused.
+// It reports whether it did.
 func (n *naive) ask(req machine.StepRequest, key string, out *verdict) bool {
 	v := n.view()
 	for _, s := range v.steps {
@@ -137,7 +138,7 @@ func (n *naive) ask(req machine.StepRequest, key string, out *verdict) bool {
 			if s.call != (machine.CallRef{}) || s.held.edited {
 				known.PayloadSeq = s.lastAsked()
 			}
-			if s.waits() {
+			if s.awaitsApproval() {
 				known.Held, known.Digest = true, s.held.digest
 			}
 			out.outcomes = append(out.outcomes, known)
@@ -151,7 +152,7 @@ func (n *naive) ask(req machine.StepRequest, key string, out *verdict) bool {
 		denial = &machine.Denial{Code: "TOOL_NOT_LISTED"}
 	case prompt.Blocklist[req.Tool] || v.policy != nil && slices.Contains(v.policy.Block, req.Tool):
 		denial = &machine.Denial{Code: "TOOL_BLOCKED"}
-	case v.policy != nil && v.policy.Limited && !n.allowed(req.Tool, v.policy.Allow):
+	case v.policy != nil && v.policy.Limited && !n.isAllowed(req.Tool, v.policy.Allow):
 		denial = &machine.Denial{Code: "TOOL_NOT_ALLOWED"}
 	case req.Denied != nil:
 		denial = req.Denied
@@ -174,7 +175,7 @@ func (n *naive) stepBound(req machine.StepRequest) (machine.Status, string) {
 		steps = most
 	}
 	calls := int64(1)
-	if n.binds() && n.g.Tools[req.Tool].Agent {
+	if n.bindsAgents() && n.g.Tools[req.Tool].Agent {
 		calls = 2
 	}
 	switch {
@@ -187,7 +188,7 @@ func (n *naive) stepBound(req machine.StepRequest) (machine.Status, string) {
 	case req.Reframe && b.MaxReframes > 0 && v.reframes+1 > b.MaxReframes:
 		return machine.Escalated, "max_reframes"
 	}
-	return machine.BudgetExhausted, v.lacks(n.boundOf(req.Tool), nil)
+	return machine.BudgetExhausted, v.missingBudget(n.boundOf(req.Tool), nil)
 }
 
 func (n *naive) stop(keys []string, out *verdict, status machine.Status, reason string) {
@@ -219,7 +220,7 @@ func (n *naive) timeout(tool string) int64 {
 
 func (n *naive) issue(req machine.StepRequest, key string, out *verdict) {
 	v := n.view()
-	hold, deadline := n.hold(req), n.now.At+n.timeout(req.Tool)
+	hold, deadline := n.approvalHold(req), n.now.At+n.timeout(req.Tool)
 	if hold != nil {
 		deadline = n.now.At + n.patience(req.Tool)
 	}
@@ -241,7 +242,7 @@ func (n *naive) resolve(c machine.ResolveStep, out *verdict) {
 	step := v.step(c.Step)
 	used, unpriced := c.Usage, (*machine.Error)(nil)
 	if step != nil && (step.model.is || !n.g.Tools[step.tool].Agent) {
-		used, unpriced = n.priced(c.Usage)
+		used, unpriced = n.addPrice(c.Usage)
 	}
 	switch {
 	case v.ended != nil:
@@ -275,13 +276,13 @@ func (n *naive) resolve(c machine.ResolveStep, out *verdict) {
 	case unpriced != nil:
 		out.refusal = unpriced
 	default:
-		n.answered(c, step, used, out)
+		n.applyAnswer(c, step, used, out)
 	}
 }
 
-// answered takes an answer that is waited for.
-func (n *naive) answered(c machine.ResolveStep, step *vstep, used machine.Usage, out *verdict) {
-	used, exceeded := step.told(used, c.Metered, n.g.Tools[step.tool].Agent)
+// applyAnswer applies an answer to a pending step.
+func (n *naive) applyAnswer(c machine.ResolveStep, step *vstep, used machine.Usage, out *verdict) {
+	used, exceeded := step.settledUsage(used, c.Metered, n.g.Tools[step.tool].Agent)
 	if exceeded != "" {
 		c.Unknown = c.Unknown || c.OK
 		c.OK, c.Final, c.Error = false, true, machine.Fault{Code: "LEASE_EXCEEDED", Message: exceeded}
@@ -311,7 +312,7 @@ func (n *naive) answered(c machine.ResolveStep, step *vstep, used machine.Usage,
 	}
 }
 
-// kind is what a step of the tool is.
+// kind returns the kind of the steps of a tool.
 func (n *naive) kind(tool string) machine.StepKind {
 	if n.now.Semantics < 4 {
 		return 0
@@ -322,15 +323,14 @@ func (n *naive) kind(tool string) machine.StepKind {
 	return machine.KindTool
 }
 
-// wake offers a suspended turn again when nothing is pending.
+// wake offers a suspended turn again when no step is pending.
 func (n *naive) wake() {
-	if v := n.view(); v.turn != nil && v.turn.suspended && v.awaited() == nil {
+	if v := n.view(); v.turn != nil && v.turn.suspended && v.awaitedSteps() == nil {
 		n.add(&machine.TurnReady{TurnSeq: v.turn.seq, Attempt: v.turn.attempt})
 	}
 }
 
-// stepFailed: the same step again if it may be and attempts remain, else what
-// the policy says.
+// stepFailed starts the next attempt of the step if there may be one. Otherwise it does what the policy says.
 func (n *naive) stepFailed(step *vstep, r machine.StepResolved, again bool, policy machine.OnFault, out *verdict) {
 	r.Step, r.Tool, r.Attempt, r.Kind = step.n, step.tool, step.attempt, n.kind(step.tool)
 	p := n.g.Tools[step.tool].Retry
@@ -343,7 +343,7 @@ func (n *naive) stepFailed(step *vstep, r machine.StepResolved, again bool, poli
 	if v.undo != nil && step.about.Role == 0 {
 		again = false
 	}
-	if again && step.attempt < n.g.Tools[step.tool].Attempts && v.lacks(step.bound, step) == "" {
+	if again && step.attempt < n.g.Tools[step.tool].Attempts && v.missingBudget(step.bound, step) == "" {
 		wait, most := int64(0), int64(60*time.Second)
 		if p != nil {
 			wait = n.pause(p, uint64(step.n), step.attempt, step.attempt)
@@ -364,7 +364,7 @@ func (n *naive) stepFailed(step *vstep, r machine.StepResolved, again bool, poli
 	n.add(&r)
 	if policy == machine.Escalate && step.about.Role == 0 {
 		out.disposition = machine.DispEscalated
-		if reason := n.over(); reason != "" && n.now.Semantics >= 2 {
+		if reason := n.exceededBudget(); reason != "" && n.now.Semantics >= 2 {
 			n.end(machine.BudgetExhausted, reason, nil, nil)
 			return
 		}
@@ -375,12 +375,13 @@ func (n *naive) stepFailed(step *vstep, r machine.StepResolved, again bool, poli
 	n.conclude(step, &r, out)
 }
 
-// unknownAs follows on_unknown; a question is asked again whatever came of it.
+// unknownAs applies the on_unknown policy to a step. Under a policy that neither reconciles nor
+// retries, only a question to a reconcile tool gets another attempt.
 func (n *naive) unknownAs(step *vstep, r machine.StepResolved, again bool, out *verdict) {
 	tool := n.g.Tools[step.tool]
 	switch tool.OnUnknown {
 	case machine.Reconcile:
-		n.doubted(step, r)
+		n.resolveDoubt(step, r)
 	case machine.Retry:
 		n.stepFailed(step, r, again, tool.OnError, out)
 	default:
@@ -388,7 +389,7 @@ func (n *naive) unknownAs(step *vstep, r machine.StepResolved, again bool, out *
 	}
 }
 
-func (n *naive) unknown(step *vstep, fault machine.Fault, worker string, out *verdict) {
+func (n *naive) applyUnknown(step *vstep, fault machine.Fault, worker string, out *verdict) {
 	tool := n.g.Tools[step.tool]
 	r := machine.StepResolved{Error: fault, Unknown: true, Worker: worker, Usage: asUsage(step.bound)}
 	if tool.OnUnknown == machine.Retry && tool.Agent {
@@ -398,7 +399,8 @@ func (n *naive) unknown(step *vstep, fault machine.Fault, worker string, out *ve
 	n.unknownAs(step, r, true, out)
 }
 
-// refuseTold: what is told of another step has to fit into what is bound to its tool.
+// refuseTold refuses an answer of a reconcile tool if the result that it reports does not fit into
+// the artifacts that are bound to the other step's tool.
 func (n *naive) refuseTold(own *vstep, c machine.ResolveStep) *machine.Error {
 	s := n.view().step(own.about.Step)
 	word, result := toldBy(&machine.StepResolved{OK: true, Result: c.Result})
@@ -417,6 +419,6 @@ func (n *naive) loseStep(c machine.LoseStep, out *verdict) {
 	case step == nil || step.model.is || step.status != machine.StepStatusPending || step.held.held || step.inquiry != 0 || step.attempt != c.Attempt:
 		out.disposition = machine.IgnoredStale
 	default:
-		n.unknown(step, machine.Fault{Code: "WORKER_LOST", Message: fmt.Sprintf("worker %q was lost while it had the step", c.Worker)}, c.Worker, out)
+		n.applyUnknown(step, machine.Fault{Code: "WORKER_LOST", Message: fmt.Sprintf("worker %q was lost while it had the step", c.Worker)}, c.Worker, out)
 	}
 }

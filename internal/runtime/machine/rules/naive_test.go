@@ -29,7 +29,7 @@ type verdict struct {
 // apply takes one input and, unless it is refused or without effect, adds it to
 // the journal.
 func (n *naive) apply(in machine.Input) verdict {
-	n.made = nil
+	n.records = nil
 	if v := n.view(); v.at > in.At {
 		in.At = v.at
 	}
@@ -37,28 +37,28 @@ func (n *naive) apply(in machine.Input) verdict {
 	var out verdict
 	n.command(&out)
 	if out.refusal != nil {
-		n.made = nil
+		n.records = nil
 	}
-	if out.refusal == nil && len(n.made) == 0 && in.ID != "" && n.view().ended == nil {
+	if out.refusal == nil && len(n.records) == 0 && in.ID != "" && n.view().ended == nil {
 		n.add(&machine.NoChange{Command: machine.KindOf(in.Command), ID: in.ID})
 	}
-	if len(n.made) > 0 {
-		n.after()
-		n.entries = append(n.entries, machine.Entry{Input: n.now, Records: n.made, First: n.made[0].Seq})
+	if len(n.records) > 0 {
+		n.afterInput()
+		n.entries = append(n.entries, machine.Entry{Input: n.now, Records: n.records, First: n.records[0].Seq})
 	}
-	for _, r := range n.made {
+	for _, r := range n.records {
 		f, failed := r.Body.(*machine.TurnFailed)
 		out.mismatch = out.mismatch || failed && f.Violation != nil
 	}
-	out.records, n.made, n.now = n.made, nil, machine.Input{}
+	out.records, n.records, n.now = n.records, nil, machine.Input{}
 	return out
 }
 
-// after is what follows every input: the effects that are undone, and the budgets.
-func (n *naive) after() {
+// afterInput is what follows every input: the effects that are undone, and the budgets.
+func (n *naive) afterInput() {
 	n.undoNext()
 	v := n.view()
-	switch reason := n.over(); {
+	switch reason := n.exceededBudget(); {
 	case v.ended != nil:
 	case v.undo != nil && v.deadline > 0 && n.now.At >= v.deadline:
 		n.end(machine.BudgetExhausted, "max_wall_time_sec", nil, nil)
@@ -66,18 +66,18 @@ func (n *naive) after() {
 	case reason != "":
 		n.end(machine.BudgetExhausted, reason, nil, nil)
 	default:
-		n.notice()
+		n.noticeBudget()
 	}
 	n.undoNext()
 }
 
 // add makes one record.
 func (n *naive) add(b machine.Body) {
-	seq := uint64(len(n.made)) + 1
+	seq := uint64(len(n.records)) + 1
 	for _, e := range n.entries {
 		seq += uint64(len(e.Records))
 	}
-	n.made = append(n.made, machine.Record{Seq: seq, At: n.now.At, Principal: n.now.Principal, Body: b})
+	n.records = append(n.records, machine.Record{Seq: seq, At: n.now.At, Principal: n.now.Principal, Body: b})
 }
 
 func (n *naive) start() machine.Start {
@@ -128,7 +128,7 @@ func (n *naive) command(out *verdict) {
 	case machine.WriteOutput:
 		out.refusal = n.write(c)
 	case machine.NoteDelegation:
-		n.note(c, out)
+		n.noteDelegation(c, out)
 	case machine.Steer:
 		out.refusal = n.steer(c)
 	case machine.Stop:
@@ -187,7 +187,7 @@ func (n *naive) refuseWrites(writes []machine.ArtifactWrite) *machine.Error {
 	if n.g.MaxArtifactBytes > 0 {
 		most = min(most, n.g.MaxArtifactBytes)
 	}
-	held := v.held()
+	held := v.heldTokens()
 	seen := map[string]bool{}
 	for _, w := range writes {
 		name := "artifacts[" + w.Name + "]"
@@ -232,8 +232,8 @@ func (n *naive) refuseMessages(more int64) *machine.Error {
 	return nil
 }
 
-// over names the budget that is exceeded.
-func (n *naive) over() string {
+// exceededBudget names the budget that is exceeded.
+func (n *naive) exceededBudget() string {
 	v := n.view()
 	for _, c := range []struct {
 		reason string
@@ -260,9 +260,9 @@ func (n *naive) endAt(event, target string, status machine.Status, reason string
 	begun := machine.CompensationStarted{Status: status, Reason: reason, Event: event, Intended: target, Redirects: redirects, Artifacts: writes}
 	switch v := n.view(); {
 	case v.undo != nil:
-		n.divert(status, reason)
-	case status == machine.Completed || !n.undoes(begun):
-		n.finish(event, target, status, reason, redirects, writes, n.stood)
+		n.divertEnd(status, reason)
+	case status == machine.Completed || !n.beginUndo(begun):
+		n.finish(event, target, status, reason, redirects, writes, n.standingEffects)
 	}
 }
 
@@ -270,8 +270,8 @@ func (n *naive) endAt(event, target string, status machine.Status, reason string
 func (n *naive) finish(event, target string, status machine.Status, reason string, redirects []machine.Redirect, writes []machine.ArtifactWrite, standing []machine.UncompensatedEffect) {
 	n.cancelPending("run_ended")
 	if v := n.view(); n.leased() {
-		for _, o := range v.owed {
-			n.add(&machine.ModelUpdated{Step: o.Step, Attempt: o.Attempt, Usage: v.silent(o)})
+		for _, o := range v.unreported {
+			n.add(&machine.ModelUpdated{Step: o.Step, Attempt: o.Attempt, Usage: v.unreportedUsage(o)})
 		}
 	}
 	e := machine.Ended{Status: status, Reason: reason, Redirects: redirects, Artifacts: writes, Uncompensated: standing}
@@ -284,7 +284,7 @@ func (n *naive) finish(event, target string, status machine.Status, reason strin
 func (n *naive) cancelPending(why string) {
 	v := n.view()
 	for _, step := range v.pending() {
-		n.add(&machine.StepCancelled{Step: step, Tool: v.step(step).tool, Why: why, Kind: n.kindOf(v.step(step)), Usage: n.forgone(v.step(step))})
+		n.add(&machine.StepCancelled{Step: step, Tool: v.step(step).tool, Why: why, Kind: n.kindOf(v.step(step)), Usage: n.forgoneUsage(v.step(step))})
 	}
 }
 
@@ -332,7 +332,7 @@ func (n *naive) enter(from *machine.Node, event, target string, cause machine.Ca
 		}
 		t := &machine.Transition{
 			Event: event, To: name, Intended: target, Redirects: chain,
-			Visit: v.visits[name] + 1, Total: v.total + 1, Cause: cause, Artifacts: writes, Uncompensated: n.stood,
+			Visit: v.visits[name] + 1, Total: v.total + 1, Cause: cause, Artifacts: writes, Uncompensated: n.standingEffects,
 		}
 		if from != nil {
 			t.From = from.Name
@@ -340,9 +340,31 @@ func (n *naive) enter(from *machine.Node, event, target string, cause machine.Ca
 		if chain != nil {
 			t.Cause = machine.CauseMaxVisits
 		}
+		if from == nil {
+			t.Conversation = n.now.Command.(machine.Start).Conversation
+		} else {
+			t.AwaitsInput = event != "" && n.waitsAfterEntry(state)
+		}
 		n.add(t)
 		return
 	}
+}
+
+// waitsAfterEntry: the agent moved, nothing was said meanwhile, and the state's next turn is the user's.
+func (n *naive) waitsAfterEntry(to *machine.Node) bool {
+	agents, v := agentMoves(n.now.Command), n.view()
+	if n.undone {
+		agents = n.agentsUndo
+	}
+	users := map[machine.Control]bool{machine.ControlUser: true, machine.ControlUndeclared: n.start().Conversation}[to.Control]
+	return n.now.Semantics >= 8 && agents && users && len(v.dueMessages()) == 0 && !to.Terminal && to.Orchestration != machine.External
+}
+
+// agentMoves: an event in the command is of the turn's executor.
+func agentMoves(c machine.Command) bool {
+	emit, emits := c.(machine.EmitEvent)
+	_, completes := c.(machine.CompleteTurn)
+	return completes || emits && !emit.Outside
 }
 
 func (n *naive) limits() machine.Limits {
@@ -393,9 +415,9 @@ func (n *naive) assign(a *machine.Assignment) {
 
 func sameAnswer(step *vstep, c machine.ResolveStep) bool {
 	if c.OK {
-		return step.said == "ok "+string(c.Result)
+		return step.conversation == "ok "+string(c.Result)
 	}
-	return step.said == "error "+c.Error.Code+"/"+c.Error.Message
+	return step.conversation == "error "+c.Error.Code+"/"+c.Error.Message
 }
 
 // bound is the write that an accepted answer makes.

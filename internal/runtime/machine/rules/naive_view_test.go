@@ -15,18 +15,19 @@ import (
 type naive struct {
 	g       *machine.Graph
 	entries []machine.Entry
-	// now is the input under way, made the records that it has made so far.
-	now  machine.Input
-	made []machine.Record
-	// stood are the effects that stand when the event goes on; blind: earlier runs of a
-	// business key do not count.
-	// undone: there is nothing left to undo.
-	stood  []machine.UncompensatedEffect
-	blind  bool
-	undone bool
+	// now is the input in progress, and records are the records that it has made so far.
+	now     machine.Input
+	records []machine.Record
+	// standingEffects are the effects that stay uncompensated when the event is followed. If blind is set,
+	// only steps of the input in progress have business keys. If undone is set, nothing is left to compensate.
+	standingEffects []machine.UncompensatedEffect
+	blind           bool
+	undone          bool
+	// agentsUndo says that the event that follows the compensation came from the agent.
+	agentsUndo bool
 }
 
-// view is what a journal says.
+// view is the state of a run, read from its journal.
 type view struct {
 	at        int64
 	seq       uint64
@@ -43,9 +44,10 @@ type view struct {
 	texts     []machine.TextRef
 	reframes  int
 	tokens    int64
-	// guessed are those of tokens that nobody reported; version is that of the last input.
-	guessed int64
-	version machine.Semantics
+	// estimatedTokens is the part of tokens that was estimated because it was not reported. version
+	// is the version of the last input.
+	estimatedTokens int64
+	version         machine.Semantics
 	// called are the calls of tools with a bound of their own.
 	called    map[string]int
 	cost      int64
@@ -62,23 +64,24 @@ type view struct {
 	deadline  int64
 	left      int64
 	timeoutAt int64
-	// limit of tokens and cost, and whether on_budget was entered.
+	// limit is the limit of tokens and cost. wrapped says whether the run has entered on_budget.
 	limit   machine.Amount
 	wrapped bool
 	// mostCalls and policy are what the run may call; 0 and nil = anything.
 	mostCalls int64
 	policy    *machine.ToolPolicy
-	// uncounted: the run is in no account. apart is what runs of agents consumed that count
-	// themselves.
+	// uncounted says that the run is in no account. apart is what the runs of agents consumed that
+	// are in accounts themselves.
 	uncounted bool
 	apart     machine.Amount
-	// owed are calls of models that nobody told of, noticed whether models hear of the budget.
-	owed    []machine.UnreportedUsage
-	noticed bool
-	// first is the first record of the input that is read.
-	first uint64
-	// business are the keys that steps have, effects those that can be undone, undo the
-	// phase in which they are.
+	// unreported are the calls of models whose usage was not reported. noticed says whether there
+	// is a notice that the budget is low.
+	unreported []machine.UnreportedUsage
+	noticed    bool
+	// firstRecord is the first record of the input that is being read.
+	firstRecord uint64
+	// business has the business keys of steps, effects the effects that can be compensated, and
+	// undo the compensation that is in progress.
 	business map[[32]byte]machine.Effect
 	effects  []machine.CompensableEffect
 	undo     *machine.Undo
@@ -97,33 +100,33 @@ type vturn struct {
 }
 
 type vstep struct {
-	n        uint32
-	key      string
-	tool     string
-	payload  [32]byte
-	status   machine.StepStatus
-	attempt  int
-	deadline int64
-	answer   uint64
-	said     string
-	remote   vremote
-	turn     uint64
-	asked    uint64
-	call     machine.CallRef
-	model    vmodel
-	bound    machine.Amount
-	held     vheld
-	effect   [32]byte
-	begins   int64
-	doubt    bool
-	inquiry  uint32
-	byCaller bool
-	about    machine.About
-	// payloadAt is the record of the decision that replaced the payload, wasAsked: somebody
-	// was asked about its last attempt.
+	n              uint32
+	key            string
+	tool           string
+	payload        [32]byte
+	status         machine.StepStatus
+	attempt        int
+	deadline       int64
+	answer         uint64
+	conversation   string
+	remote         vremote
+	turn           uint64
+	asked          uint64
+	call           machine.CallRef
+	model          vmodel
+	bound          machine.Amount
+	held           vheld
+	effect         [32]byte
+	begins         int64
+	outcomeUnknown bool
+	inquiry        uint32
+	byCaller       bool
+	about          machine.About
+	// payloadAt is the record of the decision that replaced the payload. wasAsked says whether a
+	// tool was asked about the outcome of the last attempt.
 	payloadAt uint64
 	wasAsked  bool
-	// local: its agent's run counts itself in accounts.
+	// local says that the run of the step's agent is in accounts itself.
 	local bool
 }
 
@@ -143,7 +146,7 @@ func (n *naive) view() *view {
 		n.read(v, e.Input, e.Records)
 		n.settleEntry(v, e.Input, e.Records)
 	}
-	n.read(v, n.now, n.made)
+	n.read(v, n.now, n.records)
 	if n.undone {
 		v.undo = nil
 	}
@@ -165,7 +168,7 @@ func (n *naive) read(v *view, in machine.Input, records []machine.Record) {
 			v.deadline = in.At + int64(wall)
 		}
 	}
-	v.first, v.version = v.seq+1, in.Semantics
+	v.firstRecord, v.version = v.seq+1, in.Semantics
 	for _, r := range records {
 		v.seq, v.at = r.Seq, r.At
 		switch c, forks := in.Command.(machine.Fork); {
@@ -178,8 +181,8 @@ func (n *naive) read(v *view, in machine.Input, records []machine.Record) {
 	}
 }
 
-// settleEntry is what an entry as a whole does: the ordinals of its requests,
-// the report that opened an attempt, and the wall clock that stands or runs.
+// settleEntry applies what an entry as a whole does: the ordinals of its requests, the report that
+// opened an attempt, and the wall clock that stands or runs.
 func (n *naive) settleEntry(v *view, in machine.Input, records []machine.Record) {
 	if v.turn != nil {
 		opened := false
@@ -215,7 +218,7 @@ func (n *naive) status(v *view) machine.Status {
 	switch {
 	case v.ended != nil:
 		return v.ended.Status
-	case v.undo != nil, v.isHeld(), v.turn == nil, v.asks() != machine.AwaitNothing, v.turn.suspended, v.turn.notBefore > 0, n.g.States[v.current].Orchestration == machine.External:
+	case v.undo != nil, v.isHeld(), v.turn == nil, v.awaitedOfDelegation() != machine.AwaitNothing, v.turn.suspended, v.turn.notBefore > 0, n.g.States[v.current].Orchestration == machine.External:
 		return machine.Waiting
 	}
 	return machine.Running
@@ -232,6 +235,9 @@ func (n *naive) readRecord(v *view, r machine.Record) {
 		}
 		v.current, v.visitSeq, v.steps, v.undo = b.To, r.Seq, nil, nil
 		v.turn = &vturn{seq: r.Seq, attempt: 1}
+		if b.AwaitsInput {
+			v.turn = nil
+		}
 		n.readWrites(v, r.Seq, b.Artifacts)
 		node := n.g.States[b.To]
 		v.timeoutAt = 0
@@ -279,7 +285,7 @@ func (n *naive) readRecord(v *view, r machine.Record) {
 	case *machine.Ended:
 		n.readWrites(v, r.Seq, b.Artifacts)
 		v.ended, v.turn, v.queue, v.heeds, v.paused = b, nil, nil, nil, false
-		v.owed, v.undo, v.effects = nil, nil, nil
+		v.unreported, v.undo, v.effects = nil, nil, nil
 		v.deadline, v.left, v.timeoutAt = 0, 0, 0
 	default:
 		n.readTurnRecord(v, r)
@@ -347,9 +353,9 @@ func (n *naive) readTurnRecord(v *view, r machine.Record) {
 		step := v.step(b.Step)
 		v.spendOf(step, b.Usage)
 		n.owe(v, step)
-		unsent := v.unsent(step)
+		unsent := v.isUnsent(step)
 		step.status, step.deadline, step.bound, step.inquiry = machine.StepStatusCancelled, 0, machine.Amount{}, 0
-		n.closed(v, step, unsent, false)
+		n.closeEffect(v, step, unsent, false)
 	}
 }
 
@@ -372,7 +378,7 @@ func (v *view) pending() []uint32 {
 	return list
 }
 
-// ofTurns are the pending steps that turns asked for.
+// ofTurns returns the pending steps that turns asked for.
 func (v *view) ofTurns() (list []uint32) {
 	for _, i := range v.pending() {
 		if v.step(i).about.Role == 0 {
@@ -382,8 +388,8 @@ func (v *view) ofTurns() (list []uint32) {
 	return list
 }
 
-// awaited are the pending steps that others answer than the turn's executor.
-func (v *view) awaited() []uint32 {
+// awaitedSteps returns the pending steps that the executor of the turn does not answer itself.
+func (v *view) awaitedSteps() []uint32 {
 	var list []uint32
 	for _, s := range v.steps {
 		if s.status == machine.StepStatusPending && !s.model.is && s.about.Role == 0 {
@@ -393,7 +399,7 @@ func (v *view) awaited() []uint32 {
 	return list
 }
 
-// spendOf is what a step consumed.
+// spendOf adds what a step consumed.
 func (v *view) spendOf(step *vstep, u machine.Usage) {
 	v.spend(u)
 	if step.local {
@@ -407,7 +413,7 @@ func (v *view) spend(u machine.Usage) {
 	v.tokens += u.InputTokens + u.OutputTokens
 	v.cost += u.CostMicro
 	if u.Estimated {
-		v.guessed += u.InputTokens + u.OutputTokens
+		v.estimatedTokens += u.InputTokens + u.OutputTokens
 	}
 }
 
@@ -434,7 +440,7 @@ func (n *naive) readWrites(v *view, seq uint64, writes []machine.ArtifactWrite) 
 	}
 }
 
-func (v *view) held() int64 {
+func (v *view) heldTokens() int64 {
 	var sum int64
 	for _, a := range v.artifacts {
 		sum += a.bytes

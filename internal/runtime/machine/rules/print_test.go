@@ -27,8 +27,8 @@ func (p *printer) line(format string, args ...any) {
 	p.WriteByte('\n')
 }
 
-// words joins what is not empty.
-func words(parts ...string) string {
+// joinWords joins what is not empty.
+func joinWords(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), " ")
 }
 
@@ -114,30 +114,30 @@ var causes = map[machine.Cause]string{machine.CauseEntry: "ENTRY", machine.Cause
 
 func printRecord(r machine.Record) string {
 	kind := strings.TrimPrefix(fmt.Sprintf("%T", r.Body), "*machine.")
-	return words(fmt.Sprintf("%d %s", r.Seq, kind), printBody(r.Body))
+	return joinWords(fmt.Sprintf("%d %s", r.Seq, kind), printBody(r.Body))
 }
 
 func printBody(b machine.Body) string {
 	switch b := b.(type) {
 	case *machine.Transition:
-		return words(fmt.Sprintf("%s -%s-> %s", b.From, b.Event, b.To), opt("visit", b.Visit), opt("total", b.Total),
-			"cause="+causes[b.Cause], intended(b), printRedirects(b.Redirects), printWrites(b.Artifacts), printStood(b.Uncompensated))
+		return joinWords(fmt.Sprintf("%s -%s-> %s", b.From, b.Event, b.To), opt("visit", b.Visit), opt("total", b.Total),
+			"cause="+causes[b.Cause], intendedTarget(b), printRedirects(b.Redirects), printWrites(b.Artifacts), printStood(b.Uncompensated), flag("awaits_input", b.AwaitsInput), flag("conversation", b.Conversation))
 	case *machine.InputReceived:
-		return words(opt("id", b.MessageID), flag("queued", b.Queued), opt("step", b.Step), printEnvelope(b.Envelope), printParts(b.Parts))
+		return joinWords(opt("id", b.MessageID), flag("queued", b.Queued), opt("step", b.Step), printEnvelope(b.Envelope), printParts(b.Parts))
 	case *machine.TurnOpened:
 		return fmt.Sprintf("%s inputs=%v", b.State, b.Inputs)
 	case *machine.TurnAssigned:
-		return words(turnName(b.TurnSeq, b.Attempt), fmt.Sprintf("%s/%d", b.Assigned.Worker, b.Assigned.Delivery))
+		return joinWords(turnName(b.TurnSeq, b.Attempt), fmt.Sprintf("%s/%d", b.Assigned.Worker, b.Assigned.Delivery))
 	case *machine.TurnCompleted:
-		return words(turnName(b.TurnSeq, b.Attempt), opt("event", b.Event), opt("output", printParts(b.Output)),
+		return joinWords(turnName(b.TurnSeq, b.Attempt), opt("event", b.Event), opt("output", printParts(b.Output)),
 			opt("messages", len(b.Messages)), printUsage(b.Usage), printAwaiting("await", b.Await), flag("reply", b.Reply), printSaid(b.ConversationThrough), printWrites(b.Artifacts))
 	case *machine.TurnFailed:
-		return words(turnName(b.TurnSeq, b.Attempt), printFault("error", b.Error), flag("retryable", b.Retryable),
+		return joinWords(turnName(b.TurnSeq, b.Attempt), printFault("error", b.Error), flag("retryable", b.Retryable),
 			opt("next", b.Next), optTime("not_before", b.NotBefore), printUsage(b.Usage), opt("rejected", b.Rejected), printViolation(b.Violation))
 	case *machine.TurnAbandoned:
-		return words(turnName(b.TurnSeq, b.Attempt), b.Why)
+		return joinWords(turnName(b.TurnSeq, b.Attempt), b.Why)
 	case *machine.TurnSuspended:
-		return words(turnName(b.TurnSeq, b.Attempt), fmt.Sprintf("pending=%v", b.Pending))
+		return joinWords(turnName(b.TurnSeq, b.Attempt), fmt.Sprintf("pending=%v", b.Pending))
 	case *machine.TurnReady:
 		return turnName(b.TurnSeq, b.Attempt)
 	case *machine.ArtifactsSet:
@@ -149,18 +149,18 @@ func printBody(b machine.Body) string {
 	case *machine.Origin:
 		return printOrigin(b)
 	case *machine.Ended:
-		return words(b.Status.String(), b.Reason, opt("lost", b.Event), opt("intended", b.Intended), printRedirects(b.Redirects), printWrites(b.Artifacts), printStood(b.Uncompensated))
+		return joinWords(b.Status.String(), b.Reason, opt("lost", b.Event), opt("intended", b.Intended), printRedirects(b.Redirects), printWrites(b.Artifacts), printStood(b.Uncompensated))
 	case *machine.CompensationStarted:
 		end := ""
 		if b.Status != machine.StatusUnset {
 			end = b.Status.String()
 		}
-		return words(end, b.Reason, opt("event", b.Event), opt("intended", b.Intended), fmt.Sprintf("undo=%v", b.Effects), opt("pending", fmt.Sprint(b.Pending)), printRedirects(b.Redirects), printWrites(b.Artifacts))
+		return joinWords(end, b.Reason, opt("event", b.Event), opt("intended", b.Intended), fmt.Sprintf("undo=%v", b.Effects), opt("pending", fmt.Sprint(b.Pending)), printRedirects(b.Redirects), printWrites(b.Artifacts))
 	}
 	return printStepBody(b)
 }
 
-func intended(b *machine.Transition) string {
+func intendedTarget(b *machine.Transition) string {
 	if b.Intended == b.To {
 		return ""
 	}
@@ -172,36 +172,36 @@ func turnName(seq uint64, attempt int) string { return fmt.Sprintf("turn=%d/%d",
 func printStepBody(b machine.Body) string {
 	switch b := b.(type) {
 	case *machine.StepRequested:
-		return words(fmt.Sprintf("step=%d/%d key=%s %s%s", b.Step, b.Attempt, b.Key, b.Tool, b.Payload),
+		return joinWords(fmt.Sprintf("step=%d/%d key=%s %s%s", b.Step, b.Attempt, b.Key, b.Tool, b.Payload),
 			fmt.Sprintf("turn=%d", b.TurnSeq), flag("reframe", b.Reframe), optTime("deadline", b.Deadline), flag("delegation", b.Delegation), flag("local", b.Local), flag("held", b.Hold != nil), flag("by_caller", b.ByCaller), printAbout(b.About), printAsked(b), printPolicy(b.Policy))
 	case *machine.StepResolved:
-		return words(fmt.Sprintf("step=%d/%d %s", b.Step, b.Attempt, b.Tool), flag("ok", b.OK), shorten(b.Result),
+		return joinWords(fmt.Sprintf("step=%d/%d %s", b.Step, b.Attempt, b.Tool), flag("ok", b.OK), shorten(b.Result),
 			printFault("error", b.Error), flag("unknown", b.Unknown), opt("next", b.Next), optTime("deadline", b.Deadline),
 			opt("worker", b.Worker), optTime("not_before", b.NotBefore), printUsage(b.Usage), printWrites(b.Artifacts), printAnswer(b.Answer))
 	case *machine.Steered:
 		return fmt.Sprintf("%q when=%d", b.Text, b.When)
 	case *machine.Stopped:
-		return words(turnName(b.TurnSeq, b.Attempt), b.Note, printSaid(b.ConversationThrough), opt("calls", printCalls(b.Calls)))
+		return joinWords(turnName(b.TurnSeq, b.Attempt), b.Note, printSaid(b.ConversationThrough), opt("calls", printCalls(b.Calls)))
 	case *machine.NoticeAdded:
 		return fmt.Sprintf("%s %q", b.Code, b.Text)
 	case *machine.ModelUpdated:
-		return words(fmt.Sprintf("step=%d/%d", b.Step, b.Attempt), opt("response", b.ResponseID), flag("changed", b.Changed), printUsage(b.Usage))
+		return joinWords(fmt.Sprintf("step=%d/%d", b.Step, b.Attempt), opt("response", b.ResponseID), flag("changed", b.Changed), printUsage(b.Usage))
 	case *machine.BudgetRaised:
-		return words(fmt.Sprintf("%d/%d -> %d/%d", b.From.Tokens, b.From.CostMicro, b.To.Tokens, b.To.CostMicro), b.Reason)
+		return joinWords(fmt.Sprintf("%d/%d -> %d/%d", b.From.Tokens, b.From.CostMicro, b.To.Tokens, b.To.CostMicro), b.Reason)
 	case *machine.NoChange:
 		return fmt.Sprintf("%s id=%s", b.Command, b.ID)
 	case *machine.StepRejected:
-		return words("key="+b.Key, b.Tool, b.Denial.Code)
+		return joinWords("key="+b.Key, b.Tool, b.Denial.Code)
 	case *machine.OutputWritten:
-		return words(turnName(b.TurnSeq, b.Attempt), "artifact="+b.Piece.ID, flag("append", b.Piece.Append), flag("last", b.Piece.Last), printParts(b.Piece.Parts))
+		return joinWords(turnName(b.TurnSeq, b.Attempt), "artifact="+b.Piece.ID, flag("append", b.Piece.Append), flag("last", b.Piece.Last), printParts(b.Piece.Parts))
 	case *machine.StepDelegated:
-		return words(fmt.Sprintf("step=%d/%d %s", b.Step, b.Attempt, b.Tool), printRemote(&b.Remote), printParts(b.Question))
+		return joinWords(fmt.Sprintf("step=%d/%d %s", b.Step, b.Attempt, b.Tool), printRemote(&b.Remote), printParts(b.Question))
 	case *machine.StepOutcomeUnknown:
-		return words(fmt.Sprintf("step=%d/%d %s", b.Step, b.Attempt, b.Tool), printFault("error", b.Error), opt("worker", b.Worker), opt("by", b.By))
+		return joinWords(fmt.Sprintf("step=%d/%d %s", b.Step, b.Attempt, b.Tool), printFault("error", b.Error), opt("worker", b.Worker), opt("by", b.By))
 	case *machine.StepDecided:
-		return words(fmt.Sprintf("step=%d %s", b.Step, b.Tool), b.Verdict.String(), string(b.Payload), opt("reason", b.Reason), optTime("expires", b.Expires), optTime("deadline", b.Deadline))
+		return joinWords(fmt.Sprintf("step=%d %s", b.Step, b.Tool), b.Verdict.String(), string(b.Payload), opt("reason", b.Reason), optTime("expires", b.Expires), optTime("deadline", b.Deadline))
 	case *machine.StepCancelled:
-		return words(fmt.Sprintf("step=%d %s", b.Step, b.Tool), b.Why, printUsage(b.Usage))
+		return joinWords(fmt.Sprintf("step=%d %s", b.Step, b.Tool), b.Why, printUsage(b.Usage))
 	}
 	return fmt.Sprintf("%+v", b)
 }
@@ -224,17 +224,17 @@ func printStood(list []machine.UncompensatedEffect) string {
 	return "stands=" + strings.Join(out, ",")
 }
 
-// printAsked is what a request to a model adds: what it may take, and whether the record
-// has it or the one before does.
+// printAsked prints what a request to a model adds: its bound, and whether this record has the
+// request or the record before has it.
 func printAsked(b *machine.StepRequested) string {
 	if b.Kind != machine.KindModel {
 		bound := strings.Replace(printUsage(b.Bound), "usage", "bound", 1)
 		if b.Call != nil {
-			return words(fmt.Sprintf("call=%d/%d", b.Call.Step, b.Call.Index), bound)
+			return joinWords(fmt.Sprintf("call=%d/%d", b.Call.Step, b.Call.Index), bound)
 		}
 		return bound
 	}
-	return words("model", flag("as before", b.Model == nil), flag("changed", b.Changed), strings.Replace(printUsage(b.Bound), "usage", "bound", 1))
+	return joinWords("model", flag("as before", b.Model == nil), flag("changed", b.Changed), strings.Replace(printUsage(b.Bound), "usage", "bound", 1))
 }
 
 func printPolicy(p *machine.ToolPolicy) string {
@@ -245,14 +245,14 @@ func printPolicy(p *machine.ToolPolicy) string {
 	if p.Limited {
 		allow = fmt.Sprint("allow=", p.Allow)
 	}
-	return words(allow, opt("block", strings.Join(p.Block, ",")), flag("named", p.Named))
+	return joinWords(allow, opt("block", strings.Join(p.Block, ",")), flag("named", p.Named))
 }
 
 func printAnswer(a *machine.ModelAnswer) string {
 	if a == nil {
 		return ""
 	}
-	return words("answer="+printParts(a.Parts), opt("calls", len(a.Calls)), opt("response", a.ResponseID))
+	return joinWords("answer="+printParts(a.Parts), opt("calls", len(a.Calls)), opt("response", a.ResponseID))
 }
 
 func printSaid(s machine.StepRef) string {
@@ -283,7 +283,7 @@ func printEnvelope(e *machine.Envelope) string {
 }
 
 func printRemote(r *machine.Remote) string {
-	return words(opt("task", r.TaskID), opt("card", r.CardURL), printAwaiting("asking", r.Asking), opt("answer", r.Answer), opt("sent", sendingNames[r.Sent]))
+	return joinWords(opt("task", r.TaskID), opt("card", r.CardURL), printAwaiting("asking", r.Asking), opt("answer", r.Answer), opt("sent", sendingNames[r.Sent]))
 }
 
 var sendingNames = map[machine.Sending]string{machine.SentOnce: "once", machine.SentRepeatable: "repeatable", machine.SentNot: "not"}
@@ -291,7 +291,7 @@ var sendingNames = map[machine.Sending]string{machine.SentOnce: "once", machine.
 var timerKinds = map[machine.TimerKind]string{machine.TimerWall: "wall", machine.TimerRetry: "retry", machine.TimerState: "state", machine.TimerStep: "step"}
 
 func printTimer(t machine.Timer) string {
-	return words(timerKinds[t.Kind]+printTime(t.Due), opt("step", t.Step), opt("turn", t.Turn))
+	return joinWords(timerKinds[t.Kind]+printTime(t.Due), opt("step", t.Step), opt("turn", t.Turn))
 }
 
 var outboxKinds = map[machine.OutboxKind]string{machine.OutboxStep: "step", machine.OutboxDelegation: "delegation", machine.OutboxCancel: "cancel"}
@@ -300,13 +300,13 @@ func printOutbox(r machine.OutboxRow) string {
 	return fmt.Sprintf("%s %d/%d due=%s", outboxKinds[r.Kind], r.Step, r.Attempt, printTime(r.Due))
 }
 
-// printBatch writes the records and whatever else the batch changes.
+// batch prints the records of a batch, and everything else that the batch changes.
 func (p *printer) batch(b *machine.Batch) {
 	for _, r := range b.Records {
 		p.line("%s", printRecord(r))
 	}
 	for _, d := range b.Consumed {
-		p.line("  consumed %s records %d..%d", words(opt("principal", d.Principal), d.ID), d.First, d.Last)
+		p.line("  consumed %s records %d..%d", joinWords(opt("principal", d.Principal), d.ID), d.First, d.Last)
 	}
 	for _, e := range b.Effects {
 		p.line("  effect of step %d %s", e.Step, effectOps[e.Op])
@@ -337,9 +337,9 @@ var effectOps = map[machine.EffectOp]string{machine.EffectTaken: "taken", machin
 func printState(s *machine.State) string {
 	turn := ""
 	if s.Turn != nil {
-		turn = words(turnName(s.Turn.Seq, s.Turn.Attempt), flag("suspended", s.Turn.Suspended), optTime("not_before", s.Turn.NotBefore))
+		turn = joinWords(turnName(s.Turn.Seq, s.Turn.Attempt), flag("suspended", s.Turn.Suspended), optTime("not_before", s.Turn.NotBefore))
 	}
-	return words("= "+s.Status.String(), printAwaiting("for", s.Awaiting), s.Reason, flag("paused", s.Paused), s.Current, turn)
+	return joinWords("= "+s.Status.String(), printAwaiting("for", s.Awaiting), s.Reason, flag("paused", s.Paused), s.Current, turn)
 }
 
 var dispositions = map[machine.Disposition]string{
@@ -355,7 +355,7 @@ func printOutcome(o machine.StepOutcome) string {
 	if o.Denial != nil {
 		return fmt.Sprintf("-> key=%s denied %s", o.Key, o.Denial.Code)
 	}
-	return words(fmt.Sprintf("-> key=%s step=%d %s", o.Key, o.Step, stepStatuses[o.Status]), flag("replayed", o.Replayed), opt("asked", o.PayloadSeq), opt("answer", o.AnswerSeq))
+	return joinWords(fmt.Sprintf("-> key=%s step=%d %s", o.Key, o.Step, stepStatuses[o.Status]), flag("replayed", o.Replayed), opt("asked", o.PayloadSeq), opt("answer", o.AnswerSeq))
 }
 
 func printRefusal(err error) string {
@@ -372,7 +372,7 @@ func printRefusal(err error) string {
 	if r.Allowed != nil {
 		allowed = fmt.Sprintf("allowed=%v", r.Allowed)
 	}
-	return words("refused", codes[r.Code], r.Error(), allowed, opt("limit", r.Limit), opt("got", r.Got), opt("seq", r.Seq))
+	return joinWords("refused", codes[r.Code], r.Error(), allowed, opt("limit", r.Limit), opt("got", r.Got), opt("seq", r.Seq))
 }
 
 func printViolation(v *machine.Violation) string {

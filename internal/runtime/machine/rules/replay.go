@@ -1,29 +1,30 @@
 package rules
 
 import (
+	"bytes"
 	"fmt"
+	"reflect"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// ReplayError reports the first record of a journal that differs from the record that its input makes.
+// ReplayError reports the first record of a journal that differs from the record that a replay makes.
 type ReplayError struct {
-	// Seq is the first bad record.
+	// Seq is the number of the first record that differs.
 	Seq    uint64
 	Detail string
 }
 
 func (e *ReplayError) Error() string { return fmt.Sprintf("record %d: %s", e.Seq, e.Detail) }
 
-// Replay applies all entries of a run from the first one and returns the last state. It compares the
-// records field by field and returns the first difference as a *[ReplayError]. Replay executes no
-// effects and changes no data. State.PrevHash is the hash of the last entry. Replay does not check the
-// hash chain.
+// Replay applies all inputs of a run again, from the first entry, and returns the last state. It compares the stored
+// records with the new ones and returns the first difference as a *[ReplayError]. Replay has no side effects.
+// State.PrevHash is the hash of the last entry. Replay does not check the hash chain.
 func Replay(g *machine.Graph, entries []machine.Entry) (*machine.State, error) {
 	return ReplayFrom(g, nil, entries)
 }
 
-// ReplayFrom does the same as Replay, but begins at a checkpoint. s is the state before the first
+// ReplayFrom replays entries from a checkpoint instead of the beginning of the run. s is the state before the first
 // entry.
 func ReplayFrom(g *machine.Graph, s *machine.State, entries []machine.Entry) (*machine.State, error) {
 	for i := range entries {
@@ -46,7 +47,7 @@ func replayOne(g *machine.Graph, s *machine.State, e *machine.Entry) (*machine.S
 	return &next, nil
 }
 
-// Repeat applies an entry's input again and checks that it makes the entry's records. The error is a
+// Repeat applies the input of one entry again and checks that it makes the entry's records. The error is a
 // *[ReplayError].
 func Repeat(g *machine.Graph, s *machine.State, e *machine.Entry) (machine.Result, error) {
 	var last uint64
@@ -66,7 +67,8 @@ func Repeat(g *machine.Graph, s *machine.State, e *machine.Entry) (machine.Resul
 	return r, compareRecords(e.First, e.Records, r.Batch.Records)
 }
 
-// compareRecords returns the first difference between the stored records and the records that the input makes.
+// compareRecords compares the stored records of an entry with the records that its input makes now, and returns the
+// first difference.
 func compareRecords(first uint64, stored, made []machine.Record) error {
 	for i := range made {
 		seq := first + uint64(i)
@@ -83,5 +85,67 @@ func compareRecords(first uint64, stored, made []machine.Record) error {
 	return nil
 }
 
-// EqualRecords reports whether two records are equal. An empty list is equal to nil, because stored bytes do not distinguish them.
+// EqualRecords reports whether two records are equal. An empty list is equal to nil, because the stored bytes of both
+// are the same.
 func EqualRecords(a, b machine.Record) bool { return Difference(a, b) == "" }
+
+// Difference returns the path of the first field in which two records differ, or "" if the records are
+// equal. It builds the path only after it has found a difference, because nearly all compared values
+// are equal.
+func Difference(a, b machine.Record) string {
+	at, _ := differAt(reflect.ValueOf(a), reflect.ValueOf(b))
+	return at
+}
+
+func differAt(a, b reflect.Value) (at string, differ bool) {
+	if a.IsValid() != b.IsValid() || a.IsValid() && a.Type() != b.Type() {
+		return " (kind)", true
+	}
+	if !a.IsValid() {
+		return "", false
+	}
+	switch a.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if a.IsNil() || b.IsNil() {
+			return "", a.IsNil() != b.IsNil()
+		}
+		return differAt(a.Elem(), b.Elem())
+	case reflect.Struct:
+		for i := range a.NumField() {
+			if at, differ := differAt(a.Field(i), b.Field(i)); differ {
+				return "." + a.Type().Field(i).Name + at, true
+			}
+		}
+		return "", false
+	case reflect.Slice, reflect.Array:
+		return differInList(a, b)
+	}
+	return "", !a.Equal(b)
+}
+
+func differInList(a, b reflect.Value) (at string, differ bool) {
+	if a.Len() != b.Len() {
+		return " (length)", true
+	}
+	if a.Kind() == reflect.Slice && a.Type().Elem().Kind() == reflect.Uint8 && bytes.Equal(a.Bytes(), b.Bytes()) {
+		return "", false
+	}
+	for i := range a.Len() {
+		if at, differ := differAt(a.Index(i), b.Index(i)); differ {
+			return fmt.Sprintf("[%d]%s", i, at), true
+		}
+	}
+	return "", false
+}
+
+// DiffVisits returns the states that two runs have visited a different number of times, sorted by name.
+func DiffVisits(a, b *machine.State) []machine.CountChange { return Visits(a, b) }
+
+// DiffEdges returns the edges that two runs have followed a different number of times. An edge is an event of a state,
+// and is named "state.Event".
+func DiffEdges(a, b *machine.State) []machine.CountChange { return Edges(a, b) }
+
+// DiffBudgets returns the counters of budgets that differ between two states, in a fixed order.
+func DiffBudgets(a, b *machine.State) []machine.CountChange {
+	return Budgets(a, b, ToolSteps)
+}

@@ -2,25 +2,27 @@ package rules
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// ask is one request of a RequestSteps, with the result of its checks.
-type ask struct {
+// requestedStep is one requested step of a RequestSteps, with the result of its checks.
+type requestedStep struct {
 	*machine.StepRequest
 	key    string
 	denial *machine.Denial
-	// known is the index of the step of the visit that the request repeats. twin is the index of the
-	// earlier request of the same input that the request repeats. Each is -1 if there is none.
-	known, twin int
+	// existing is the index of the existing step of the visit that has the same key. twin is the index of the
+	// earlier request of the same input that has the same key. Each is -1 if there is none.
+	existing, twin int
 }
 
-func (a *ask) fresh() bool { return a.denial == nil && a.known < 0 && a.twin < 0 }
+func (a *requestedStep) isNew() bool { return a.denial == nil && a.existing < 0 && a.twin < 0 }
 
-// request requests tool calls. It checks all requests before it issues a step. If a known key is used
-// for another call, the attempt fails and no step is issued. If there are too many pending steps, the
-// whole input is refused.
+// request handles the tool calls that the executor of a turn requests. It checks all requests before it
+// issues a step. If a known key is used for a different call, the attempt of the turn fails and no step is
+// issued. If too many steps would be pending, the whole input is refused.
 func (t *txn) request(c *machine.RequestSteps) error {
 	if err := First(t.checkOpen(), t.checkUnpaused(), t.checkTurn(c.TurnSeq, c.Attempt), checkRequest(c)); err != nil {
 		return err
@@ -30,12 +32,12 @@ func (t *txn) request(c *machine.RequestSteps) error {
 	if from == 0 {
 		from = t.s.Turn.Requests + 1
 	}
-	asks, mismatch, err := t.judge(c.Requests, from)
+	asks, mismatch, err := t.checkRequests(c.Requests, from)
 	if err != nil {
 		return err
 	}
 	if mismatch != nil {
-		t.refused = mismatch
+		t.refusedErr = mismatch
 		t.failTurn(&machine.TurnFailed{Error: machine.Fault{Code: mismatch.Reason, Message: mismatch.Message}, Retryable: true}, turnFailed)
 		return nil
 	}
@@ -52,7 +54,7 @@ func (t *txn) request(c *machine.RequestSteps) error {
 	return nil
 }
 
-// maxOrdinal bounds RequestSteps.First. It is far above the number of requests of any real turn.
+// maxOrdinal bounds RequestSteps.First, far above the number of requests of any real turn.
 const maxOrdinal = 1 << 30
 
 func checkRequest(c *machine.RequestSteps) error {
@@ -68,13 +70,14 @@ func checkRequest(c *machine.RequestSteps) error {
 	return nil
 }
 
-// judge checks the requests in their order. It stops at a request whose key belongs to another call.
-func (t *txn) judge(requests []machine.StepRequest, from int) ([]ask, *machine.Error, error) {
-	asks := make([]ask, len(requests))
+// checkRequests makes the checks of each request, in order. It stops at a request whose key belongs to a different
+// call.
+func (t *txn) checkRequests(requests []machine.StepRequest, from int) ([]requestedStep, *machine.Error, error) {
+	asks := make([]requestedStep, len(requests))
 	calls := t.s.Turn.Calls
 	for i := range requests {
 		a := &asks[i]
-		*a = ask{StepRequest: &requests[i], key: requests[i].Key, known: -1, twin: -1}
+		*a = requestedStep{StepRequest: &requests[i], key: requests[i].Key, existing: -1, twin: -1}
 		if err := t.keyOf(a, i, from+i); err != nil {
 			return nil, nil, err
 		}
@@ -84,7 +87,7 @@ func (t *txn) judge(requests []machine.StepRequest, from int) ([]ask, *machine.E
 				Message: fmt.Sprintf("key %q is taken by a step with another tool or payload than this request for %q", a.key, a.Tool),
 			}, nil
 		}
-		if a.known >= 0 || a.twin >= 0 {
+		if a.existing >= 0 || a.twin >= 0 {
 			continue
 		}
 		if a.denial = t.deny(a, calls); a.denial == nil {
@@ -100,9 +103,9 @@ func (t *txn) judge(requests []machine.StepRequest, from int) ([]ask, *machine.E
 	return asks, nil, nil
 }
 
-// keyOf sets the key of the i-th request. The key is the request's own key if it has one, or the key of
-// the model's call, or the ordinal of the request.
-func (t *txn) keyOf(a *ask, i, ordinal int) (err error) {
+// keyOf sets the key of the i-th request: the key of the model's tool call, or the request's own key, or
+// its ordinal.
+func (t *txn) keyOf(a *requestedStep, i, ordinal int) (err error) {
 	switch {
 	case a.Call != nil:
 		a.key, err = CallKey(t.s.Steps, a.Call, fmt.Sprintf("requests[%d].call", i))
@@ -112,17 +115,18 @@ func (t *txn) keyOf(a *ask, i, ordinal int) (err error) {
 	return err
 }
 
-// lookUp finds the step or the earlier request that has the same key as a. It returns false if that
-// step or request is for a different call.
-func (t *txn) lookUp(a *ask, earlier []ask) bool {
+// lookUp finds the existing step or the earlier request that has the same key as a. It returns false if the
+// found step or request is for a different call. For a tool call in a model's answer it does not compare the
+// payloads, because the key identifies the call.
+func (t *txn) lookUp(a *requestedStep, earlier []requestedStep) bool {
 	for i := range t.s.Steps {
 		if s := &t.s.Steps[i]; s.Key == a.key {
-			a.known = i
+			a.existing = i
 			return s.Model == nil && s.About == nil && s.Tool == a.Tool && (s.PayloadHash == a.PayloadHash || a.Call != nil)
 		}
 	}
 	for i := range earlier {
-		if e := &earlier[i]; e.key == a.key && e.fresh() {
+		if e := &earlier[i]; e.key == a.key && e.isNew() {
 			a.twin = i
 			return e.Tool == a.Tool && (e.PayloadHash == a.PayloadHash || a.Call != nil)
 		}
@@ -130,10 +134,9 @@ func (t *txn) lookUp(a *ask, earlier []ask) bool {
 	return true
 }
 
-// deny returns the first reason to refuse a request. It checks, in this order: the tools of the prompt,
-// its blocklist, the policy of the delegating run, the denial that the engine stamped, and the number
-// of calls in the turn.
-func (t *txn) deny(a *ask, calls int) *machine.Denial {
+// deny returns the first reason to refuse a request. It checks, in this order: the tools of the prompt, its
+// blocklist, the policy of the delegating run, the engine's refusal, and the number of calls in the turn.
+func (t *txn) deny(a *requestedStep, calls int) *machine.Denial {
 	p := t.g.Prompts[t.node().Prompt]
 	switch {
 	case p == nil || !p.Tools[a.Tool]:
@@ -141,7 +144,7 @@ func (t *txn) deny(a *ask, calls int) *machine.Denial {
 	case p.Blocklist[a.Tool]:
 		return &machine.Denial{Code: machine.ToolBlocked, Message: fmt.Sprintf("the prompt's blocklist names tool %q", a.Tool)}
 	}
-	if denial := t.denied(a.Tool); denial != nil {
+	if denial := t.policyDenial(a.Tool); denial != nil {
 		return denial
 	}
 	switch {
@@ -153,11 +156,11 @@ func (t *txn) deny(a *ask, calls int) *machine.Denial {
 	return nil
 }
 
-func (t *txn) checkPending(asks []ask) error {
+func (t *txn) checkPending(asks []requestedStep) error {
 	limit := OrDefault(t.g.MaxPendingSteps, machine.DefaultMaxPendingSteps)
 	fresh := 0
 	for i := range asks {
-		if asks[i].fresh() {
+		if asks[i].isNew() {
 			fresh++
 		}
 	}
@@ -172,18 +175,19 @@ func (t *txn) checkPending(asks []ask) error {
 	}
 }
 
-// takeAsks issues, rejects or replays the requests in order. If a step exceeds a bound, the run ends.
-// The steps before it stay issued.
-func (t *txn) takeAsks(asks []ask) {
+// takeAsks issues or rejects the requests in order. A repeated request gets the outcome of the existing
+// step. If a request exceeds a bound, the run ends or enters on_budget. The steps before it were issued, and are
+// then cancelled.
+func (t *txn) takeAsks(asks []requestedStep) {
 	t.outcomes = make([]machine.StepOutcome, len(asks))
-	t.want(asks)
+	t.listEffectKeys(asks)
 	for i := range asks {
 		a := &asks[i]
 		switch {
 		case a.twin >= 0:
 			t.outcomes[i] = OutcomeOf(&t.s.Steps[FindStep(t.s.Steps, t.outcomes[a.twin].Step)])
-		case a.known >= 0:
-			t.outcomes[i] = OutcomeOf(&t.s.Steps[a.known])
+		case a.existing >= 0:
+			t.outcomes[i] = OutcomeOf(&t.s.Steps[a.existing])
 		case a.denial != nil:
 			t.record(&machine.StepRejected{Key: a.key, Tool: a.Tool, TurnSeq: t.s.Turn.Seq, Denial: *a.denial, Kind: t.kindOf(a)})
 			t.outcomes[i] = machine.StepOutcome{Key: a.key, Denial: a.denial}
@@ -202,16 +206,16 @@ func (t *txn) takeAsks(asks []ask) {
 	}
 }
 
-// kindOf returns the kind of the step that the request would make.
-func (t *txn) kindOf(a *ask) machine.StepKind {
+// kindOf returns the kind of the step that a request would make.
+func (t *txn) kindOf(a *requestedStep) machine.StepKind {
 	if t.g.Tools[a.Tool].Agent {
 		return t.recordedKind(machine.KindDelegation)
 	}
 	return t.recordedKind(machine.KindTool)
 }
 
-// recordedKind returns the kind that is written to records. It depends on the semantics version of the
-// input.
+// recordedKind returns the kind that is written to records. Older semantics versions write the kind only
+// for model calls.
 func (t *txn) recordedKind(kind machine.StepKind) machine.StepKind {
 	if kind == machine.KindModel || t.rules.kindIsRecorded {
 		return kind
@@ -219,8 +223,9 @@ func (t *txn) recordedKind(kind machine.StepKind) machine.StepKind {
 	return 0
 }
 
-// rejectLast records the request that exceeds a bound as rejected, without a step number, and ends the run.
-func (t *txn) rejectLast(rest []ask, status machine.Status, reason string) {
+// rejectLast records the request that exceeds a bound as rejected, without a step number, and ends the run
+// or its visit.
+func (t *txn) rejectLast(rest []requestedStep, status machine.Status, reason string) {
 	a := &rest[0]
 	denial := t.refusal(status, reason)
 	t.record(&machine.StepRejected{Key: a.key, Tool: a.Tool, TurnSeq: t.s.Turn.Seq, Denial: *denial, Kind: t.kindOf(a)})
@@ -228,8 +233,9 @@ func (t *txn) rejectLast(rest []ask, status machine.Status, reason string) {
 	t.outcomes[len(t.outcomes)-len(rest)].Denial = denial
 }
 
-// endAsks ends the run or the visit before the remaining requests are issued.
-func (t *txn) endAsks(rest []ask, status machine.Status, reason string) {
+// endAsks ends the run or its visit before the remaining requests are issued. It sets the outcomes of these
+// requests. The steps that this input has already issued get the outcome cancelled.
+func (t *txn) endAsks(rest []requestedStep, status machine.Status, reason string) {
 	if t.outcomes == nil {
 		t.outcomes = make([]machine.StepOutcome, len(rest))
 	}
@@ -243,4 +249,102 @@ func (t *txn) endAsks(rest []ask, status machine.Status, reason string) {
 	for i := range rest {
 		t.outcomes[done+i] = machine.StepOutcome{Key: rest[i].key, Denial: t.notMade()}
 	}
+}
+
+// stepBound checks whether one more step is within the bounds of tool calls (of the run and of the tool), of
+// steps, and of requests with the flag Reframe. If it is not, stepBound returns the status and reason with
+// which the run ends. Otherwise it returns Running.
+func (t *txn) stepBound(a *requestedStep) (machine.Status, string) {
+	b, calls := &t.g.Budget, int64(1)
+	if t.rules.agentsAreLeased && t.g.Tools[a.Tool].Agent {
+		calls = 2 // the delegation itself, and at least one call by the agent
+	}
+	switch {
+	case t.callsLeft(-1) < calls:
+		return machine.BudgetExhausted, "max_tool_calls"
+	case t.g.Tools[a.Tool].MaxCalls > 0 && CalledTimes(t.s, a.Tool) >= t.g.Tools[a.Tool].MaxCalls:
+		return machine.BudgetExhausted, maxCalls + ":" + a.Tool
+	case t.s.MaxSteps > 0 && ToolSteps(t.s) >= int64(t.s.MaxSteps):
+		return machine.Escalated, "max_steps"
+	case a.Reframe && b.MaxReframes > 0 && t.s.Reframes >= b.MaxReframes:
+		return machine.Escalated, "max_reframes"
+	}
+	return machine.Running, ""
+}
+
+// issue makes a pending step for a request, with the next step number of the run.
+func (t *txn) issue(a *requestedStep, bound machine.Amount) machine.StepOutcome {
+	tool := ToolOf(t.g, a.Tool)
+	s, turn := t.s, t.turn()
+	s.LastStep++
+	s.ToolCalls = int(AddCapped(int64(s.ToolCalls), 1))
+	turn.Calls++
+	t.countCall(a.Tool, tool.MaxCalls)
+	if a.Reframe {
+		s.Reframes++
+	}
+	deadline := AddCapped(t.input.At, int64(tool.Timeout))
+	request := &machine.StepRequested{
+		Step: s.LastStep, Key: a.key, Tool: a.Tool, TurnSeq: turn.Seq, Attempt: 1,
+		Payload: a.Payload, Reframe: a.Reframe, Deadline: deadline, Delegation: tool.Agent, Call: a.Call,
+		Bound: usageOfBound(bound), ByCaller: a.ByCaller,
+	}
+	if tool.Agent && t.rules.agentsAreLeased {
+		request.Policy = t.passOn(a.Policy)
+	}
+	request.Local = t.countsItself(a)
+	step := machine.ToolStep{
+		Step: s.LastStep, Key: a.key, Tool: a.Tool, PayloadHash: a.PayloadHash,
+		Status: machine.StepStatusPending, Attempt: 1, TurnSeq: turn.Seq,
+		Deadline: deadline, Delegation: tool.Agent, Call: a.Call, Effect: a.Effect, Bound: bound, ByCaller: a.ByCaller, Local: request.Local,
+	}
+	t.awaitApproval(&step, request, a.Holding)
+	step.RequestSeq = t.record(request)
+	s.Steps = append(t.steps(), step)
+	t.takeEffect(&s.Steps[len(s.Steps)-1])
+	out := OutcomeOf(&step)
+	out.Replayed, out.PayloadSeq = false, 0
+	return out
+}
+
+// maxCalls is the first part of the reason of a run that ended because a tool has no calls left
+// (x_pawl.tools.NAME.max_calls). A colon and the name of the tool follow.
+const maxCalls = "max_calls"
+
+// countCall counts a call of a tool that has its own bound of calls. limit is this bound. If it is 0,
+// countCall does nothing.
+func (t *txn) countCall(tool string, limit int) {
+	if limit == 0 {
+		return
+	}
+	s := t.s
+	s.Called = slices.Clone(s.Called)
+	i := slices.IndexFunc(s.Called, func(c machine.Count) bool { return c.State == tool })
+	if i < 0 {
+		s.Called = append(s.Called, machine.Count{State: tool, N: 1})
+		return
+	}
+	s.Called[i].N++
+}
+
+// OutcomeOf returns the current outcome of an existing step, as the answer to a repeated request.
+func OutcomeOf(s *machine.ToolStep) machine.StepOutcome {
+	out := machine.StepOutcome{Key: s.Key, Step: s.Step, Replayed: true, Status: s.Status, AnswerSeq: s.AnswerSeq}
+	if s.HeldForApproval() {
+		out.Held, out.Digest = true, s.Approval.Digest
+	}
+	if s.Call != nil || s.PayloadSeq() != s.RequestSeq {
+		out.PayloadSeq = s.PayloadSeq()
+	}
+	return out
+}
+
+// defaultKey returns the key of a request without a key: its ordinal among the requests of the turn. In
+// later turns of a visit the key begins with the number of the turn, because keys must be unique in the
+// visit.
+func (t *txn) defaultKey(ordinal int) string {
+	if turn := KeysOf(t.s); turn != 0 {
+		return strconv.FormatUint(turn, 10) + "." + strconv.Itoa(ordinal)
+	}
+	return strconv.Itoa(ordinal)
 }

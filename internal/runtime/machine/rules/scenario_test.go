@@ -10,11 +10,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// TestScenarios runs testdata/*.txt. Each file is a sequence of commands with
-// what they print; `go test -run Scenarios . -rewrite` prints anew. A `graph`
-// begins a new pack, a `start` a new run. After every command the invariants
-// hold, the old state is untouched and all rows agree with the state; at the
-// end of every run its journal is replayed.
+// TestScenarios runs testdata/*.txt. Each file is a sequence of commands with their output. The
+// flag -rewrite (`go test -run Scenarios . -rewrite`) writes the output again. A `graph` begins a
+// new pack, a `start` a new run. After every command, the invariants hold, the old state is
+// unchanged and all rows agree with the state. At the end of every run its journal is replayed.
 func TestScenarios(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txt")
@@ -34,7 +33,7 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// scenario is one file under way.
+// scenario is one file in progress.
 type scenario struct {
 	t  *testing.T
 	l  *ledger
@@ -75,7 +74,7 @@ func (sc *scenario) run(d *datadriven.TestData) string {
 		return p.String()
 	case "value":
 		a := args{t: sc.t, d: d, s: sc.l.state}
-		return shorten(sc.l.value(a.first(), uint64(a.number("at", int64(sc.l.state.Seq))))) + "\n"
+		return shorten(sc.l.value(a.firstWord(), uint64(a.number("at", int64(sc.l.state.Seq))))) + "\n"
 	}
 	sc.l.t = sc.t
 	a := args{t: sc.t, d: d, s: sc.l.state}
@@ -86,8 +85,8 @@ func (sc *scenario) run(d *datadriven.TestData) string {
 	return p.String()
 }
 
-// apply makes the input of one command and prints what comes of it. at= is the
-// time since the run's start and stands until the next at=.
+// apply makes the input of one command and prints the result. at= is the time since the start of
+// the run, and stays until the next at=.
 func (sc *scenario) apply(a args, p *printer) {
 	if a.has("at") {
 		sc.at = epoch + int64(a.seconds("at"))
@@ -125,7 +124,7 @@ func (p *printer) state(l *ledger) {
 	s := l.state
 	p.line("%s", printState(s))
 	p.line("seq=%d visit_seq=%d total_visits=%d transitions=%d %s", s.Seq, s.VisitSeq, s.TotalVisits, s.Transitions,
-		words(opt("tool_calls", s.ToolCalls), opt("steps", s.LastStep), opt("max_steps", s.MaxSteps), opt("reframes", s.Reframes), opt("tokens", s.Tokens), opt("cost", s.CostMicro)))
+		joinWords(opt("tool_calls", s.ToolCalls), opt("steps", s.LastStep), opt("max_steps", s.MaxSteps), opt("reframes", s.Reframes), opt("tokens", s.Tokens), opt("cost", s.CostMicro)))
 	for _, v := range s.Visits {
 		p.line("visits %s %d", v.State, v.N)
 	}
@@ -142,13 +141,13 @@ func (p *printer) state(l *ledger) {
 		p.line("forked %+v", *s.Forked)
 	}
 	for _, st := range s.Steps {
-		p.line("%s", words(fmt.Sprintf("step %d key=%s %s %s attempt=%d", st.Step, st.Key, st.Tool, stepStatuses[st.Status], st.Attempt), flag("rejected", st.Model != nil && st.Model.Rejected)))
+		p.line("%s", joinWords(fmt.Sprintf("step %d key=%s %s %s attempt=%d", st.Step, st.Key, st.Tool, stepStatuses[st.Status], st.Attempt), flag("rejected", st.Model != nil && st.Model.Rejected)))
 	}
 	if len(s.Queue) > 0 {
 		p.line("queue %v", s.Queue)
 	}
 	for _, h := range s.RequiredMessages {
-		p.line("heed %d %s", h.Seq, words(opt("row", h.Row), flag("notice", h.Notice), flag("later", h.Later), flag("once", h.Once)))
+		p.line("heed %d %s", h.Seq, joinWords(opt("row", h.Row), flag("notice", h.Notice), flag("later", h.Later), flag("once", h.Once)))
 	}
 	for _, t := range Timers(s) {
 		p.line("timer %s", printTimer(t))

@@ -34,38 +34,38 @@ func purseGraph(rng *rand.Rand) *machine.Graph {
 	return g
 }
 
-// attempt is one that somebody was asked to make.
+// attempt names an attempt of a step.
 type attempt struct {
 	step    uint32
 	attempt int
 }
 
-// payer is one run of the tree, and what its attempts really cost.
+// payer is one run of the tree, and the real cost of its attempts.
 type payer struct {
 	s     *machine.State
 	depth int
 	// lease is what its parent leased to it.
 	lease machine.Amount
-	// paid is what each attempt of a tool or model cost as soon as it was asked for: whoever
-	// makes it may never say so.
+	// paid is the real cost of each attempt of a tool or a model. It counts as soon as the attempt
+	// is requested, because the worker that makes the attempt may never report it.
 	paid map[attempt]machine.Usage
-	// asked are those of models; told says which of them were told of.
-	asked map[attempt]machine.RequestModel
-	told  map[attempt]bool
+	// requests are the requests to models. answered says which of them have an answer.
+	requests map[attempt]machine.RequestModel
+	answered map[attempt]bool
 	// children are the runs of delegations.
 	children map[attempt]*payer
 }
 
 // tree is a run with all that it delegated, and everything that was really spent.
 type tree struct {
-	t    *testing.T
-	seed uint64
-	rng  *rand.Rand
-	g    *machine.Graph
-	at   int64
-	root *payer
-	all  []*payer
-	real machine.Amount
+	t      *testing.T
+	seed   uint64
+	rng    *rand.Rand
+	g      *machine.Graph
+	at     int64
+	root   *payer
+	payers []*payer
+	real   machine.Amount
 }
 
 // apply steps one run; a refusal changes nothing.
@@ -86,7 +86,7 @@ func (w *tree) apply(p *payer, c machine.Command) {
 	w.check(c)
 }
 
-// spend pays for what went out: at once, and at most its bound.
+// spend adds the real cost of the steps that a command requested: at once, and at most their bound.
 func (w *tree) spend(p *payer, c machine.Command) {
 	for i := range p.s.Steps {
 		step := &p.s.Steps[i]
@@ -105,12 +105,12 @@ func (w *tree) spend(p *payer, c machine.Command) {
 		p.paid[key] = cost
 		w.real.Tokens, w.real.CostMicro = w.real.Tokens+cost.InputTokens, w.real.CostMicro+cost.CostMicro
 		if asked, ok := c.(machine.RequestModel); ok && step.Model != nil {
-			p.asked[key] = asked
+			p.requests[key] = asked
 		}
 	}
 }
 
-// upTo is often all of it.
+// upTo returns n in half of the cases, otherwise a random number up to n.
 func (w *tree) upTo(n int64) int64 {
 	if w.rng.IntN(2) == 0 {
 		return n
@@ -120,20 +120,20 @@ func (w *tree) upTo(n int64) int64 {
 
 // begin starts the run of a delegation.
 func (w *tree) begin(parent *payer, key attempt, lease machine.Amount) {
-	child := &payer{depth: parent.depth + 1, lease: lease, paid: map[attempt]machine.Usage{}, asked: map[attempt]machine.RequestModel{}, told: map[attempt]bool{}, children: map[attempt]*payer{}}
+	child := &payer{depth: parent.depth + 1, lease: lease, paid: map[attempt]machine.Usage{}, requests: map[attempt]machine.RequestModel{}, answered: map[attempt]bool{}, children: map[attempt]*payer{}}
 	parent.children[key] = child
-	w.all = append(w.all, child)
-	w.apply(child, machine.Start{RunID: fmt.Sprint(len(w.all)), Execution: machine.Caller, Depth: child.depth, Lease: lease})
+	w.payers = append(w.payers, child)
+	w.apply(child, machine.Start{RunID: fmt.Sprint(len(w.payers)), Execution: machine.Caller, Depth: child.depth, Lease: lease})
 }
 
-// check: neither the books nor what was really spent are ever above what the root may.
+// check fails the test if the recorded or the real spending is above the budget of the root.
 func (w *tree) check(c machine.Command) {
 	limit := LimitOf(w.g, w.root.s)
-	for _, p := range w.all {
+	for _, p := range w.payers {
 		if p.s == nil {
 			continue
 		}
-		holds, gone := LimitOf(w.g, p.s), Committed(p.s)
+		holds, gone := LimitOf(w.g, p.s), CommittedAmount(p.s)
 		if gone.CostMicro > holds.CostMicro || holds.Tokens > 0 && gone.Tokens > holds.Tokens {
 			w.t.Fatalf("seed %d: %T: run %s has %+v consumed or reserved of %+v", w.seed, c, p.s.RunID, gone, holds)
 		}
@@ -146,9 +146,10 @@ func (w *tree) check(c machine.Command) {
 	}
 }
 
-// checkLent: what is shown as lent are the leases of the runs that are under way.
+// checkLent fails the test if the amount that is shown as lent is not the sum of the leases of the
+// child runs that are in progress.
 func (w *tree) checkLent() {
-	for _, p := range w.all {
+	for _, p := range w.payers {
 		var lent machine.Amount
 		for key, child := range p.children {
 			if i := slices.IndexFunc(p.s.Steps, func(s machine.ToolStep) bool {
@@ -157,13 +158,13 @@ func (w *tree) checkLent() {
 				lent.Tokens, lent.CostMicro = lent.Tokens+child.lease.Tokens, lent.CostMicro+child.lease.CostMicro
 			}
 		}
-		if got := Lent(p.s); got != lent {
+		if got := LeasedAmount(p.s); got != lent {
 			w.t.Fatalf("seed %d: run %s has lent %+v, its children have %+v", w.seed, p.s.RunID, got, lent)
 		}
 	}
 }
 
-// act does something to a run: mostly what is to be done next.
+// act makes a random input to a run. Most inputs are those that a run needs next.
 func (w *tree) act(p *payer) {
 	s := p.s
 	turn, try := uint64(0), 0
@@ -210,7 +211,7 @@ func (w *tree) act(p *payer) {
 	}
 }
 
-// answer says what came of an attempt, however late, and each of a model's once.
+// answer reports the outcome of a random attempt, possibly late. An attempt of a model is answered only once.
 func (w *tree) answer(p *payer) {
 	var keys []attempt
 	for key := range p.paid {
@@ -222,11 +223,11 @@ func (w *tree) answer(p *payer) {
 	slices.SortFunc(keys, func(a, b attempt) int { return int(a.step)*100 + a.attempt - int(b.step)*100 - b.attempt })
 	key := keys[w.rng.IntN(len(keys))]
 	paid, ok := p.paid[key], w.rng.IntN(3) > 0
-	if asked, model := p.asked[key]; model {
-		if p.told[key] {
+	if asked, model := p.requests[key]; model {
+		if p.answered[key] {
 			return
 		}
-		p.told[key] = true
+		p.answered[key] = true
 		c := machine.AnswerModel{TurnSeq: asked.TurnSeq, TurnAttempt: asked.Attempt, Assigned: asked.Assigned, Step: key.step, Attempt: key.attempt, Usage: paid}
 		if c.Error.Code = "X"; ok {
 			c.Answer, c.Error = &machine.ModelAnswer{}, machine.Fault{}
@@ -239,7 +240,7 @@ func (w *tree) answer(p *payer) {
 		if !child.s.Status.Terminal() {
 			return
 		}
-		settled := Settled(child.s)
+		settled := ConsumedAmount(child.s)
 		c.Tool, c.Usage, c.Metered = "agent", machine.Usage{InputTokens: settled.Tokens, CostMicro: settled.CostMicro}, true
 	} else if !c.Metered {
 		c.Usage = machine.Usage{}
@@ -257,9 +258,9 @@ func (w *tree) answer(p *payer) {
 	w.apply(p, c)
 }
 
-// TestLedgerSchedules: whatever is asked, answered, lost, cancelled and stopped, in whatever
-// order, in a run and all that it delegates to: what is consumed and reserved is never above
-// the budget, what was really spent is not either, and at the end nothing is reserved.
+// TestLedgerSchedules: steps are requested, answered, lost, cancelled and stopped in random order,
+// in a run and all runs that it delegates to. What is consumed and reserved is never above the
+// budget, what was really spent is not either, and at the end nothing is reserved.
 func TestLedgerSchedules(t *testing.T) {
 	t.Parallel()
 	const schedules = 10_000
@@ -267,22 +268,22 @@ func TestLedgerSchedules(t *testing.T) {
 	for seed := range uint64(schedules) {
 		rng := rand.New(rand.NewPCG(seed, 12))
 		w := &tree{t: t, seed: seed, rng: rng, g: purseGraph(rng), at: epoch}
-		w.root = &payer{paid: map[attempt]machine.Usage{}, asked: map[attempt]machine.RequestModel{}, told: map[attempt]bool{}, children: map[attempt]*payer{}}
-		w.all = []*payer{w.root}
+		w.root = &payer{paid: map[attempt]machine.Usage{}, requests: map[attempt]machine.RequestModel{}, answered: map[attempt]bool{}, children: map[attempt]*payer{}}
+		w.payers = []*payer{w.root}
 		w.apply(w.root, machine.Start{RunID: "R", Execution: machine.Caller})
 		for range 20 + rng.IntN(60) {
-			w.act(w.all[rng.IntN(len(w.all))])
+			w.act(w.payers[rng.IntN(len(w.payers))])
 			w.checkLent()
 		}
-		for _, p := range slices.Backward(w.all) {
+		for _, p := range slices.Backward(w.payers) {
 			w.apply(p, machine.Cancel{})
 		}
-		for _, p := range w.all {
+		for _, p := range w.payers {
 			if tokens, cost := Reserved(p.s, -1); tokens+cost != 0 || !p.s.Status.Terminal() {
 				t.Fatalf("seed %d: run %s is %s with %d tokens and %d micro-dollars reserved", seed, p.s.RunID, p.s.Status, tokens, cost)
 			}
 		}
-		used, runs = used+w.real.CostMicro, runs+int64(len(w.all))
+		used, runs = used+w.real.CostMicro, runs+int64(len(w.payers))
 	}
 	t.Logf("%d schedules, %d runs, %d micro-dollars spent", schedules, runs, used)
 }

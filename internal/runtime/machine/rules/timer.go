@@ -5,22 +5,23 @@ import (
 )
 
 // fire applies a durable timer that is due. If the timer does not match the state, it was replaced or
-// cleared, and fire does nothing.
+// cleared in the meantime, and fire does nothing.
 func (t *txn) fire(c *machine.FireTimer) machine.Disposition {
 	if t.s.Status.Terminal() {
 		return machine.IgnoredTerminal
 	}
-	// A timer that has fired is due, even if the clock was set back afterwards.
-	at := t.in.At
-	t.in.At = max(at, c.Due)
+	// The timer was due when it fired, so the input is not earlier than c.Due, even if the clock was
+	// set back afterwards.
+	at := t.input.At
+	t.input.At = max(at, c.Due)
 	disposition := t.fireOne(c)
 	if disposition == machine.IgnoredStale {
-		t.in.At = at
+		t.input.At = at
 	}
 	return disposition
 }
 
-// fireOne applies the timer if it belongs to the current state of the run.
+// fireOne applies the timer if the state still has a timer of this kind with this due time.
 func (t *txn) fireOne(c *machine.FireTimer) machine.Disposition {
 	switch c.Kind {
 	case machine.TimerWall:
@@ -36,7 +37,7 @@ func (t *txn) fireOne(c *machine.FireTimer) machine.Disposition {
 	case machine.TimerState:
 		if timer := StateTimer(t.s); timer.Due != 0 && timer.Due == c.Due {
 			t.abandonTurn(whyStateTimeout)
-			t.move(t.node().Timeout.Event, machine.CauseTimeout, nil)
+			t.move(entry{event: t.node().Timeout.Event, cause: machine.CauseTimeout})
 			return machine.Accepted
 		}
 	case machine.TimerStep:
@@ -46,9 +47,9 @@ func (t *txn) fireOne(c *machine.FireTimer) machine.Disposition {
 				return t.expireModel(i)
 			}
 			if t.s.Steps[i].HeldForApproval() {
-				return t.undecided(i)
+				return t.answerUndecided(i)
 			}
-			return t.unknown(i, machine.Fault{Code: "DEADLINE_EXCEEDED", Message: "no answer within the step's deadline"}, "")
+			return t.handleUnknown(i, machine.Fault{Code: "DEADLINE_EXCEEDED", Message: "no answer within the step's deadline"}, "")
 		}
 	}
 	return machine.IgnoredStale

@@ -6,9 +6,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// This file handles model calls with an unknown outcome (semantics §9). The outcome is unknown if the
-// execution of the call was lost or its deadline has passed. on_unknown decides what happens next. The
-// usage of such a call is counted when it is reported later.
+// The functions below handle model calls with an unknown outcome (semantics §9): the execution that
+// made the call was lost, or the deadline has passed. The pack's on_unknown decides what happens next.
+// The usage of such a call is counted when it is reported later.
 
 // executionLost and deadlineExceeded are the errors of model calls that received no answer.
 var (
@@ -16,18 +16,18 @@ var (
 	deadlineExceeded = machine.Fault{Code: "DEADLINE_EXCEEDED", Message: "no answer within the step's deadline"}
 )
 
-// unanswered records that the outcome of the attempt is unknown.
-func (t *txn) unanswered(step *machine.ToolStep, why machine.Fault) uint64 {
+// recordUnknownAttempt records that the outcome of an attempt of a model call is unknown.
+func (t *txn) recordUnknownAttempt(step *machine.ToolStep, why machine.Fault) uint64 {
 	t.keepReservation(step)
 	return t.record(&machine.StepResolved{
 		Step: step.Step, Tool: step.Tool, Attempt: step.Attempt, Unknown: true, Kind: machine.KindModel, Error: why,
 	})
 }
 
-// lost decides what happens to a pending call when another execution requests the round of the call. It
-// returns true if the request is answered. With on_unknown retry it returns false, and the round is
-// requested again.
-func (t *txn) lost(i int, c *machine.RequestModel) bool {
+// handleLostCall decides what happens to a pending model call when a new execution of the turn requests the same
+// call. With on_unknown retry it returns false, and the call is made again. Otherwise it returns true,
+// because the request is already answered. It also returns false for a call that is not pending.
+func (t *txn) handleLostCall(i int, c *machine.RequestModel) bool {
 	policy := t.g.ModelCalls.Unknown()
 	if t.s.Steps[i].Status != machine.StepStatusPending || policy == machine.Retry {
 		return false
@@ -35,7 +35,7 @@ func (t *txn) lost(i int, c *machine.RequestModel) bool {
 	t.assign(c.Assigned)
 	t.clearBackoff()
 	step := &t.steps()[i]
-	seq := t.unanswered(step, executionLost)
+	seq := t.recordUnknownAttempt(step, executionLost)
 	m := t.model(i)
 	step.TurnSeq, m.TurnAttempt, m.By, m.Failed = c.TurnSeq, c.Attempt, ValueOf(c.Assigned), 0
 	if policy == machine.Escalate {
@@ -47,8 +47,8 @@ func (t *txn) lost(i int, c *machine.RequestModel) bool {
 	return true
 }
 
-// escalateModel ends the run with the error of a step. It returns the denial for the execution that
-// requested the step.
+// escalateModel ends the run because a model call has failed. It returns the denial for the execution
+// that requested the call.
 func (t *txn) escalateModel(step *machine.ToolStep, seq uint64) *machine.Denial {
 	step.Status, step.AnswerSeq, step.Deadline = machine.StepStatusError, seq, 0
 	if !t.endIfOverBudget("", nil) {
@@ -62,13 +62,13 @@ func (t *txn) escalateModel(step *machine.ToolStep, seq uint64) *machine.Denial 
 }
 
 // expireModel handles a model call that received no answer in time. Only an execution of the turn can
-// make the call again. With on_unknown retry, the current execution ends. The next execution is offered
-// after the turn's pause and requests the round again. With on_unknown return, the step gets an error,
-// and the turn continues.
+// make the call again. With on_unknown retry, the current attempt of the turn fails if it made the call,
+// and its next attempt makes the call again. With on_unknown return, the step gets an error, and the turn
+// continues. With on_unknown escalate, the run ends.
 func (t *txn) expireModel(i int) machine.Disposition {
 	step := &t.steps()[i]
 	policy, live := t.g.ModelCalls.Unknown(), t.inProgress(step)
-	seq := t.unanswered(step, deadlineExceeded)
+	seq := t.recordUnknownAttempt(step, deadlineExceeded)
 	if policy == machine.Escalate {
 		t.escalateModel(step, seq)
 		return machine.DispEscalated
@@ -80,20 +80,20 @@ func (t *txn) expireModel(i int) machine.Disposition {
 	return machine.Accepted
 }
 
-// inProgress reports whether the execution that last requested the step is the current execution of the
-// turn.
+// inProgress reports whether the execution that last requested the model call is still the current
+// execution of the turn.
 func (t *txn) inProgress(step *machine.ToolStep) bool {
 	turn, m := t.s.Turn, step.Model
 	return turn != nil && !turn.Suspended && turn.Seq == step.TurnSeq && turn.Attempt == m.TurnAttempt &&
 		(m.By == turn.Assigned || m.By == machine.Assignment{})
 }
 
-// checkAttempt returns an error for an answer to an attempt that was never made, or to an attempt that
-// another execution is making.
+// checkAttempt returns an error for an answer to an attempt that was never made, or that another
+// execution is making now.
 //
-// Earlier deliveries have ended, so their answers are old and are not refused here. A caller cannot
-// prove its execution if its token was lost in a restart. Such a caller must fetch the turn again and
-// repeat the answer. Otherwise the model call would have to be paid for twice.
+// An answer to an earlier attempt is not refused here, because that attempt has ended. A restart can
+// make the token of a turn invalid, so that a caller cannot prove that it executes the turn. It must
+// then get a new token and repeat the answer, so that the model call need not be paid twice.
 func (t *txn) checkAttempt(i int, c *machine.AnswerModel) error {
 	if i < 0 || t.s.Steps[i].Model == nil {
 		return nil
@@ -121,16 +121,17 @@ func (t *txn) checkAttempt(i int, c *machine.AnswerModel) error {
 	}
 }
 
-// succeeds reports whether the answering execution received the turn after the last recorded execution.
-// If so, the last recorded execution has ended.
+// succeeds reports whether the execution that answers received the turn after the last recorded
+// execution. If so, the last recorded execution has ended.
 func (t *txn) succeeds(c *machine.AnswerModel) bool {
 	turn := t.s.Turn
 	return c.Assigned != nil && c.TurnSeq == turn.Seq && c.TurnAttempt == turn.Attempt && c.Assigned.Delivery > turn.Assigned.Delivery
 }
 
-// settleStale counts the usage of an attempt whose answer no execution waits for. This is the case if
-// the step is answered, or if the execution or the run has ended. The engine ensures that an attempt is
-// reported once. The usage is counted even if it has no price.
+// settleStale counts the usage of a model call whose answer no execution waits for, because the step is
+// answered, or because the execution or the run has ended. The engine ensures that an attempt is
+// reported once. The usage is counted even if it has no price. It is not counted if the run has ended and
+// consumed a lease.
 func (t *txn) settleStale(c *machine.AnswerModel) (machine.Disposition, error) {
 	ignored := machine.IgnoredStale
 	if t.s.Status.Terminal() {

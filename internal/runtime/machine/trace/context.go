@@ -9,9 +9,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Label is the key of the label that contains the W3C trace context of a run. It is the context that
-// the caller sent. If the caller sent none, it is the context of the run's own trace. A run without the
-// label has no trace.
+// Label is the key of the run label that contains the W3C trace context of a run. If the caller sent a trace
+// context at the start, the label contains it. Otherwise it contains the context of the run's own trace. A run
+// without the label has no trace.
 const Label = "traceparent"
 
 // TraceID is the trace id of W3C trace context. The zero value means that there is none.
@@ -27,7 +27,8 @@ type Context struct {
 	Sampled bool
 }
 
-// version is the version of the traceparent that is written. Newer versions are read in the same way.
+// version is the version of the traceparent header that this package writes. It reads newer versions in the same
+// way.
 const version = "00"
 
 // Parse reads a traceparent (W3C Trace Context, section 3.2). It returns false if the text is not a traceparent.
@@ -43,7 +44,7 @@ func Parse(text string) (Context, bool) {
 	return c, ok && c.Trace != TraceID{} && c.Span != SpanID{}
 }
 
-// unhex decodes hex digits. It accepts only lower case, as the standard requires.
+// unhex decodes hex digits into `to`. It accepts only lower case, as the standard requires.
 func unhex(to []byte, text string) bool {
 	if len(text) != 2*len(to) || strings.ToLower(text) != text {
 		return false
@@ -61,8 +62,8 @@ func (c Context) String() string {
 	return version + "-" + hex.EncodeToString(c.Trace[:]) + "-" + hex.EncodeToString(c.Span[:]) + "-" + flags
 }
 
-// at returns the trace context of another span in the same trace.
-func (c Context) at(span SpanID) Context {
+// withSpan returns the trace context of another span in the same trace.
+func (c Context) withSpan(span SpanID) Context {
 	return Context{Trace: c.Trace, Span: span, Sampled: c.Sampled}
 }
 
@@ -72,15 +73,15 @@ func Root(run string) Context {
 	return Context{Trace: TraceID(sum[:16]), Span: runSpan(run), Sampled: true}
 }
 
-// Picked reports whether a run that begins a trace is in the given share of all runs. The share is
+// IsSampled reports whether a run that begins a trace is in the given share of all runs. The share is
 // between 0 and 1. A run that is in one share is also in every higher share.
-func Picked(run string, share float64) bool {
+func IsSampled(run string, share float64) bool {
 	root := Root(run)
 	return float64(binary.BigEndian.Uint64(root.Trace[8:])>>1) < share*(1<<63)
 }
 
-// Of returns the trace context with which a run was started. It returns false if the run has no trace.
-func Of(s *machine.State) (Context, bool) {
+// ContextOf returns the trace context with which a run was started. It returns false if the run has no trace.
+func ContextOf(s *machine.State) (Context, bool) {
 	for _, l := range s.Labels {
 		if l.Key == Label {
 			return Parse(l.Value)
@@ -130,9 +131,9 @@ func Delegation(s *machine.State, step uint32, attempt int) string {
 }
 
 func out(s *machine.State, id SpanID) string {
-	ctx, ok := Of(s)
+	ctx, ok := ContextOf(s)
 	if !ok {
 		return ""
 	}
-	return ctx.at(id).String()
+	return ctx.withSpan(id).String()
 }

@@ -6,13 +6,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// Fold computes spans from the records of one run, from the first record and in order. There are spans
-// for the run, each visit, each attempt of a turn, each attempt of a step, and each delegation. The
-// record that ends a span makes Fold return the span.
+// Fold computes the trace spans of one run from its records, which must be added in order from the first one. There are
+// spans for the run, each visit, each attempt of a turn, each attempt of a step, and each delegation. Fold returns a
+// span when the record that ends it is added.
 type Fold struct {
 	run string
 	ctx Context
-	// seq is the last record that was added.
+	// seq is the seq of the record that was added last.
 	seq   uint64
 	root  *Span
 	visit *Span
@@ -21,19 +21,19 @@ type Fold struct {
 	ended []Span
 }
 
-// openStep is an attempt of a pending step.
+// openStep is the span of an attempt of a pending step.
 type openStep struct {
 	span *Span
-	// agent is set for a delegation.
+	// agent is the span of the agent's work. It is nil if the step is not a delegation.
 	agent *Span
 	tool  string
 	kind  machine.StepKind
 }
 
-// NewFold returns the Fold of a run before its first record. It reads only the parts of the state that never change. It returns false if
-// the run has no trace, or if its trace is not sampled.
+// NewFold returns the Fold of a run before its first record. It reads only the parts of s that never change. It returns
+// false if the run has no trace, or if its trace is not sampled.
 func NewFold(s *machine.State) (*Fold, bool) {
-	ctx, ok := Of(s)
+	ctx, ok := ContextOf(s)
 	if !ok || !ctx.Sampled {
 		return nil, false
 	}
@@ -65,13 +65,13 @@ func (f *Fold) describe(s *machine.State) {
 	}
 }
 
-// Seq returns the last record that was added.
+// Seq returns the seq of the record that was added last.
 func (f *Fold) Seq() uint64 { return f.seq }
 
 // Done reports whether the run has ended.
 func (f *Fold) Done() bool { return f.root == nil }
 
-// Take adds the record that follows [Fold.Seq]. It returns the spans that the record ends.
+// Take adds the record with the seq after [Fold.Seq]. It returns the spans that the record ends.
 func (f *Fold) Take(r *machine.Record) []Span {
 	f.seq, f.ended = r.Seq, nil
 	if f.Done() {
@@ -81,7 +81,7 @@ func (f *Fold) Take(r *machine.Record) []Span {
 	case *machine.Transition:
 		f.enter(r, b)
 	case *machine.Origin:
-		f.copied(r, b)
+		f.startForked(r, b)
 	case *machine.TurnOpened:
 		f.beginTurn(r.At, r.Seq, 1, b.State)
 	case *machine.TurnAssigned:
@@ -123,7 +123,9 @@ func (f *Fold) enter(r *machine.Record, b *machine.Transition) {
 	for _, redirect := range b.Redirects {
 		f.visit.text("pawl.refused."+redirect.State, redirect.Guard)
 	}
-	f.beginTurn(r.At, r.Seq, 1, b.To)
+	if !b.AwaitsInput {
+		f.beginTurn(r.At, r.Seq, 1, b.To)
+	}
 }
 
 // endVisit ends the span of the visit, and all open spans in it.
@@ -149,12 +151,13 @@ func (f *Fold) pending() []uint32 {
 	return numbers
 }
 
-// copied starts the spans of a fork. A fork begins in the middle of the visit that it copied.
-func (f *Fold) copied(r *machine.Record, b *machine.Origin) {
+// startForked starts the spans of a forked run, which begins in the middle of the visit that it copied. A link refers to the
+// span of that visit in the source's trace, or to the span of the source if the source has no trace context.
+func (f *Fold) startForked(r *machine.Record, b *machine.Origin) {
 	link := Link{Trace: Root(b.RunID).Trace, Span: runSpan(b.RunID), Attrs: []Attr{{"pawl.run.id", b.RunID}, {"pawl.seq", int64(b.Seq)}}}
 	f.visit = f.open(visitSpan(f.run, r.Seq), f.root.ID, "visit", r.At)
 	if from := b.State; from != nil {
-		if source, ok := Of(from); ok {
+		if source, ok := ContextOf(from); ok {
 			link.Trace, link.Span = source.Trace, visitSpan(b.RunID, from.VisitSeq)
 		}
 		f.visit.Name = "visit " + from.Current
@@ -225,7 +228,7 @@ func (f *Fold) usage(u *machine.Usage) {
 	if f.turn == nil || *u == (machine.Usage{}) {
 		return
 	}
-	f.turn.consumed(u)
+	f.turn.addUsage(u)
 	f.turn.text("gen_ai.response.model", u.Model)
 }
 

@@ -35,8 +35,10 @@ func Slim(r *machine.Record) machine.Record {
 	case *machine.Origin:
 		out.Body = &machine.Origin{RunID: b.RunID, Seq: b.Seq, State: b.State}
 	case *machine.TurnOpened, *machine.TurnAssigned, *machine.TurnFailed, *machine.TurnAbandoned, *machine.StepCancelled:
+		// These records are small, so they are returned whole.
 	default:
-		// No span begins or ends with this record. Only its position in the order is needed.
+		// No span begins or ends with a record of any other kind. Only its position in the order of
+		// records is needed.
 		out.Body = &machine.Resumed{}
 	}
 	return out

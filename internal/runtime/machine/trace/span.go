@@ -24,7 +24,7 @@ type Link struct {
 	Attrs []Attr
 }
 
-// Span is a finished span.
+// Span is a span. It is finished when End is set.
 type Span struct {
 	Trace  TraceID
 	ID     SpanID
@@ -53,9 +53,9 @@ func (s *Span) texts(key, value string) {
 	}
 }
 
-// consumed adds the token usage of models as attributes. Their names follow the OpenTelemetry
+// addUsage adds the token usage of models as attributes. Their names follow the OpenTelemetry
 // conventions for GenAI.
-func (s *Span) consumed(u *machine.Usage) {
+func (s *Span) addUsage(u *machine.Usage) {
 	s.number("gen_ai.usage.input_tokens", u.InputTokens)
 	s.number("gen_ai.usage.output_tokens", u.OutputTokens)
 	if u.CachedTokens > 0 {
@@ -79,8 +79,8 @@ func (s *Span) number(key string, value int64) {
 // maxErrorBytes bounds the length of an error code that a caller chose, in bytes.
 const maxErrorBytes = 64
 
-// fail marks the span as failed. If code does not look like an error code, fail does not add it,
-// because it may contain any data.
+// fail marks the span as failed. If code does not look like an error code, fail adds "_OTHER" in its
+// place, because it may contain any data.
 func (s *Span) fail(code string) {
 	s.Error = word(code)
 	s.text("error.type", s.Error)

@@ -4,13 +4,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// takeStep adds a record about a step, or the run's last record.
+// takeStep adds a record about a step, or the last record of the run, to the spans.
 func (f *Fold) takeStep(r *machine.Record) {
 	switch b := r.Body.(type) {
 	case *machine.StepRequested:
 		f.beginStep(r.At, b, f.executor())
 	case *machine.StepDelegated:
-		f.delegated(b)
+		f.addTask(b)
 	case *machine.StepResolved:
 		f.resolved(r.At, b)
 	case *machine.StepCancelled:
@@ -20,7 +20,8 @@ func (f *Fold) takeStep(r *machine.Record) {
 	}
 }
 
-// executor returns the span of the turn's executor, which requests steps.
+// executor returns the id of the span under which the spans of requested steps appear. This is the span
+// of the turn, or of the visit or the run if no turn is open.
 func (f *Fold) executor() SpanID {
 	switch {
 	case f.turn != nil:
@@ -65,12 +66,12 @@ func (f *Fold) beginModel(at int64, b *machine.StepRequested, parent SpanID) {
 	f.steps[b.Step] = step
 }
 
-// answered adds the usage of a model call, and the model that gave the answer.
-func answered(s *Span, b *machine.StepResolved) {
+// addAnswer adds to the span of a model call its usage, the model and the provider's response id.
+func addAnswer(s *Span, b *machine.StepResolved) {
 	if b.Kind != machine.KindModel {
 		return
 	}
-	s.consumed(&b.Usage)
+	s.addUsage(&b.Usage)
 	if b.Answer != nil {
 		s.text("gen_ai.provider.name", b.Answer.ProviderName)
 		s.text("gen_ai.response.model", b.Answer.Model)
@@ -79,8 +80,8 @@ func answered(s *Span, b *machine.StepResolved) {
 	}
 }
 
-// delegated adds the agent's task to the span of a delegation when the task first becomes known.
-func (f *Fold) delegated(b *machine.StepDelegated) {
+// addTask adds the agent's task to the span of a delegation when the task first becomes known.
+func (f *Fold) addTask(b *machine.StepDelegated) {
 	step := f.steps[b.Step]
 	if step == nil || step.agent == nil || b.Remote.TaskID == "" {
 		return
@@ -107,7 +108,7 @@ func (f *Fold) resolved(at int64, b *machine.StepResolved) {
 		outcome, code = "error", b.Error.Code
 	}
 	step.span.text("pawl.worker.id", b.Worker)
-	answered(step.span, b)
+	addAnswer(step.span, b)
 	f.endStep(at, b.Step, outcome, code)
 	if b.Next > 0 {
 		f.beginStep(at, &machine.StepRequested{Step: b.Step, Tool: step.tool, Attempt: b.Next, Delegation: step.agent != nil, Kind: step.kind}, step.span.Parent)

@@ -40,13 +40,13 @@ func TestPicked(t *testing.T) {
 	n := 0
 	for i := range 10_000 {
 		run := "RUN" + string(rune('A'+i%26)) + hex.EncodeToString([]byte{byte(i >> 8), byte(i)})
-		if trace.Picked(run, 0.1) {
+		if trace.IsSampled(run, 0.1) {
 			n++
-			if !trace.Picked(run, 0.5) {
+			if !trace.IsSampled(run, 0.5) {
 				t.Fatalf("run %s is among 10 %% and not among 50 %%", run)
 			}
 		}
-		if trace.Picked(run, 0) || !trace.Picked(run, 1) {
+		if trace.IsSampled(run, 0) || !trace.IsSampled(run, 1) {
 			t.Fatalf("run %s is picked by 0 or not by 1", run)
 		}
 	}

@@ -42,7 +42,8 @@ func generate() []byte {
 	for _, row := range rows {
 		g.name(pair{message(row.message), reflect.TypeOf(row.of)}, row.message)
 	}
-	// The queue grows while its messages are processed, because they may contain other messages.
+	// The loop also generates the messages inside other messages, which are added to the queue while it
+	// runs.
 	for len(g.queue) > 0 {
 		next := g.queue[0]
 		g.queue = g.queue[1:]
@@ -55,8 +56,8 @@ func generate() []byte {
 	return src
 }
 
-// stop reports that the table and the schema do not agree, and ends the program. A developer must then
-// correct one of them.
+// stop ends the program with a message. In most cases the table of Go types and the schema do not agree, and a
+// developer must correct one of them.
 func stop(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "gen: "+format+"\n", args...)
 	os.Exit(1)
@@ -70,13 +71,14 @@ type pair struct {
 
 type generator struct {
 	out bytes.Buffer
-	// names maps a pair to the name of its functions. queue contains the pairs whose functions are not
-	// generated yet.
+	// names maps a pair of message and Go type to the name of its functions. queue contains the pairs
+	// whose functions are not generated yet.
 	names map[pair]string
 	queue []pair
 }
 
-// name returns the name of the functions for p. If p is new, it also adds p to the queue.
+// name returns the name of the functions for the message and Go type in p. If the pair is new, name
+// also adds it to the queue.
 func (g *generator) name(p pair, name string) string {
 	if had, ok := g.names[p]; ok {
 		return had
@@ -96,21 +98,22 @@ func message(name string) protoreflect.MessageDescriptor {
 	return desc
 }
 
-// refers returns text if the message, or a message inside it, refers to bodies of its input. Otherwise
-// it returns "". The functions of such a message get the bodies as their last argument.
-func refers(desc protoreflect.MessageDescriptor, text string) string {
+// refersExpr returns text if the message, or a message inside it, has fields that refer to values of the
+// input. Otherwise it returns "". The generated functions of such a message have these values as their
+// last argument.
+func refersExpr(desc protoreflect.MessageDescriptor, text string) string {
 	for i := range desc.Fields().Len() {
 		fd := desc.Fields().Get(i)
 		name := string(fd.Name())
-		if strings.HasSuffix(name, "_of_input") || strings.HasSuffix(name, "_ref") || fd.Message() != nil && refers(fd.Message(), text) != "" {
+		if strings.HasSuffix(name, "_of_input") || strings.HasSuffix(name, "_ref") || fd.Message() != nil && refersExpr(fd.Message(), text) != "" {
 			return text
 		}
 	}
 	return ""
 }
 
-// camel turns a name like run_id into RunId.
-func camel(name string) string {
+// camelCase turns a name like run_id into RunId.
+func camelCase(name string) string {
 	var out strings.Builder
 	for word := range strings.SplitSeq(name, "_") {
 		out.WriteString(strings.ToUpper(word[:1]) + word[1:])
@@ -118,8 +121,8 @@ func camel(name string) string {
 	return out.String()
 }
 
-// words turns a name like StepHolder into "step holder", for error texts.
-func words(name string) string {
+// spacedWords turns a name like StepHolder into "step holder", for error texts.
+func spacedWords(name string) string {
 	var out strings.Builder
 	for i, r := range name {
 		if i > 0 && r >= 'A' && r <= 'Z' {
@@ -130,8 +133,9 @@ func words(name string) string {
 	return out.String()
 }
 
-// union generates the two functions of a oneof. The members of the oneof implement a Go interface,
-// either as values or, if star is set, as pointers.
+// union generates the append and the read function of a oneof field. In Go, its members implement the interface
+// iface, as values or, if star is "*", as pointers. amp is "&" for values, whose address the generated
+// functions take, and "" for pointers.
 func (g *generator) union(iface, of string, members []any, star, amp string) {
 	oneof := message(of).Oneofs().ByName(protoreflect.Name(strings.ToLower(iface)))
 	types := make(map[string]reflect.Type)
@@ -142,11 +146,11 @@ func (g *generator) union(iface, of string, members []any, star, amp string) {
 	g.p("func append%s(b []byte, v machine.%s, of *bodies) ([]byte, error) {\nvar mark int\nswitch v := v.(type) {", iface, iface)
 	for i := range oneof.Fields().Len() {
 		fd := oneof.Fields().Get(i)
-		typ := types[camel(string(fd.Name()))]
+		typ := types[camelCase(string(fd.Name()))]
 		if typ == nil {
 			stop("the table has no type for %s", fd.FullName())
 		}
-		name, arg := g.name(pair{fd.Message(), typ}, typ.Name()), refers(fd.Message(), ", of")
+		name, arg := g.name(pair{fd.Message(), typ}, typ.Name()), refersExpr(fd.Message(), ", of")
 		g.p("case %s%s:\nb, mark = open(b, %d)\nreturn shut(append%s(b, %sv%s), mark), nil", star, typ, fd.Number(), name, amp, arg)
 		ptr := strings.Replace(amp, "&", "*", 1)
 		fmt.Fprintf(&read, "case %d:\nv := new(%s)\nerr := read%s(b, v%s)\nreturn %sv, err\n", fd.Number(), typ, name, arg, ptr)
@@ -155,7 +159,7 @@ func (g *generator) union(iface, of string, members []any, star, amp string) {
 	for name := range types {
 		stop("the schema has no %s among %s", name, oneof.FullName())
 	}
-	g.p("}\nreturn nil, fmt.Errorf(\"encode %s: unknown %s %%T\", v)\n}\n", words(of), words(iface))
+	g.p("}\nreturn nil, fmt.Errorf(\"encode %s: unknown %s %%T\", v)\n}\n", spacedWords(of), spacedWords(iface))
 	g.p("// read%s returns nil without an error for a number that is no member's.", iface)
 	g.p("func read%s(num protowire.Number, b []byte, of *bodies) (machine.%s, error) {\nswitch num {\n%s}\nreturn nil, nil\n}\n", iface, iface, &read)
 }
@@ -168,14 +172,15 @@ type field struct {
 	// v is the Go expression of the field. typ is its type.
 	v   string
 	typ reflect.Type
-	// elsewhere is the condition under which the value is stored in the input instead.
-	elsewhere string
+	// storedInInput is the Go condition under which the field is not stored, because the input of the entry
+	// has the same value.
+	storedInInput string
 }
 
 // message writes the functions of one pair.
 func (g *generator) message(p pair) {
 	fields := g.fields(p)
-	name, param := g.names[p], refers(p.desc, ", of *bodies")
+	name, param := g.names[p], refersExpr(p.desc, ", of *bodies")
 	var begin, read, end bytes.Buffer
 	g.p("func append%s(b []byte, v *%s%s) []byte {", name, p.typ, param)
 	for i := range fields {
@@ -183,19 +188,19 @@ func (g *generator) message(p pair) {
 	}
 	for i := range fields {
 		f := &fields[i]
-		if from := implied[f.path]; from != "" {
+		if from := impliedFields[f.path]; from != "" {
 			fmt.Fprintf(&begin, "has := false\n")
 			fmt.Fprintf(&end, "if !has {\n%s = v.%s\n}\n", f.v, from)
 		}
 		add, get := g.code(f)
-		if f.elsewhere != "" {
-			add = fmt.Sprintf("if !(%s) {\n%s\n}", f.elsewhere, add)
+		if f.storedInInput != "" {
+			add = fmt.Sprintf("if !(%s) {\n%s\n}", f.storedInInput, add)
 		}
 		g.p("%s", add)
 		fmt.Fprintf(&read, "case %d:\n%s\n", f.num, get)
 	}
 	g.p("return b\n}\n\nfunc read%s(b []byte, v *%s%s) error {", name, p.typ, param)
-	g.p("s := newScan(%q, b)\n%sfor s.next() {\nswitch s.num {\n%sdefault:\ns.unknown()\n}\n}\n%sreturn s.err\n}\n", words(name), &begin, &read, &end)
+	g.p("s := newScan(%q, b)\n%sfor s.next() {\nswitch s.num {\n%sdefault:\ns.unknown()\n}\n}\n%sreturn s.err\n}\n", spacedWords(name), &begin, &read, &end)
 }
 
 // fields matches the fields of the schema with the fields of the Go type by name. For example, run_id
@@ -215,7 +220,7 @@ func (g *generator) fields(p pair) []field {
 		switch {
 		case i > 0 && fd.Number() < p.desc.Fields().Get(i-1).Number():
 			stop("%s stands before a smaller number", fd.FullName())
-		case !ok && unstored[f.path]:
+		case !ok && unstoredFields[f.path]:
 			continue
 		case !ok:
 			stop("%s has no field for %s", p.typ, fd.FullName())
@@ -225,22 +230,22 @@ func (g *generator) fields(p pair) []field {
 		out = append(out, f)
 	}
 	for f := range p.typ.Fields() {
-		if name := f.Name; !known[name] && !unstored[g.names[p]+"."+name] {
+		if name := f.Name; !known[name] && !unstoredFields[g.names[p]+"."+name] {
 			stop("%s of %s has no field in the schema's %s", name, p.typ, p.desc.Name())
 		}
 	}
 	return out
 }
 
-// reference generates the variable that reports whether a body is equal to the input's body. It sets
-// elsewhere of the field that the reference replaces.
+// reference generates the variable that says whether, or where, the input has a field's value. It sets
+// storedInInput in the field that is then not stored. For a field that is no reference it does nothing.
 func (g *generator) reference(f *field, fields []field) {
 	name := string(f.fd.Name())
 	base, flag := strings.CutSuffix(name, "_of_input")
 	find := ""
 	switch {
-	case flag && sames[f.typ] != "":
-		find = fmt.Sprintf("%s(%s, of.%s)", sames[f.typ], f.v, base)
+	case flag && compareFuncs[f.typ] != "":
+		find = fmt.Sprintf("%s(%s, of.%s)", compareFuncs[f.typ], f.v, base)
 	case flag:
 		stop("nothing compares the %s of %s", f.typ, f.path)
 	case queuedRefs[f.path] != "":
@@ -259,7 +264,7 @@ func (g *generator) reference(f *field, fields []field) {
 		if !flag {
 			condition += " != 0"
 		}
-		fields[i].elsewhere = strings.TrimPrefix(fields[i].elsewhere+" || "+condition, " || ")
+		fields[i].storedInInput = strings.TrimPrefix(fields[i].storedInInput+" || "+condition, " || ")
 	}
 }
 
@@ -280,10 +285,10 @@ func (g *generator) code(f *field) (add, get string) {
 		return fmt.Sprintf("b = appendUint(b, %d, in%d)", f.num, f.num), f.v + " = s.queued(of)"
 	case f.isReference():
 		return fmt.Sprintf("b = appendUint(b, %d, in%d)", f.num, f.num), f.v + " = s.reference(of)"
-	case implied[f.path] != "":
-		return fmt.Sprintf("if %s != v.%s {\nb = appendPresent(b, %d, %s)\n}", f.v, implied[f.path], f.num, f.v), f.v + ", has = s.string(), true"
+	case impliedFields[f.path] != "":
+		return fmt.Sprintf("if %s != v.%s {\nb = appendPresent(b, %d, %s)\n}", f.v, impliedFields[f.path], f.num, f.v), f.v + ", has = s.string(), true"
 	case f.fd.Message() != nil:
-		return g.nested(f)
+		return g.nestedStatements(f)
 	case list && f.fd.Kind() == protoreflect.StringKind:
 		return fmt.Sprintf("b = appendStrings(b, %d, %s)", f.num, f.v), fmt.Sprintf("%s = append(%s, s.string())", f.v, f.v)
 	case list:
@@ -292,14 +297,14 @@ func (g *generator) code(f *field) (add, get string) {
 	return scalar(f)
 }
 
-// nested returns the generated statements for a message inside a message. The inner message may be a
+// nestedStatements returns the generated statements for a message inside a message. The inner message may be a
 // list, a pointer that may be nil, or a value.
-func (g *generator) nested(f *field) (add, get string) {
+func (g *generator) nestedStatements(f *field) (add, get string) {
 	elem := f.typ
 	if f.fd.IsList() || f.typ.Kind() == reflect.Pointer {
 		elem = f.typ.Elem()
 	}
-	name, arg := g.name(pair{f.fd.Message(), elem}, elem.Name()), refers(f.fd.Message(), ", of")
+	name, arg := g.name(pair{f.fd.Message(), elem}, elem.Name()), refersExpr(f.fd.Message(), ", of")
 	both := func(to string) (add, get string) {
 		return fmt.Sprintf("var mark int\nb, mark = open(b, %d)\nb = shut(append%s(b, %s%s), mark)", f.num, name, to, arg),
 			fmt.Sprintf("s.keep(read%s(s.message(), %s%s))", name, to, arg)
@@ -312,7 +317,7 @@ func (g *generator) nested(f *field) (add, get string) {
 	case f.typ.Kind() == reflect.Pointer:
 		add, get = both(f.v)
 		return fmt.Sprintf("if %s != nil {\n%s\n}", f.v, add), fmt.Sprintf("%s = new(%s)\n%s", f.v, elem, get)
-	case always[f.path] || !f.typ.Comparable():
+	case alwaysWritten[f.path] || !f.typ.Comparable():
 		add, get = both("&" + f.v)
 		return "{\n" + add + "\n}", get
 	default:
@@ -342,8 +347,8 @@ func scalar(f *field) (add, get string) {
 		return fmt.Sprintf("b = appendBytes(b, %d, %s[:])", f.num, f.v), "s.fixed(" + f.v + "[:])"
 	case kind == protoreflect.BytesKind:
 		return call("Bytes", f.v, "s.bytes()")
-	case closed[f.typ] != "":
-		return call("Uint", "uint64("+f.v+")", fmt.Sprintf("%s(s.enum(uint8(machine.%s)))", f.typ, closed[f.typ]))
+	case lastEnumValues[f.typ] != "":
+		return call("Uint", "uint64("+f.v+")", fmt.Sprintf("%s(s.enum(uint8(machine.%s)))", f.typ, lastEnumValues[f.typ]))
 	case kind == protoreflect.Uint32Kind || kind == protoreflect.Uint64Kind:
 		return call("Uint", "uint64("+f.v+")", fmt.Sprintf("fit[%s](s)", f.typ))
 	}

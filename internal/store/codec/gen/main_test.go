@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestCommittedCodeIsCurrent: nobody changed the schema, a type or the table without
-// `make generate`, and the output does not depend on the run.
+// TestCommittedCodeIsCurrent: the committed code is the output of the generator for the present schema, types
+// and table. Two runs of the generator have the same output.
 func TestCommittedCodeIsCurrent(t *testing.T) {
 	t.Parallel()
 	want, err := os.ReadFile("../messages.gen.go")
@@ -23,10 +23,10 @@ func TestCommittedCodeIsCurrent(t *testing.T) {
 
 func TestNamesOfTheSchemaBecomeGo(t *testing.T) {
 	t.Parallel()
-	if got := camel("emit_event"); got != "EmitEvent" {
+	if got := camelCase("emit_event"); got != "EmitEvent" {
 		t.Errorf("camel: %s", got)
 	}
-	if got := words("StepHolder"); got != "step holder" {
+	if got := spacedWords("StepHolder"); got != "step holder" {
 		t.Errorf("words: %s", got)
 	}
 }

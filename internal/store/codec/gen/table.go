@@ -6,11 +6,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// These variables map messages to Go types. Fields are matched by name, and nested types are found
-// through the fields that contain them. The generator stops if anything does not match.
+// These variables map messages of the schema to Go types. Fields are matched by name, and nested types
+// are found through the fields that contain them. The generator stops if anything does not match.
 var (
-	// commands and bodies are the Go types of the members of Input.command and Record.body. The types
-	// have the same names as the members.
+	// commands and bodies are the Go types of the members of the oneof fields Input.command and
+	// Record.body. A type has the same name as its member.
 	commands = []any{
 		machine.Start{}, machine.EmitEvent{}, machine.SendInput{}, machine.SetArtifacts{}, machine.CompleteTurn{},
 		machine.FailTurn{}, machine.SuspendTurn{}, machine.RequestSteps{}, machine.ResolveStep{}, machine.FireTimer{},
@@ -29,9 +29,9 @@ var (
 		machine.ModelUpdated{}, machine.StepOutcomeUnknown{}, machine.CompensationStarted{},
 		machine.BudgetRaised{},
 		machine.Steered{}, machine.Stopped{}, machine.NoticeAdded{},
-		machine.StepDecided{},
+		machine.StepDecided{}, machine.Evaluated{},
 	}
-	// rows are the messages that are stored as whole values. They are in the order of the generated
+	// rows are the messages that are stored as the whole value of a row, in the order of the generated
 	// code.
 	rows = []struct {
 		message string
@@ -43,14 +43,14 @@ var (
 		{"Subscription", machine.Subscription{}}, {"DeadLetter", machine.DeadLetter{}},
 		{"Deleted", machine.Deleted{}}, {"Erased", machine.Erased{}},
 		{"Effect", machine.Effect{}}, {"Fill", machine.Fill{}},
-		{"AccountRow", machine.AccountRow{}}, {"Bill", machine.Bill{}},
+		{"AccountRow", machine.AccountRow{}}, {"Bill", machine.Bill{}}, {"EvalResult", machine.EvalResult{}},
 		{"ScheduleMark", machine.ScheduleMark{}},
 	}
 )
 
-// closed maps an enumeration type to the name of its last value. A larger number is invalid. For other
-// types, any number that fits the type is valid.
-var closed = map[reflect.Type]string{
+// lastEnumValues maps an enumeration type to the name of its last value. The decoder refuses larger numbers.
+// For enumerations that are not listed, it accepts any number that fits the type.
+var lastEnumValues = map[reflect.Type]string{
 	reflect.TypeFor[machine.PartKind]():   "PartURI",
 	reflect.TypeFor[machine.Execution]():  "Sidecar",
 	reflect.TypeFor[machine.TimerKind]():  "TimerStep",
@@ -63,9 +63,9 @@ var closed = map[reflect.Type]string{
 	reflect.TypeFor[machine.Verdict]():    "Expired",
 }
 
-// sames maps a type to the function that compares a field of a record with the field of the input. It
-// is used for the fields for which the schema has a field *_of_input.
-var sames = map[reflect.Type]string{
+// compareFuncs maps the type of a field to the function that compares the field in a record with the same
+// field in the input. It is used for fields that the schema also has as *_of_input.
+var compareFuncs = map[reflect.Type]string{
 	reflect.TypeFor[[]machine.ArtifactWrite]():    "sameWrites",
 	reflect.TypeFor[[]machine.Part]():             "sameParts",
 	reflect.TypeFor[[]machine.Message]():          "sameMessages",
@@ -75,27 +75,29 @@ var sames = map[reflect.Type]string{
 	reflect.TypeFor[*machine.State]():             "sameState",
 	reflect.TypeFor[*machine.ModelRequest]():      "sameModel",
 	reflect.TypeFor[*machine.ModelAnswer]():       "sameAnswer",
+	reflect.TypeFor[[]machine.EvalResult]():       "sameResults",
 }
 
 var (
-	// always lists nested messages that are written even if they are empty.
-	always = map[string]bool{"NoteDelegation.remote": true, "TurnAssigned.assigned": true}
-	// queuedRefs maps the references to a fork's queued inputs to the fields that they replace. Every
-	// other field *_ref refers to a body of the input.
+	// alwaysWritten lists nested messages that are written even if they are empty.
+	alwaysWritten = map[string]bool{"NoteDelegation.remote": true, "TurnAssigned.assigned": true}
+	// queuedRefs maps a field that refers to a queued input of a fork to the field that is then not
+	// stored. All other fields *_ref refer to a value of the entry's input.
 	queuedRefs = map[string]string{"InputReceived.queued_ref": "parts"}
-	// implied maps a field to another field. The field is omitted if it is equal to the other field.
-	implied = map[string]string{"Transition.intended": "To"}
+	// impliedFields maps a field to another field of its message. The field is omitted if it is equal to the
+	// other field.
+	impliedFields = map[string]string{"Transition.intended": "To"}
 )
 
-// unstored lists fields that intentionally only the schema or only the Go type has. They are part of
-// the row's key, or no code reads them.
-var unstored = map[string]bool{
-	"ArtifactWrite.Form": true, "ArtifactWrite.Type": true, // a claim, judged before it is stored
-	"Denial.trace": true, // a refusal is the host's own
+// unstoredFields lists fields that intentionally only the schema or only the Go type has, because the row's key
+// contains them, because other rows or the entries give their values, or because no code reads them.
+var unstoredFields = map[string]bool{
+	"ArtifactWrite.Form": true, "ArtifactWrite.Type": true, // only checked, see machine.ArtifactWrite
+	"Denial.trace": true, // a denial has no trace
 	"Dedupe.Scope": true, "Dedupe.Kind": true, "Dedupe.Principal": true, "Dedupe.ID": true,
 	"ArtifactVersion.Name": true,
 	"State.Unlisted":       true,                       // found in the entries
-	"State.Key":            true, "State.Erased": true, // known by the row
+	"State.Key":            true, "State.Erased": true, // known by the key slot and the row of the erasure
 	"Erased.RunID":           true,
 	"Effect.Key":             true,
 	"ScheduleMark.Namespace": true, "ScheduleMark.ID": true,
@@ -104,6 +106,7 @@ var unstored = map[string]bool{
 	"PackName.Canonical": true, "PackName.Source": true, "PackName.Default": true,
 	"Blob.SHA256":                  true,
 	"Subscription.SubscriptionKey": true, "DeadLetter.N": true, "Deleted.RunID": true,
-	// The filter of a stream has fewer fields than the filter of a list.
+	// The schema stores only the filter of a stream, which does not have these fields. A filter of a
+	// list does.
 	"RunFilter.Reason": true, "RunFilter.CreatedFrom": true, "RunFilter.CreatedBefore": true, "RunFilter.IDPrefix": true, "RunFilter.Oldest": true,
 }

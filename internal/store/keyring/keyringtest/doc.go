@@ -1,4 +1,5 @@
-// Package keyringtest tests whether a medium of run keys satisfies the requirements of a key ring.
+// Package keyringtest tests whether a medium (storage of run keys) satisfies the requirements of a key
+// ring.
 //
 // Owns: the test suite, and a medium in memory, [Memory].
 //

@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// Memory is a medium in memory. After Close, another ring may open it.
+// Memory is a medium in memory. After Close, another ring may open the same bytes.
 type Memory struct {
 	bytes []byte
 	// Fail is called before each write if it is not nil. If it returns an error, the write fails with
@@ -13,8 +13,8 @@ type Memory struct {
 	Fail func(what string) error
 }
 
-// Holding returns a Memory that already contains bytes.
-func Holding(bytes []byte) *Memory { return &Memory{bytes: bytes} }
+// NewMemoryWith returns a Memory that already contains bytes.
+func NewMemoryWith(bytes []byte) *Memory { return &Memory{bytes: bytes} }
 
 // ReadAt reads like a file.
 func (m *Memory) ReadAt(b []byte, at int64) (int, error) {

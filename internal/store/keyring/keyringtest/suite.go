@@ -10,11 +10,11 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/seal"
 )
 
-// Run tests a medium. It calls open to open the medium. After it has closed the medium, it calls open
-// again and expects the same bytes.
+// Run tests a medium. open opens the medium. After the test has closed it, open must return the same
+// bytes again.
 func Run(t *testing.T, open func(t *testing.T) keyring.Medium) {
 	t.Helper()
-	ring := opened(t, open)
+	ring := openRing(t, open)
 	if _, there := ring.ID(); there {
 		t.Fatal("what was not begun is there")
 	}
@@ -24,7 +24,7 @@ func Run(t *testing.T, open func(t *testing.T) keyring.Medium) {
 	if err := errors.Join(ring.Begin(), ring.Begin()); err != nil {
 		t.Fatal(err)
 	}
-	keys := taken(t, ring, 150)
+	keys := takeKeys(t, ring, 150)
 	for _, slot := range []uint64{1, 2, 64, 65, 150} {
 		if err := ring.Destroy(slot, int64(slot)); err != nil {
 			t.Fatal(err)
@@ -32,25 +32,25 @@ func Run(t *testing.T, open func(t *testing.T) keyring.Medium) {
 	}
 	id, _ := ring.ID()
 	slots := ring.Slots()
-	shown(t, ring, keys)
-	closed(t, ring)
+	checkKeys(t, ring, keys)
+	closeRing(t, ring)
 
-	ring = opened(t, open)
+	ring = openRing(t, open)
 	if again, there := ring.ID(); !there || again != id || ring.Slots() != slots {
 		t.Errorf("opened again: %x (%v) with %d keys, want %x with %d", again, there, ring.Slots(), id, slots)
 	}
-	shown(t, ring, keys)
-	more := taken(t, ring, 1)[0]
+	checkKeys(t, ring, keys)
+	more := takeKeys(t, ring, 1)[0]
 	if more.Slot <= slots {
 		t.Errorf("key %d is given out a second time", more.Slot)
 	}
-	closed(t, ring)
-	ring = opened(t, open)
-	shown(t, ring, append(keys, more))
-	closed(t, ring)
+	closeRing(t, ring)
+	ring = openRing(t, open)
+	checkKeys(t, ring, append(keys, more))
+	closeRing(t, ring)
 }
 
-func opened(t *testing.T, open func(t *testing.T) keyring.Medium) *keyring.Ring {
+func openRing(t *testing.T, open func(t *testing.T) keyring.Medium) *keyring.Ring {
 	t.Helper()
 	ring, err := keyring.On(open(t), nil)
 	if err != nil {
@@ -59,14 +59,14 @@ func opened(t *testing.T, open func(t *testing.T) keyring.Medium) *keyring.Ring 
 	return ring
 }
 
-func closed(t *testing.T, ring *keyring.Ring) {
+func closeRing(t *testing.T, ring *keyring.Ring) {
 	t.Helper()
 	if err := errors.Join(ring.Close(), ring.Close()); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func taken(t *testing.T, ring *keyring.Ring, n int) (keys []*seal.Key) {
+func takeKeys(t *testing.T, ring *keyring.Ring, n int) (keys []*seal.Key) {
 	t.Helper()
 	for range n {
 		key, err := ring.Take()
@@ -78,12 +78,13 @@ func taken(t *testing.T, ring *keyring.Ring, n int) (keys []*seal.Key) {
 	return keys
 }
 
-// shown checks that each key of the ring is equal to the given key. For a nil key it checks that the
-// key was destroyed.
-func shown(t *testing.T, ring *keyring.Ring, keys []*seal.Key) {
+// checkKeys checks that the ring (a collection of run keys) has the given keys in their slots, except those
+// that it reports as destroyed. The time of a destruction must be the number of the slot, because Run passes
+// this number to Destroy.
+func checkKeys(t *testing.T, ring *keyring.Ring, keys []*seal.Key) {
 	t.Helper()
 	for _, want := range keys {
-		got, err := ring.Last(want.Slot)
+		got, err := ring.LastKey(want.Slot)
 		if at := ring.DestroyedAt(want.Slot); at != 0 {
 			if uint64(at) != want.Slot || !errors.Is(err, seal.ErrDestroyed) {
 				t.Errorf("key %d: destroyed at %d, %v", want.Slot, at, err)
@@ -94,21 +95,21 @@ func shown(t *testing.T, ring *keyring.Ring, keys []*seal.Key) {
 			t.Errorf("key %d: %v", want.Slot, err)
 			continue
 		}
-		if !same(got, want) {
+		if !sameKey(got, want) {
 			t.Errorf("key %d is another one", want.Slot)
 		}
 	}
 }
 
-// same reports whether two keys are equal. It compares the results of sealing the same bytes with both
-// keys.
-func same(a, b *seal.Key) bool {
+// sameKey reports whether two keys are equal. It encrypts the same bytes with both keys and compares the
+// results.
+func sameKey(a, b *seal.Key) bool {
 	return bytes.Equal(a.Seal(nil, []byte("plain"), nil), b.Seal(nil, []byte("plain"), nil))
 }
 
-// Same checks that two rings have the same keys in the same slots, and the same destroyed and
-// damaged slots.
-func Same(t *testing.T, got, want *keyring.Ring) {
+// CheckSame checks that two rings (collections of run keys) have the same keys in the same slots, and the
+// same destroyed and damaged slots.
+func CheckSame(t *testing.T, got, want *keyring.Ring) {
 	t.Helper()
 	a, _ := got.ID()
 	b, _ := want.ID()
@@ -116,8 +117,8 @@ func Same(t *testing.T, got, want *keyring.Ring) {
 		t.Errorf("%x with %d keys, want %x with %d", a, got.Slots(), b, want.Slots())
 	}
 	for slot := uint64(1); slot <= want.Slots(); slot++ {
-		x, xErr := got.Last(slot)
-		y, yErr := want.Last(slot)
+		x, xErr := got.LastKey(slot)
+		y, yErr := want.LastKey(slot)
 		if (xErr == nil) != (yErr == nil) || errors.Is(xErr, layout.ErrDamaged) != errors.Is(yErr, layout.ErrDamaged) {
 			t.Errorf("slot %d: %v, want %v", slot, xErr, yErr)
 			continue
@@ -125,7 +126,7 @@ func Same(t *testing.T, got, want *keyring.Ring) {
 		if got.DestroyedAt(slot) != want.DestroyedAt(slot) {
 			t.Errorf("slot %d: destroyed at %d, want %d", slot, got.DestroyedAt(slot), want.DestroyedAt(slot))
 		}
-		if xErr == nil && !same(x, y) {
+		if xErr == nil && !sameKey(x, y) {
 			t.Errorf("slot %d has another key", slot)
 		}
 	}

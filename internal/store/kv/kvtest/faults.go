@@ -10,19 +10,19 @@ import (
 // ErrRead is the error of a read that [Faults] makes fail.
 var ErrRead = errors.New("the connection is gone")
 
-// Faults makes reads of an engine fail. It is safe for concurrent use.
+// Faults makes reads of a storage engine fail. It is safe for concurrent use.
 type Faults struct {
 	reads, fail atomic.Int64
 }
 
-// After makes the n-th read after this call fail, counted from 1, and every later read. If n is 0, no
+// FailAfter makes the n-th read after this call fail, counted from 1, and every later read. If n is 0, no
 // read fails.
-func (f *Faults) After(n int64) {
+func (f *Faults) FailAfter(n int64) {
 	f.reads.Store(0)
 	f.fail.Store(n)
 }
 
-// Reads returns the number of reads since the last call of After.
+// Reads returns the number of reads since the last call of FailAfter.
 func (f *Faults) Reads() int64 { return f.reads.Load() }
 
 func (f *Faults) read() error {
@@ -33,42 +33,42 @@ func (f *Faults) read() error {
 	return nil
 }
 
-// On returns a snapshot whose reads fail as requested with After.
-func (f *Faults) On(snap kv.Snapshot) kv.Snapshot { return &faulty{Snapshot: snap, faults: f} }
+// On returns a snapshot whose reads fail as [Faults.FailAfter] requests.
+func (f *Faults) On(snap kv.Snapshot) kv.Snapshot { return &faultyView{Snapshot: snap, faults: f} }
 
-type faulty struct {
+type faultyView struct {
 	kv.Snapshot
 	faults *Faults
 }
 
-func (s *faulty) Get(key []byte) ([]byte, error) {
+func (s *faultyView) Get(key []byte) ([]byte, error) {
 	if err := s.faults.read(); err != nil {
 		return nil, err
 	}
 	return s.Snapshot.Get(key)
 }
 
-func (s *faulty) Has(key []byte) (bool, error) {
+func (s *faultyView) Has(key []byte) (bool, error) {
 	if err := s.faults.read(); err != nil {
 		return false, err
 	}
 	return s.Snapshot.Has(key)
 }
 
-func (s *faulty) Scan(r kv.Range) kv.Cursor {
+func (s *faultyView) Scan(r kv.Range) kv.Cursor {
 	return &faultyCursor{Cursor: s.Snapshot.Scan(r), faults: s.faults}
 }
 
-// faultyCursor has no position after a move that failed.
+// faultyCursor is a cursor whose moves and reads of values can fail. After a failed move it has no position.
 type faultyCursor struct {
 	kv.Cursor
 	faults *Faults
-	lost   bool
+	failed bool
 }
 
 func (c *faultyCursor) Seek(key []byte) error {
 	err := c.faults.read()
-	if c.lost = err != nil; c.lost {
+	if c.failed = err != nil; c.failed {
 		return err
 	}
 	return c.Cursor.Seek(key)
@@ -76,13 +76,13 @@ func (c *faultyCursor) Seek(key []byte) error {
 
 func (c *faultyCursor) Next() error {
 	err := c.faults.read()
-	if c.lost = err != nil; c.lost {
+	if c.failed = err != nil; c.failed {
 		return err
 	}
 	return c.Cursor.Next()
 }
 
-func (c *faultyCursor) Valid() bool { return !c.lost && c.Cursor.Valid() }
+func (c *faultyCursor) Valid() bool { return !c.failed && c.Cursor.Valid() }
 
 func (c *faultyCursor) Value(buf []byte) (value, grown []byte, err error) {
 	if err := c.faults.read(); err != nil {

@@ -14,10 +14,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/kv"
 )
 
-// Open opens an empty engine, and closes it at the end of the test.
+// Open opens an empty storage engine, and closes it at the end of the test t.
 type Open func(t *testing.T) kv.KV
 
-// Run tests whether an engine satisfies the requirements of package kv.
+// Run tests whether a storage engine satisfies the requirements of package kv.
 func Run(t *testing.T, open Open) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, kv.KV){
@@ -32,10 +32,10 @@ func Run(t *testing.T, open Open) {
 	}
 }
 
-// Commit stores pairs as the next group and waits for the result. A nil value removes the key.
+// Commit stores pairs as the next commit group and waits for the result. A nil value removes the key.
 func Commit(tb testing.TB, db kv.KV, pairs map[string][]byte) uint64 {
 	tb.Helper()
-	group := db.Last() + 1
+	group := db.LastKey() + 1
 	batch := db.Batch()
 	for key, value := range pairs {
 		if value == nil {
@@ -49,7 +49,7 @@ func Commit(tb testing.TB, db kv.KV, pairs map[string][]byte) uint64 {
 	if r := <-results; r.Outcome != kv.Stored || r.Err != nil {
 		tb.Fatalf("group %d: %+v", group, r)
 	}
-	if last := db.Last(); last != group {
+	if last := db.LastKey(); last != group {
 		tb.Fatalf("the last group is %d, want %d", last, group)
 	}
 	return group
@@ -84,7 +84,7 @@ func see(t *testing.T, view kv.View, want map[string]string) {
 
 func empty(t *testing.T, db kv.KV) {
 	t.Helper()
-	if last := db.Last(); last != 0 {
+	if last := db.LastKey(); last != 0 {
 		t.Fatalf("the last group is %d", last)
 	}
 	view := kv.On(db.View(0))
@@ -97,7 +97,7 @@ func empty(t *testing.T, db kv.KV) {
 	see(t, view, map[string]string{})
 }
 
-// lastCallCounts checks that the last call for a key applies if there are several.
+// lastCallCounts checks that the last of several calls of a batch for one key applies.
 func lastCallCounts(t *testing.T, db kv.KV) {
 	t.Helper()
 	Commit(t, db, map[string][]byte{"gone": []byte("1"), "back": []byte("1")})
@@ -117,8 +117,8 @@ func lastCallCounts(t *testing.T, db kv.KV) {
 	see(t, kv.On(db.View(2)), map[string]string{"a": "2", "back": "2"})
 }
 
-// viewsStandStill checks that an open view does not change, and that a batch is not visible before
-// it is stored.
+// viewsStandStill checks that an open view does not change, and that a batch is not visible before it
+// is stored.
 func viewsStandStill(t *testing.T, db kv.KV) {
 	t.Helper()
 	first := Commit(t, db, map[string][]byte{"a": []byte("1"), "b": []byte("1")})
@@ -147,7 +147,8 @@ func viewsStandStill(t *testing.T, db kv.KV) {
 	see(t, kv.On(db.View(2)), map[string]string{"a": "2", "c": "2"})
 }
 
-// heldMoment checks that a held group stays readable after later groups and after Release.
+// heldMoment checks that a commit group that is kept by Hold stays readable after later groups, and that the
+// newest group is readable after Close and Release.
 func heldMoment(t *testing.T, db kv.KV) {
 	t.Helper()
 	group := Commit(t, db, map[string][]byte{"a": []byte("1"), "b": []byte("1")})
@@ -164,11 +165,12 @@ func heldMoment(t *testing.T, db kv.KV) {
 		see(t, view, map[string]string{"a": "1", "b": "1"})
 	}
 	held.Close()
-	db.Release(db.Last())
-	see(t, kv.On(db.View(db.Last())), map[string]string{"a": "2"})
+	db.Release(db.LastKey())
+	see(t, kv.On(db.View(db.LastKey())), map[string]string{"a": "2"})
 }
 
-// counts checks, if the engine is a [kv.Counter], that its counts equal those of a scan.
+// counts checks that a storage engine which implements [kv.Counter] counts the right number of keys. Any other
+// engine passes.
 func counts(t *testing.T, db kv.KV) {
 	t.Helper()
 	pairs := map[string][]byte{"b": []byte("1"), "b\xff": []byte("1"), "b\xff\xff": []byte("1"), "c": []byte("1")}
@@ -187,11 +189,11 @@ func counts(t *testing.T, db kv.KV) {
 		want map[string]int
 	}{
 		{kv.On(held.View()), map[string]int{"a": 0, "b": 13, "b\xff": 2, "b1": 1, "c": 1}},
-		{kv.On(db.View(db.Last())), map[string]int{"a": 0, "b": 13, "b\xff": 2, "b1": 2, "c": 2}},
+		{kv.On(db.View(db.LastKey())), map[string]int{"a": 0, "b": 13, "b\xff": 2, "b1": 2, "c": 2}},
 	} {
 		for prefix, want := range at.want {
 			for _, most := range []int{1, 3, max(1, want), 100} {
-				if got := counted(t, &at.view, prefix, most); at.view.Counts() && got != want {
+				if got := countKeys(t, &at.view, prefix, most); at.view.Counts() && got != want {
 					t.Errorf("%q, %d at once: %d keys, want %d", prefix, most, got, want)
 				}
 			}
@@ -200,8 +202,8 @@ func counts(t *testing.T, db kv.KV) {
 	}
 }
 
-// counted counts the keys under a prefix in several steps.
-func counted(t *testing.T, view *kv.View, prefix string, most int) (sum int) {
+// countKeys counts the keys that begin with a prefix, in steps of at most most keys.
+func countKeys(t *testing.T, view *kv.View, prefix string, most int) (sum int) {
 	t.Helper()
 	for behind, more := []byte(nil), view.Counts(); more; more = behind != nil {
 		n, last, err := view.Count([]byte(prefix), behind, most)
@@ -216,8 +218,8 @@ func counted(t *testing.T, view *kv.View, prefix string, most int) (sum int) {
 	return sum
 }
 
-// groupsAreWhole checks that concurrent readers see whole groups. A reader must see the requested group
-// or a later one.
+// groupsAreWhole checks that concurrent readers see whole commit groups, and the requested group or a
+// later one.
 func groupsAreWhole(t *testing.T, db kv.KV) {
 	t.Helper()
 	const groups = 60
@@ -246,8 +248,7 @@ func groupsAreWhole(t *testing.T, db kv.KV) {
 	readers.Wait()
 }
 
-// since checks that Range.Since excludes older pairs, and that keys removed since then are not
-// shown.
+// since checks that Range.Since excludes older pairs and does not show keys that were removed since.
 func since(t *testing.T, db kv.KV) {
 	t.Helper()
 	Commit(t, db, map[string][]byte{"a": []byte("1"), "b": []byte("1"), "c": []byte("1")})
@@ -279,29 +280,29 @@ func valuesAreTheCallers(t *testing.T, db kv.KV) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	it := view.Scan(kv.Range{})
-	defer it.Close()
-	it.Rewind()
-	copied, err := it.ValueCopy()
+	iterator := view.Scan(kv.Range{})
+	defer iterator.Close()
+	iterator.Rewind()
+	copied, err := iterator.ValueCopy()
 	if err != nil {
 		t.Fatal(err)
 	}
-	key := it.KeyCopy()
+	key := iterator.KeyCopy()
 	copy(a, "XXXXX")
-	it.Next()
-	if b, err := it.Value(); err != nil || string(b) != "other" || it.Size() != 5 || it.StoredSize() < 6 {
-		t.Errorf("%q, %v, %d, %d", b, err, it.Size(), it.StoredSize())
+	iterator.Next()
+	if b, err := iterator.Value(); err != nil || string(b) != "other" || iterator.Size() != 5 || iterator.StoredSize() < 6 {
+		t.Errorf("%q, %v, %d, %d", b, err, iterator.Size(), iterator.StoredSize())
 	}
 	if string(copied) != "first" || string(key) != "a" {
 		t.Errorf("copies are %q of %q", copied, key)
 	}
-	it.Next()
-	if none, err := it.ValueCopy(); err != nil || none == nil || len(none) != 0 {
+	iterator.Next()
+	if none, err := iterator.ValueCopy(); err != nil || none == nil || len(none) != 0 {
 		t.Errorf("an empty value is %v, %v", none, err)
 	}
-	it.Next()
-	if value, err := it.Value(); err != nil || !bytes.Equal(value, large) || it.Size() < int64(len(large))-32 || it.Size() > int64(len(large))+32 {
-		t.Errorf("%d bytes of about %d, %v", len(value), it.Size(), err)
+	iterator.Next()
+	if value, err := iterator.Value(); err != nil || !bytes.Equal(value, large) || iterator.Size() < int64(len(large))-32 || iterator.Size() > int64(len(large))+32 {
+		t.Errorf("%d bytes of about %d, %v", len(value), iterator.Size(), err)
 	}
 	again, err := view.Get([]byte("a"))
 	none, errNone := view.Get([]byte("empty"))
@@ -310,8 +311,8 @@ func valuesAreTheCallers(t *testing.T, db kv.KV) {
 	}
 }
 
-// bounds checks that the engine accepts a group at its limits. The limits are the number of keys, the
-// size of a key, and the total bytes.
+// bounds checks that the storage engine accepts a commit group near each of its limits: the number of keys, the
+// size of a key, and the total bytes. It tries at most 60 000 keys and 4 MiB.
 func bounds(t *testing.T, db kv.KV) {
 	t.Helper()
 	b := db.Bounds()
@@ -381,7 +382,7 @@ func manyCursors(t *testing.T, db kv.KV) {
 	}
 }
 
-// likeASortedMap commits random groups and compares all kinds of scans with a model.
+// likeASortedMap commits random groups and compares all kinds of scans with a sorted map as a model.
 func likeASortedMap(t *testing.T, db kv.KV) {
 	t.Helper()
 	dice := rand.New(rand.NewPCG(7, 7))
@@ -434,7 +435,7 @@ func compare(t *testing.T, dice *rand.Rand, view kv.View, model map[string]strin
 		if !r.Reverse && dice.IntN(3) == 0 {
 			from = ""
 		}
-		if got, want := keysFrom(t, &view, r, from), walked(model, r, from); !slices.Equal(got, want) {
+		if got, want := keysFrom(t, &view, r, from), scanModel(model, r, from); !slices.Equal(got, want) {
 			t.Fatalf("%+v from %x: %q, want %q", r, from, got, want)
 		}
 	}
@@ -463,8 +464,8 @@ func keysFrom(t *testing.T, view *kv.View, r kv.Range, from string) (out []strin
 	return out
 }
 
-// walked returns the keys that a scan of the model finds.
-func walked(model map[string]string, r kv.Range, from string) (out []string) {
+// scanModel returns the keys that a scan with the range r would find in the model.
+func scanModel(model map[string]string, r kv.Range, from string) (out []string) {
 	keys := slices.Sorted(maps.Keys(model))
 	if r.Reverse {
 		slices.Reverse(keys)

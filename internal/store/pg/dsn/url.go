@@ -15,13 +15,13 @@ import (
 // postgres://[USER[:PASSWORD]@]HOST[:PORT][,HOST...]/DATABASE[?OPTION=VALUE...]. The zero value means
 // that there is no address.
 type URL struct {
-	// secret returns the text of the URL and a password that was separated from it. It is a function,
-	// so that the fields of a printed URL show only its address.
+	// secret returns the text of the URL, and a password that was not in the text. It is a function, so
+	// that a printed URL shows no password.
 	secret func() (text, password string)
 }
 
-// Of returns the URL of a text. The text may be invalid, see [URL.Fault].
-func Of(text string) URL {
+// Parse returns the URL of a text. The text may be invalid, see [URL.Fault].
+func Parse(text string) URL {
 	if text = strings.TrimSpace(text); text == "" {
 		return URL{}
 	}
@@ -31,9 +31,9 @@ func Of(text string) URL {
 // IsZero reports whether the URL is the zero value.
 func (u URL) IsZero() bool { return u.secret == nil }
 
-// Is reports whether a text is meant to be the address of a database. Any other text is the name of a
+// IsURL reports whether a text is meant to be the address of a database. Any other text is the name of a
 // directory.
-func Is(text string) bool {
+func IsURL(text string) bool {
 	scheme, _, ok := strings.Cut(strings.TrimSpace(text), "://")
 	return ok && slices.Contains(schemes, strings.ToLower(scheme))
 }
@@ -47,8 +47,8 @@ var (
 	Modes     = append(slices.Clone(openModes), "require", "verify-ca", "verify-full")
 )
 
-// Fault describes the error in the text of a URL. The description does not contain the text. It is ""
-// if the text is valid.
+// Fault describes the error in the text of a URL. The description contains at most the scheme, the path or the
+// sslmode of the text. It is "" if the text is valid, and for the zero value.
 func (u URL) Fault() string {
 	const want = "want postgres://USER@HOST[:PORT]/DATABASE[?sslmode=verify-full]"
 	if u.secret == nil {
@@ -204,10 +204,10 @@ func (u *URL) UnmarshalYAML(raw []byte) error {
 	return u.Set(strings.Trim(strings.TrimSpace(string(raw)), `"'`))
 }
 
-// Set accepts any text. An invalid text is not rejected here, because the error of the flag parser
-// would contain the text, see [URL.Fault].
+// Set implements the flag's value. It accepts any text, because the error of the flag parser would
+// contain the text. [URL.Fault] reports an invalid text later.
 func (u *URL) Set(text string) error {
-	*u = Of(text)
+	*u = Parse(text)
 	return nil
 }
 

@@ -16,8 +16,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
 )
 
-// hidden are addresses with a password, in every place that may have one.
-var hidden = []string{
+// addressesWithPassword are addresses with a password, in every place that may have one.
+var addressesWithPassword = []string{
 	"postgres://pawl:s3cret@db.example:5432/runs?sslmode=verify-full",
 	"postgresql://pawl:s3cret@db.example/runs",
 	"postgres://pawl@db.example/runs?password=s3cret",
@@ -35,10 +35,10 @@ var hidden = []string{
 // TestAPasswordIsShownToNobody: in none of the ways in which a value is printed.
 func TestAPasswordIsShownToNobody(t *testing.T) {
 	t.Parallel()
-	for _, text := range append(slices.Clone(hidden), "") {
-		u := dsn.Of(text)
+	for _, text := range append(slices.Clone(addressesWithPassword), "") {
+		u := dsn.Parse(text)
 		if text == "" {
-			u = dsn.Of("postgres://pawl@db/runs").WithPassword("s3cret")
+			u = dsn.Parse("postgres://pawl@db/runs").WithPassword("s3cret")
 			if u.Secret() != "postgres://pawl:s3cret@db/runs" {
 				t.Errorf("with its password it is %s", u.Secret())
 			}
@@ -83,7 +83,7 @@ func TestAPasswordIsShownToNobody(t *testing.T) {
 // TestScrub: neither is one in a text that quotes an address.
 func TestScrub(t *testing.T) {
 	t.Parallel()
-	for _, text := range hidden[:8] {
+	for _, text := range addressesWithPassword[:8] {
 		line := dsn.Scrub(`parse "` + text + `": store: ` + text + ` is wrong`)
 		if strings.Contains(line, "s3cret") || !strings.Contains(line, "is wrong") {
 			t.Errorf("%s becomes %s", text, line)
@@ -112,7 +112,7 @@ func TestFault(t *testing.T) {
 		"postgres://pawl@db/runs?sslmode=off": "none of disable, allow, prefer, require, verify-ca, verify-full",
 		"postgres://p%zz@db/runs":             "is no URL",
 	} {
-		if got := dsn.Of(text).Fault(); !strings.Contains(got, want) || (want == "") != (got == "") {
+		if got := dsn.Parse(text).Fault(); !strings.Contains(got, want) || (want == "") != (got == "") {
 			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 	}
@@ -135,7 +135,7 @@ func TestOpen(t *testing.T) {
 		{"postgres://pawl@[2001:db8::1]/runs", "", []string{"2001:db8::1"}},
 		{"postgres://pawl@/runs?host=/var/run", "", nil},
 	} {
-		if got := dsn.Of(tt.url).Open(tt.env); !slices.Equal(got, tt.want) {
+		if got := dsn.Parse(tt.url).Open(tt.env); !slices.Equal(got, tt.want) {
 			t.Errorf("%s with %q: %v, want %v", tt.url, tt.env, got, tt.want)
 		}
 	}

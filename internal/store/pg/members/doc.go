@@ -1,8 +1,8 @@
-// Package members keeps in a database which sidecars share it, which of them owns which partition
-// of the store, and which partition each namespace is in.
+// Package members stores the membership of a cluster in a database: which sidecars share the store,
+// which of them owns which partition, and in which partition each namespace is.
 //
 // It owns the rows of nodes and of namespaces, and the renewal of the leases of the partitions that
-// this process owns. internal/store/pg takes partitions and gives them back.
+// this process owns. internal/store/pg takes over partitions and releases them.
 //
 // Invariants:
 //

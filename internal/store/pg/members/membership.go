@@ -14,10 +14,11 @@ import (
 
 // Config configures a Membership. Pool is required.
 type Config struct {
-	// Pool is the database. This program must support its schema.
+	// Pool is the connection pool of the database, whose schema this program must support.
 	Pool *pg.Pool
-	// RenewedEpochs contains the epochs under which this process owns partitions, see RenewedEpoch in
-	// [pg.Config]. If it is nil, this process never owns partitions.
+	// RenewedEpochs contains the epochs (numbers of ownership) under which this process owns
+	// partitions, see RenewedEpoch in [pg.Config]. Heartbeats renew the leases of these partitions. If
+	// it is nil, this process never owns partitions.
 	RenewedEpochs *Epochs
 	// Lease is how long a node counts as running after a heartbeat, and how long it keeps its
 	// partitions. Default 3 s, as in a store.
@@ -27,12 +28,12 @@ type Config struct {
 	Wait time.Duration
 }
 
-// Epochs contains, for each partition, the epoch under which this process owns it, or zero if it
-// does not own it.
+// Epochs contains, for each partition, the epoch under which this process owns it, or zero if it does
+// not own it.
 type Epochs [pg.Partitions]atomic.Uint64
 
-// held returns the partitions that this process owns, and their epochs.
-func (e *Epochs) held() (parts []int32, epochs []int64) {
+// ownedPartitions returns the partitions that this process owns, and their epochs.
+func (e *Epochs) ownedPartitions() (parts []int32, epochs []int64) {
 	parts, epochs = []int32{}, []int64{}
 	for p := range e {
 		if epoch := e[p].Load(); epoch != 0 {
@@ -44,13 +45,14 @@ func (e *Epochs) held() (parts []int32, epochs []int64) {
 
 // Node is a running node of the cluster.
 type Node struct {
-	// ID is a new id for every process. Address is the address at which the peers of the node reach it.
-	// Key is the key by which they recognize it.
+	// ID is a new id for every process. Address is the address at which other nodes reach the node. Key
+	// is the digest of the certificate by which they recognize it.
 	ID, Address string
 	Key         [32]byte
-	// Leaving means that the node hands over its partitions and does not take over any.
+	// Leaving means that the node is shutting down: it hands over its partitions to other nodes and
+	// takes over none.
 	Leaving bool
-	// Speaks is the newest format in which the node can keep a partition.
+	// Speaks is the newest storage format in which the node can keep a partition.
 	Speaks uint32
 	// Parts has the bit p set if the node can take over partition p.
 	Parts uint64
@@ -59,13 +61,13 @@ type Node struct {
 	New bool
 }
 
-// Partition describes a partition.
+// Partition describes a partition of the store and its owner.
 type Partition struct {
 	ID int32
-	// Owner is the node with a valid lease on the partition. It is the zero value if there is none. If
-	// an owner is not a node of the cluster, it is not in the list of nodes and has no key.
+	// Owner is the node with a valid lease on the partition. The zero value means that no node has one.
+	// An owner that is not a node of the cluster is not in the list of nodes and has no key.
 	Owner Node
-	// Lease is the minimum time until the owner's lease ends, measured from the time of the call.
+	// Lease is the minimum remaining time of the owner's lease, measured from the time of the call.
 	Lease time.Duration
 	// Format is the format of the partition.
 	Format uint32
@@ -105,10 +107,10 @@ func Open(cfg Config) *Membership {
 }
 
 // Heartbeat reports that a node is running, renews the leases of the partitions that this process owns,
-// and returns the state of the cluster. Errors: *[preflight.Error]. If there is an error, the heartbeat
-// may or may not have been stored.
+// and returns the state of the cluster. Errors: *[preflight.Error]. After an error, the heartbeat may
+// or may not have been stored.
 func (r *Membership) Heartbeat(ctx context.Context, me Node) (v View, err error) {
-	parts, epochs := r.cfg.RenewedEpochs.held()
+	parts, epochs := r.cfg.RenewedEpochs.ownedPartitions()
 	err = r.exec(ctx, r.conn, r.cfg.Wait, func(conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, r.text.heartbeat, pgx.QueryResultFormats{pgx.BinaryFormatCode}, pgx.QueryExecModeExec,
 			me.ID, me.Address, me.Key[:], me.Leaving, int32(me.Speaks), int64(me.Parts), parts, epochs,
@@ -122,10 +124,11 @@ func (r *Membership) Heartbeat(ctx context.Context, me Node) (v View, err error)
 	return v, err
 }
 
-// locked returns the lock timeout for a statement. wait is the total time that the statement may take.
+// locked returns the lock timeout for a statement: half of wait, the total time that the statement may
+// take.
 func locked(wait time.Duration) string { return fmt.Sprintf("%dms", max(1, wait.Milliseconds()/2)) }
 
-// read decodes the nodes and then the partitions.
+// read decodes the rows of a heartbeat's answer: the nodes, and then the partitions.
 func read(rows pgx.Rows) (v View, err error) {
 	defer rows.Close()
 	for rows.Next() {
@@ -158,7 +161,8 @@ func (r *Membership) Deregister(ctx context.Context, me Node) error {
 	})
 }
 
-// exec sends the statement a second time if no answer arrives. The statement is idempotent.
+// exec runs an idempotent statement. If no answer arrives, it sends the statement a second time. If ctx has
+// already ended, it sends nothing and returns the error of ctx.
 func (r *Membership) exec(ctx context.Context, talk *pg.SerialConn, wait time.Duration, speak func(conn *pgx.Conn) error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("the rows of nodes: %w", err)

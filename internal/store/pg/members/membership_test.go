@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { pgserver.Main(m) }
 
-// onEachWay runs a test on the server itself, and through PgBouncer in transaction mode.
+// onEachWay runs a test directly on the server, and through PgBouncer in transaction mode.
 func onEachWay(t *testing.T, test func(t *testing.T, url string)) {
 	t.Helper()
 	t.Parallel()
@@ -43,25 +43,25 @@ func onEachWay(t *testing.T, test func(t *testing.T, url string)) {
 // node is a process of a cluster.
 type node struct {
 	members.Node
-	url  string
-	via  *pg.Pool
-	rows *members.Membership
-	kept members.Epochs
+	url           string
+	via           *pg.Pool
+	rows          *members.Membership
+	renewedEpochs members.Epochs
 }
 
-// lease is long: none ends while a test looks at it.
+// lease is so long that none ends during a test.
 const lease = 30 * time.Second
 
 func start(t *testing.T, url, id string) *node {
 	t.Helper()
-	via, err := pg.Connect(t.Context(), pg.Config{URL: dsn.Of(url), Readers: 2})
+	via, err := pg.Connect(t.Context(), pg.Config{URL: dsn.Parse(url), Readers: 2})
 	if err != nil {
 		t.Error(err)
 		return nil
 	}
 	t.Cleanup(via.Close)
 	n := &node{Node: members.Node{ID: id, Address: id + ":1", Key: [32]byte{0, 0xFF, id[0]}, Speaks: 7, Parts: 1<<63 | 5, New: true}, url: url, via: via}
-	n.rows = members.Open(members.Config{Pool: via, RenewedEpochs: &n.kept, Lease: lease, Wait: 10 * time.Second})
+	n.rows = members.Open(members.Config{Pool: via, RenewedEpochs: &n.renewedEpochs, Lease: lease, Wait: 10 * time.Second})
 	t.Cleanup(n.rows.Close)
 	return n
 }
@@ -75,14 +75,14 @@ func (n *node) beat(t *testing.T) members.View {
 	return v
 }
 
-// take takes a partition, under a name that no other has.
+// take takes a partition, under an owner name that no other node uses.
 func (n *node) take(part int32) (*pg.DB, error) {
 	return pg.Open(pg.Config{
-		URL: dsn.Of(n.url), Pool: n.via, Part: part, RenewedEpoch: &n.kept[part], Owner: fmt.Sprintf("%s.%d", n.ID, part), Address: n.Address, Lease: lease,
+		URL: dsn.Parse(n.url), Pool: n.via, Part: part, RenewedEpoch: &n.renewedEpochs[part], Owner: fmt.Sprintf("%s.%d", n.ID, part), Address: n.Address, Lease: lease,
 	})
 }
 
-// mustTake takes partition 0 if none is named.
+// mustTake takes the given partition, or partition 0.
 func mustTake(t *testing.T, n *node, part ...int32) *pg.DB {
 	t.Helper()
 	db, err := n.take(append(part, 0)[0])
@@ -92,7 +92,8 @@ func mustTake(t *testing.T, n *node, part ...int32) *pg.DB {
 	return db
 }
 
-// part is one of a view; one that is not there is nobody's.
+// part returns a partition of a view. If the view does not have it, part returns a partition without an
+// owner.
 func part(v members.View, id int32) members.Partition {
 	for _, p := range v.Parts {
 		if p.ID == id {
@@ -102,7 +103,7 @@ func part(v members.View, id int32) members.Partition {
 	return members.Partition{}
 }
 
-// mustSee has an owner of partition 0, which is the only one.
+// mustSee checks the nodes of a view and the owner of partition 0. The view must have no other partition.
 func mustSee(t *testing.T, v members.View, owner members.Node, nodes ...members.Node) {
 	t.Helper()
 	if !slices.Equal(v.Nodes, nodes) || len(v.Parts) > 1 {
@@ -122,7 +123,8 @@ func mustHave(t *testing.T, v members.View, id int32, owner members.Node) {
 	}
 }
 
-// TestWhoIsThere: each sees the others as of now, in the order in which they came, who is new, and the owner.
+// TestWhoIsThere: a heartbeat returns the living nodes in the order in which they joined, marks the new ones,
+// and names the owner.
 func TestWhoIsThere(t *testing.T) {
 	onEachWay(t, func(t *testing.T, url string) {
 		b, a := start(t, url, "b"), start(t, url, "a")
@@ -133,7 +135,7 @@ func TestWhoIsThere(t *testing.T) {
 		a.Leaving = true
 		mustSee(t, a.beat(t), a.Node, b.Node, a.Node)
 		mustSee(t, b.beat(t), a.Node, b.Node, a.Node)
-		say(t, a, "UPDATE pawl.node SET since = since - interval '30 s' WHERE id = 'a'")
+		execSQL(t, a, "UPDATE pawl.node SET since = since - interval '30 s' WHERE id = 'a'")
 		a.New = false
 		mustSee(t, b.beat(t), a.Node, a.Node, b.Node)
 		if err := db.Close(); err != nil {
@@ -147,8 +149,8 @@ func TestWhoIsThere(t *testing.T) {
 	})
 }
 
-// TestTheLeaseIsKept by beats alone, for as long as the owner is sure of its epoch; nobody else
-// waits for its end.
+// TestTheLeaseIsKept: heartbeats alone renew the lease of an owner, as long as the owner is sure of its
+// epoch. Another node is refused without waiting for the end of the lease.
 func TestTheLeaseIsKept(t *testing.T) {
 	onEachWay(t, func(t *testing.T, url string) {
 		a, b := start(t, url, "a"), start(t, url, "b")
@@ -158,26 +160,26 @@ func TestTheLeaseIsKept(t *testing.T) {
 		if left := part(a.beat(t), 0).Lease; left < lease-time.Second {
 			t.Errorf("after a beat %v is left", left)
 		}
-		if _, err := b.take(0); !is[*fencing.HeldError](err) {
+		if _, err := b.take(0); !isError[*fencing.HeldError](err) {
 			t.Fatalf("%v", err)
 		}
-		// In doubt, and of another tenure, it renews nothing.
-		epoch := a.kept[0].Load()
+		// If the epoch is unknown, or of another ownership of the partition, a heartbeat renews nothing.
+		epoch := a.renewedEpochs[0].Load()
 		for _, other := range []uint64{0, epoch + 1} {
-			a.kept[0].Store(epoch)
+			a.renewedEpochs[0].Store(epoch)
 			a.beat(t)
-			a.kept[0].Store(other)
+			a.renewedEpochs[0].Store(other)
 			age(t, a, "part")
 			if p := part(a.beat(t), 0); p.Lease > lease/2 || p.Owner.ID != "a" {
 				t.Errorf("under epoch %d of %d: %v", other, epoch, p)
 			}
 		}
-		if err := db.Close(); err != nil || a.kept[0].Load() != 0 {
-			t.Fatal(err, a.kept[0].Load())
+		if err := db.Close(); err != nil || a.renewedEpochs[0].Load() != 0 {
+			t.Fatal(err, a.renewedEpochs[0].Load())
 		}
 		db = mustTake(t, b)
 		kvtest.Commit(t, db, map[string][]byte{"b": []byte("2")})
-		a.kept[0].Store(epoch)
+		a.renewedEpochs[0].Store(epoch)
 		if p := part(a.beat(t), 0); p.Owner.ID != "b" {
 			t.Errorf("%v", p)
 		}
@@ -187,17 +189,17 @@ func TestTheLeaseIsKept(t *testing.T) {
 	})
 }
 
-// age takes two thirds of a lease off what is left of leases.
+// age shortens all leases by two thirds of their full length.
 func age(t *testing.T, n *node, table string) {
 	t.Helper()
 	set := " SET lease_until = lease_until - interval '20 s'"
 	if table == "node" {
 		set += ", since = since - interval '20 s'"
 	}
-	say(t, n, "UPDATE pawl."+table+set)
+	execSQL(t, n, "UPDATE pawl."+table+set)
 }
 
-func say(t *testing.T, n *node, sql string) {
+func execSQL(t *testing.T, n *node, sql string) {
 	t.Helper()
 	talk := n.via.SerialConn()
 	defer talk.Close()
@@ -210,13 +212,13 @@ func say(t *testing.T, n *node, sql string) {
 	}
 }
 
-func is[E error](err error) bool {
+func isError[E error](err error) bool {
 	_, ok := errors.AsType[E](err)
 	return ok
 }
 
-// TestWhoIsGone: a node that says nothing is not there after its lease, though it may be the
-// owner as long as that lease holds; its row goes in the end.
+// TestWhoIsGone: a node without heartbeats is not in the view after its lease. It may still own a partition
+// until the lease of the partition ends. Its row is removed later.
 func TestWhoIsGone(t *testing.T) {
 	t.Parallel()
 	url := pgserver.Database(t)
@@ -232,27 +234,28 @@ func TestWhoIsGone(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	say(t, a, "UPDATE pawl.node SET lease_until = now() - interval '61 s' WHERE id = 'a'")
-	b.beat(t) // which has nothing
-	say(t, a, "DO $$ BEGIN ASSERT (SELECT count(*) FROM pawl.node) = 2; END $$")
+	execSQL(t, a, "UPDATE pawl.node SET lease_until = now() - interval '61 s' WHERE id = 'a'")
+	b.beat(t) // b owns no partition.
+	execSQL(t, a, "DO $$ BEGIN ASSERT (SELECT count(*) FROM pawl.node) = 2; END $$")
 	db = mustTake(t, b, 9)
-	say(t, a, "UPDATE pawl.node SET lease_until = now() - interval '59 s' WHERE id = 'a'")
+	execSQL(t, a, "UPDATE pawl.node SET lease_until = now() - interval '59 s' WHERE id = 'a'")
 	b.beat(t)
-	say(t, a, "DO $$ BEGIN ASSERT (SELECT count(*) FROM pawl.node) = 2; END $$")
-	say(t, a, "UPDATE pawl.node SET lease_until = now() - interval '61 s' WHERE id = 'a'")
+	execSQL(t, a, "DO $$ BEGIN ASSERT (SELECT count(*) FROM pawl.node) = 2; END $$")
+	execSQL(t, a, "UPDATE pawl.node SET lease_until = now() - interval '61 s' WHERE id = 'a'")
 	b.beat(t)
-	say(t, a, "DO $$ BEGIN ASSERT (SELECT count(*) FROM pawl.node) = 1; END $$")
+	execSQL(t, a, "DO $$ BEGIN ASSERT (SELECT count(*) FROM pawl.node) = 1; END $$")
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestStrangersAreOwners too: a process that is no node has the store, and cannot be reached.
+// TestStrangersAreOwners: a process that is no node of the cluster can own the store. Other nodes cannot
+// reach it.
 func TestStrangersAreOwners(t *testing.T) {
 	t.Parallel()
 	url := pgserver.Database(t)
 	a := start(t, url, "a")
-	db, err := pg.Open(pg.Config{URL: dsn.Of(url), Owner: "stranger", Address: "its machine"})
+	db, err := pg.Open(pg.Config{URL: dsn.Parse(url), Owner: "stranger", Address: "its machine"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,8 +265,8 @@ func TestStrangersAreOwners(t *testing.T) {
 	}
 }
 
-// TestBeatsDoNotWaitForCommits: the row of a lease is locked by one that is under way. It is left
-// alone, though its lease is to be renewed, and those of the other partitions are.
+// TestBeatsDoNotWaitForCommits: a commit in progress has locked the row of a partition. A heartbeat skips
+// this row although its lease should be renewed, and renews the leases of the other partitions.
 func TestBeatsDoNotWaitForCommits(t *testing.T) {
 	t.Parallel()
 	url := pgserver.Database(t)
@@ -287,8 +290,8 @@ func TestBeatsDoNotWaitForCommits(t *testing.T) {
 	mustClose(t, dbs...)
 }
 
-// TestDeadConnections: one that died meanwhile is not the end of a beat; an answer that does not
-// come is, and has no password; then it goes on.
+// TestDeadConnections: a heartbeat succeeds after its connection has died. It fails if no answer comes, with
+// an error that contains no password. The next heartbeat succeeds.
 func TestDeadConnections(t *testing.T) {
 	t.Parallel()
 	url := pgserver.Database(t)
@@ -319,7 +322,8 @@ func TestDeadConnections(t *testing.T) {
 	}
 }
 
-// TestManyBeatAtOnce: none waits for another one for good, and each sees all in the end.
+// TestManyBeatAtOnce: simultaneous heartbeats do not block each other for ever, and each node sees all nodes
+// at the end.
 func TestManyBeatAtOnce(t *testing.T) {
 	onEachWay(t, func(t *testing.T, url string) {
 		nodes := make([]*node, 6)
@@ -349,15 +353,16 @@ func TestManyBeatAtOnce(t *testing.T) {
 	})
 }
 
-// TestManyStartAtOnce on a database that has nothing: each finds it fit, and comes up.
+// TestManyStartAtOnce: several nodes start at the same time on an empty database. Each of them accepts the
+// database and joins the cluster.
 func TestManyStartAtOnce(t *testing.T) {
 	onEachWay(t, func(t *testing.T, url string) {
 		var all sync.WaitGroup
 		for i := range 6 {
 			all.Go(func() {
-				server, err := preflight.Look(t.Context(), url, "db", "pawl")
+				server, err := preflight.Inspect(t.Context(), url, "db", "pawl")
 				if err == nil {
-					_, err = preflight.Judge(server, "db", "pawl", preflight.Wanted{Served: true, Lossy: true})
+					_, err = preflight.Judge(server, "db", "pawl", preflight.Requirements{Served: true, Lossy: true})
 				}
 				if err != nil {
 					t.Error(err)
@@ -373,8 +378,9 @@ func TestManyStartAtOnce(t *testing.T) {
 	})
 }
 
-// TestASynchronousStandbyIsAway: nobody's beat passes, whether it renews or not, and no session is
-// left behind by each; then all do.
+// TestASynchronousStandbyIsAway: while the synchronous standby is paused, no heartbeat succeeds, whether it
+// renews a lease or not. The failed heartbeats leave no sessions behind. When the standby continues, all
+// heartbeats succeed.
 func TestASynchronousStandbyIsAway(t *testing.T) {
 	t.Parallel()
 	primary, standby := pgserver.StartWithStandby(t, pgserver.Synchronous)
@@ -387,8 +393,8 @@ func TestASynchronousStandbyIsAway(t *testing.T) {
 	standby.Pause(t)
 	for range 20 {
 		for _, n := range []*node{a, b} {
-			rows := members.Open(members.Config{Pool: n.via, RenewedEpochs: &n.kept, Lease: lease, Wait: 40 * time.Millisecond})
-			if v, err := rows.Heartbeat(t.Context(), n.Node); !is[*preflight.Error](err) {
+			rows := members.Open(members.Config{Pool: n.via, RenewedEpochs: &n.renewedEpochs, Lease: lease, Wait: 40 * time.Millisecond})
+			if v, err := rows.Heartbeat(t.Context(), n.Node); !isError[*preflight.Error](err) {
 				t.Errorf("%s sees %v, %v", n.ID, v, err)
 			}
 			rows.Close()
@@ -404,8 +410,8 @@ func TestASynchronousStandbyIsAway(t *testing.T) {
 	}
 }
 
-// TestABeatIsOneTransaction, however many leases it renews; on a server of its own: transactions are
-// numbered for all of it.
+// TestABeatIsOneTransaction: a heartbeat is one transaction, for any number of leases that it renews. The
+// test has its own server, because all databases of a server share the numbers of transactions.
 func TestABeatIsOneTransaction(t *testing.T) {
 	t.Parallel()
 	server := pgserver.Start(t)
@@ -428,8 +434,9 @@ func TestABeatIsOneTransaction(t *testing.T) {
 	}
 }
 
-// TestTheDatabasesClockIsPutBack: what stands for an hour by what was written before ends as ever;
-// who lives says so, and who has the store keeps it.
+// TestTheDatabasesClockIsPutBack: the clock of the database is set back, so that the stored times are an hour
+// too late. Leases still end at the normal time, living nodes stay in the view, and the owner keeps the
+// store.
 func TestTheDatabasesClockIsPutBack(t *testing.T) {
 	t.Parallel()
 	url := pgserver.Database(t)
@@ -437,19 +444,19 @@ func TestTheDatabasesClockIsPutBack(t *testing.T) {
 	a.beat(t)
 	db := mustTake(t, a)
 	back := func() {
-		say(t, a, "UPDATE pawl.node SET lease_until = lease_until + interval '1 h', since = since + interval '1 h'")
-		say(t, a, "UPDATE pawl.part SET lease_until = lease_until + interval '1 h'")
+		execSQL(t, a, "UPDATE pawl.node SET lease_until = lease_until + interval '1 h', since = since + interval '1 h'")
+		execSQL(t, a, "UPDATE pawl.part SET lease_until = lease_until + interval '1 h'")
 	}
 	back()
 	mustSee(t, b.beat(t), a.Node, b.Node)
 	back()
-	a.New, b.New = false, false // they came before that
+	a.New, b.New = false, false // they joined before the clock was set back
 	mustSee(t, a.beat(t), a.Node, a.Node)
 	mustSee(t, b.beat(t), a.Node, b.Node, a.Node)
 	kvtest.Commit(t, db, map[string][]byte{"a": []byte("1")})
 	back()
-	// Its owner is gone.
-	if _, err := b.take(0); !is[*fencing.HeldError](err) {
+	// The owner of the partition is gone.
+	if _, err := b.take(0); !isError[*fencing.HeldError](err) {
 		t.Fatalf("%v", err)
 	}
 	age(t, b, "part")

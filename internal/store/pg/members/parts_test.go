@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/test/testkit/pgserver"
 )
 
-// mustRenew: of partitions whose leases were aged, those were renewed.
+// mustRenew checks which of the shortened leases were renewed.
 func mustRenew(t *testing.T, v members.View, want map[int32]bool) {
 	t.Helper()
 	for id, renewed := range want {
@@ -32,8 +32,8 @@ func mustClose(t *testing.T, dbs ...*pg.DB) {
 	}
 }
 
-// TestPartitions: all that there are, by number, with their owners, in one view; each is given back
-// by itself.
+// TestPartitions: a view has all partitions with their owners, in the order of their numbers. Each partition
+// is released separately.
 func TestPartitions(t *testing.T) {
 	onEachWay(t, func(t *testing.T, url string) {
 		a, b := start(t, url, "a"), start(t, url, "b")
@@ -45,7 +45,7 @@ func TestPartitions(t *testing.T) {
 		last, none, mid, first := mustTake(t, a, 63), mustTake(t, b, 7), mustTake(t, b, 5), mustTake(t, a, 0)
 		mustClose(t, none)
 		kvtest.Commit(t, last, map[string][]byte{"a": []byte("1")})
-		say(t, a, "UPDATE pawl.part SET format = 10 + id")
+		execSQL(t, a, "UPDATE pawl.part SET format = 10 + id")
 		for _, n := range []*node{a, b} {
 			v := n.beat(t)
 			if !slices.Equal(v.Nodes, []members.Node{a.Node, b.Node}) {
@@ -69,7 +69,7 @@ func TestPartitions(t *testing.T) {
 	})
 }
 
-// TestABeatRenewsItsOwn leases alone.
+// TestABeatRenewsItsOwn: a heartbeat renews only the leases of its own node.
 func TestABeatRenewsItsOwn(t *testing.T) {
 	onEachWay(t, func(t *testing.T, url string) {
 		a, b := start(t, url, "a"), start(t, url, "b")
@@ -84,7 +84,8 @@ func TestABeatRenewsItsOwn(t *testing.T) {
 	})
 }
 
-// TestOneEpochIsOutdated: that lease is not renewed, the others are; an epoch is one of its partition.
+// TestOneEpochIsOutdated: a heartbeat does not renew the lease of a partition with another epoch, and renews
+// the others. Each partition has its own epoch.
 func TestOneEpochIsOutdated(t *testing.T) {
 	t.Parallel()
 	url := pgserver.Database(t)
@@ -92,12 +93,12 @@ func TestOneEpochIsOutdated(t *testing.T) {
 	mustClose(t, mustTake(t, a, 5), mustTake(t, a, 63))
 	dbs := []*pg.DB{mustTake(t, a), mustTake(t, a, 5), mustTake(t, a, 63)}
 	for name, set := range map[string]func(){
-		"in doubt":        func() { a.kept[5].Store(0) },
-		"older":           func() { a.kept[5].Store(1) }, // that of partition 0; 63 has that of 5
-		"newer":           func() { a.kept[5].Store(3) },
-		"of another node": func() { say(t, a, "UPDATE pawl.part SET owner = 'b.5' WHERE id = 5") },
+		"in doubt":        func() { a.renewedEpochs[5].Store(0) },
+		"older":           func() { a.renewedEpochs[5].Store(1) }, // the epoch of partition 0; partition 63 has the same epoch as partition 5
+		"newer":           func() { a.renewedEpochs[5].Store(3) },
+		"of another node": func() { execSQL(t, a, "UPDATE pawl.part SET owner = 'b.5' WHERE id = 5") },
 	} {
-		a.kept[5].Store(2)
+		a.renewedEpochs[5].Store(2)
 		a.beat(t)
 		set()
 		age(t, a, "part")
@@ -106,21 +107,22 @@ func TestOneEpochIsOutdated(t *testing.T) {
 		if p := part(v, 5); p.Lease == 0 || (p.Owner.ID == "b") != (name == "of another node") {
 			t.Errorf("%s: %v", name, p)
 		}
-		say(t, a, "UPDATE pawl.part SET owner = 'a.5' WHERE id = 5")
+		execSQL(t, a, "UPDATE pawl.part SET owner = 'a.5' WHERE id = 5")
 	}
-	// Another one takes it over, and the old owner does not know yet.
-	epoch := a.kept[5].Load()
+	// Another node takes the partition, and the old owner does not know it yet.
+	epoch := a.renewedEpochs[5].Load()
 	age(t, a, "part")
 	age(t, a, "part")
 	other := mustTake(t, b, 5)
-	a.kept[5].Store(epoch)
+	a.renewedEpochs[5].Store(epoch)
 	v := a.beat(t)
 	mustHave(t, v, 5, members.Node{ID: "b", Address: b.Address})
 	mustRenew(t, v, map[int32]bool{0: true, 5: true, 63: true})
 	mustClose(t, append(dbs, other)...)
 }
 
-// TestTheClockIsPutBackForAll partitions: whoever beats first cuts all leases, and all may at once.
+// TestTheClockIsPutBackForAll: after the clock was set back, the first heartbeat of any node shortens all
+// leases. All nodes may send heartbeats at the same time.
 func TestTheClockIsPutBackForAll(t *testing.T) {
 	t.Parallel()
 	url := pgserver.Database(t)
@@ -130,7 +132,7 @@ func TestTheClockIsPutBackForAll(t *testing.T) {
 		dbs = append(dbs, mustTake(t, nodes[id%2], id))
 	}
 	for range 10 {
-		say(t, nodes[0], "UPDATE pawl.part SET lease_until = lease_until + interval '1 h'")
+		execSQL(t, nodes[0], "UPDATE pawl.part SET lease_until = lease_until + interval '1 h'")
 		var all sync.WaitGroup
 		for _, n := range nodes {
 			all.Go(func() {
@@ -141,11 +143,11 @@ func TestTheClockIsPutBackForAll(t *testing.T) {
 		}
 		all.Wait()
 	}
-	say(t, nodes[0], "UPDATE pawl.part SET lease_until = lease_until + interval '1 h'")
-	v := nodes[2].beat(t) // which has nothing
+	execSQL(t, nodes[0], "UPDATE pawl.part SET lease_until = lease_until + interval '1 h'")
+	v := nodes[2].beat(t) // this node owns no partition
 	for id := range int32(12) {
 		mustHave(t, v, id, nodes[id%2].Node)
-		if _, err := nodes[2].take(id); !is[*fencing.HeldError](err) {
+		if _, err := nodes[2].take(id); !isError[*fencing.HeldError](err) {
 			t.Errorf("partition %d: %v", id, err)
 		}
 	}
@@ -158,8 +160,8 @@ func TestTheClockIsPutBackForAll(t *testing.T) {
 	mustClose(t, dbs...)
 }
 
-// TestBeatsAmongCommits: rows that change while a beat looks at them are renewed by it or by the
-// commit, and neither ends the other.
+// TestBeatsAmongCommits: a row that changes during a heartbeat is renewed by the heartbeat or by the commit.
+// Neither makes the other one fail.
 func TestBeatsAmongCommits(t *testing.T) {
 	onEachWay(t, func(t *testing.T, url string) {
 		a, b := start(t, url, "a"), start(t, url, "b")
@@ -171,7 +173,7 @@ func TestBeatsAmongCommits(t *testing.T) {
 					results := make(chan kv.Result, 1)
 					batch := db.Batch()
 					batch.Set([]byte("a"), []byte("1"))
-					batch.Commit(db.Last()+1, func(r kv.Result) { results <- r })
+					batch.Commit(db.LastKey()+1, func(r kv.Result) { results <- r })
 					if r := <-results; r.Outcome != kv.Stored {
 						t.Errorf("%+v", r)
 					}
@@ -179,7 +181,7 @@ func TestBeatsAmongCommits(t *testing.T) {
 			})
 		}
 		for range 30 {
-			say(t, b, "UPDATE pawl.part SET lease_until = lease_until - interval '6 s' WHERE lease_until > now() + interval '20 s'")
+			execSQL(t, b, "UPDATE pawl.part SET lease_until = lease_until - interval '6 s' WHERE lease_until > now() + interval '20 s'")
 			for i, p := range append(a.beat(t).Parts, b.beat(t).Parts...) {
 				if want := []string{"a", "a", "b"}[i%3]; p.Owner.ID != want {
 					t.Errorf("%v, want the owner %s", p, want)
@@ -187,18 +189,19 @@ func TestBeatsAmongCommits(t *testing.T) {
 			}
 		}
 		commits.Wait()
-		say(t, a, "DO $$ BEGIN ASSERT (SELECT max(epoch) FROM pawl.part) = 1; END $$") // nobody had to take it again
+		execSQL(t, a, "DO $$ BEGIN ASSERT (SELECT max(epoch) FROM pawl.part) = 1; END $$") // no owner had to take its partition again
 		mustClose(t, dbs...)
 	})
 }
 
-// TestOnePartitionIsLost, which its owner finds out by a commit; the others are kept.
+// TestOnePartitionIsLost: an owner that loses one of its partitions finds out by a commit. It keeps its other
+// partitions.
 func TestOnePartitionIsLost(t *testing.T) {
 	t.Parallel()
 	url := pgserver.Database(t)
 	a := start(t, url, "a")
 	dbs := []*pg.DB{mustTake(t, a), mustTake(t, a, 5)}
-	say(t, a, "UPDATE pawl.part SET owner = 'another', address = 'elsewhere', epoch = epoch + 1 WHERE id = 5")
+	execSQL(t, a, "UPDATE pawl.part SET owner = 'another', address = 'elsewhere', epoch = epoch + 1 WHERE id = 5")
 	results := make(chan kv.Result, 1)
 	batch := dbs[1].Batch()
 	batch.Set([]byte("a"), []byte("1"))
@@ -206,8 +209,8 @@ func TestOnePartitionIsLost(t *testing.T) {
 	if r := <-results; r.Outcome == kv.Stored {
 		t.Errorf("%+v", r)
 	}
-	if a.kept[5].Load() != 0 || a.kept[0].Load() == 0 {
-		t.Errorf("epochs %d and %d", a.kept[0].Load(), a.kept[5].Load())
+	if a.renewedEpochs[5].Load() != 0 || a.renewedEpochs[0].Load() == 0 {
+		t.Errorf("epochs %d and %d", a.renewedEpochs[0].Load(), a.renewedEpochs[5].Load())
 	}
 	age(t, a, "part")
 	v := a.beat(t)

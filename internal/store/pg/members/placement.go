@@ -13,13 +13,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/pg"
 )
 
-// first is the default namespace. It is the only namespace whose name determines its partition.
-const first = "default"
+// defaultNamespace is the default namespace, which is always in partition 0.
+const defaultNamespace = "default"
 
 // Assign returns the partitions of namespaces. A namespace that already has a partition keeps it. The
-// default namespace, and every namespace that the store of partition 0 contains, gets partition 0.
-// Every other namespace gets the partition other than 0 that has the fewest namespaces. If several
-// partitions have equally few, it gets the one with the lowest number. A repeated name counts once.
+// default namespace gets partition 0, as does every namespace that the store of partition 0 already
+// contains. All others get the partition other than 0 that has the fewest namespaces. If several
+// partitions have equally few, the one with the lowest number is chosen. A repeated name counts once.
 func Assign(placed map[string]int32, names []string, stored func(name string) bool) map[string]int32 {
 	var counts [pg.Partitions]int
 	for _, p := range placed {
@@ -32,7 +32,7 @@ func Assign(placed map[string]int32, names []string, stored func(name string) bo
 			p, known = at[name]
 		}
 		if !known {
-			if name != first && !stored(name) {
+			if name != defaultNamespace && !stored(name) {
 				p = fewest(counts)
 			}
 			counts[p]++
@@ -53,16 +53,16 @@ func fewest(counts [pg.Partitions]int) int32 {
 	return int32(best)
 }
 
-// placementTimeout limits one attempt to assign partitions to namespaces. It allows for other nodes
-// that do the same, because nodes often start at the same time.
+// placementTimeout limits one attempt to assign partitions to namespaces. It includes the wait for
+// other nodes that do the same at the same time, for example when all of them start.
 const placementTimeout = 10 * time.Second
 
-// Place returns the partition of each namespace. A namespace without a partition gets one permanently.
-// If a sidecar without a cluster has stored a namespace in partition 0, key returns the key of this
-// namespace in the store of the partition. Place creates the partitions if necessary. Errors:
-// *[preflight.Error]. If there is an error, the namespaces may or may not have been placed.
+// Place returns the partition of each namespace. A namespace without a partition gets one, which it
+// keeps permanently. A namespace that a sidecar without a cluster has used is in partition 0; key
+// returns the key of its row in that store. Place creates the partitions if necessary. Errors:
+// *[preflight.Error]. After an error, the namespaces may or may not have been placed.
 func (r *Membership) Place(ctx context.Context, names []string, key func(name string) []byte) (at map[string]int32, err error) {
-	talk := r.cfg.Pool.SerialConn() // beats do not wait for it
+	talk := r.cfg.Pool.SerialConn() // a connection of its own, so that heartbeats do not wait
 	defer talk.Close()
 	err = r.exec(ctx, talk, placementTimeout, func(conn *pgx.Conn) error {
 		p := placement{text: r.text, conn: conn}
@@ -75,16 +75,17 @@ func (r *Membership) Place(ctx context.Context, names []string, key func(name st
 	return at, nil
 }
 
-// Placed returns the partition of each namespace. It uses the connection of the heartbeats.
-func (r *Membership) Placed(ctx context.Context) (at map[string]int32, err error) {
+// Placements returns the partition of each namespace. It uses the same connection as the heartbeats.
+func (r *Membership) Placements(ctx context.Context) (at map[string]int32, err error) {
 	err = r.exec(ctx, r.conn, r.cfg.Wait, func(conn *pgx.Conn) (err error) {
-		at, err = placement{text: r.text, conn: conn}.placed()
+		at, err = placement{text: r.text, conn: conn}.placements()
 		return err
 	})
 	return at, err
 }
 
-// placement is one transaction. If there was an error, its connection must not be used again.
+// placement is one transaction that places namespaces. After an error, its connection must not be used
+// again.
 type placement struct {
 	text statements
 	conn *pgx.Conn
@@ -97,30 +98,30 @@ func (p placement) place(names []string, key func(name string) []byte) (map[stri
 		"SET LOCAL client_min_messages = 'warning'",
 		p.text.lock,
 	} {
-		if err := p.do(text); err != nil {
+		if err := p.exec(text); err != nil {
 			return nil, err
 		}
 	}
-	placed, err := p.placed()
+	placed, err := p.placements()
 	if err != nil {
 		return nil, err
 	}
-	stored, err := p.stored(names, key)
+	stored, err := p.storedNamespaces(names, key)
 	if err != nil {
 		return nil, err
 	}
 	at := Assign(placed, names, func(name string) bool { return stored[name] })
-	return at, p.keep(at)
+	return at, p.save(at)
 }
 
-// do executes a statement that returns no rows.
-func (p placement) do(text string, args ...any) error {
+// exec executes a statement that returns no rows.
+func (p placement) exec(text string, args ...any) error {
 	_, err := p.conn.Exec(context.Background(), text, append([]any{pgx.QueryExecModeExec}, args...)...)
 	return err
 }
 
-// placed returns the partitions of all namespaces that have one.
-func (p placement) placed() (map[string]int32, error) {
+// placements returns the partitions of all namespaces that have one.
+func (p placement) placements() (map[string]int32, error) {
 	placed := make(map[string]int32)
 	rows, err := p.conn.Query(context.Background(), p.text.placed, pgx.QueryExecModeExec)
 	if err != nil {
@@ -138,8 +139,9 @@ func (p placement) placed() (map[string]int32, error) {
 	return placed, err
 }
 
-// stored returns which of the namespaces the store of partition 0 contains.
-func (p placement) stored(names []string, key func(name string) []byte) (map[string]bool, error) {
+// storedNamespaces returns which of the namespaces the store of partition 0 already contains. It looks for the
+// keys that the function key returns.
+func (p placement) storedNamespaces(names []string, key func(name string) []byte) (map[string]bool, error) {
 	keys := make([][]byte, len(names))
 	for i, name := range names {
 		keys[i] = key(name)
@@ -157,18 +159,18 @@ func (p placement) stored(names []string, key func(name string) []byte) (map[str
 	return stored, err
 }
 
-// keep creates the partitions, stores the partitions of the namespaces, and commits.
-func (p placement) keep(at map[string]int32) error {
+// save creates the partitions, stores the placement of the namespaces, and commits the transaction.
+func (p placement) save(at map[string]int32) error {
 	names := slices.Sorted(maps.Keys(at))
 	parts := make([]int32, len(names))
 	for i, name := range names {
 		parts[i] = at[name]
 	}
-	if err := p.do(p.text.seed, parts, int32(layout.OldestFormat)); err != nil {
+	if err := p.exec(p.text.seed, parts, int32(layout.OldestFormat)); err != nil {
 		return err
 	}
-	if err := p.do(p.text.place, names, parts); err != nil {
+	if err := p.exec(p.text.place, names, parts); err != nil {
 		return err
 	}
-	return p.do("COMMIT")
+	return p.exec("COMMIT")
 }

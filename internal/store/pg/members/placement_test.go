@@ -34,7 +34,8 @@ func mustPlace(t *testing.T, n *node, want map[string]int32) {
 	}
 }
 
-// TestSpread: what has a place keeps it, and the lowest of those with the fewest is next.
+// TestSpread: a namespace with a place keeps it. A new namespace gets one of the partitions with the fewest
+// namespaces, the one with the lowest number.
 func TestSpread(t *testing.T) {
 	t.Parallel()
 	stored := func(name string) bool { return name == "kept" }
@@ -48,7 +49,8 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// TestNamespacesArePlaced, for ever and whoever asks; their partitions can be taken.
+// TestNamespacesArePlaced: the place of a namespace never changes and is the same for all nodes. The
+// partitions can be taken.
 func TestNamespacesArePlaced(t *testing.T) {
 	onEachWay(t, func(t *testing.T, url string) {
 		a, b := start(t, url, "a"), start(t, url, "b")
@@ -70,7 +72,8 @@ func TestNamespacesArePlaced(t *testing.T) {
 	})
 }
 
-// TestManyPlaceAtOnce: no two choose the same partition.
+// TestManyPlaceAtOnce: nodes that place namespaces at the same time choose different partitions for different
+// namespaces.
 func TestManyPlaceAtOnce(t *testing.T) {
 	onEachWay(t, func(t *testing.T, url string) {
 		all := make([]map[string]int32, 6)
@@ -100,7 +103,8 @@ func TestManyPlaceAtOnce(t *testing.T) {
 	})
 }
 
-// TestWhoPlacesIsWaitedFor: what it chooses counts.
+// TestWhoPlacesIsWaitedFor: a node waits for another node that is placing namespaces, and keeps the places
+// that this node has chosen.
 func TestWhoPlacesIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	url := pgserver.Database(t)
@@ -126,20 +130,21 @@ func TestWhoPlacesIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestNamespacesOfOneThatWasAlone stay where they are: its store had them all.
+// TestNamespacesOfOneThatWasAlone: namespaces in the store of a single sidecar stay in partition 0.
 func TestNamespacesOfOneThatWasAlone(t *testing.T) {
 	onEachWay(t, func(t *testing.T, url string) {
 		a := start(t, url, "a")
 		db := mustTake(t, a)
 		kvtest.Commit(t, db, map[string][]byte{string(layout.NamespaceKey("old")): []byte("1")})
 		mustClose(t, db)
-		say(t, a, fmt.Sprintf("INSERT INTO pawl.hot VALUES (0, '\\x%x', '1', 1)", layout.NamespaceKey("older")))
-		say(t, a, fmt.Sprintf("INSERT INTO pawl.cold VALUES (5, '\\x%x', '1', 1)", layout.NamespaceKey("new")))
+		execSQL(t, a, fmt.Sprintf("INSERT INTO pawl.hot VALUES (0, '\\x%x', '1', 1)", layout.NamespaceKey("older")))
+		execSQL(t, a, fmt.Sprintf("INSERT INTO pawl.cold VALUES (5, '\\x%x', '1', 1)", layout.NamespaceKey("new")))
 		mustPlace(t, a, map[string]int32{"default": 0, "new": 1, "newer": 2, "ol": 3, "old": 0, "older": 0})
 	})
 }
 
-// TestManyNamespacesAreSpread evenly.
+// TestManyNamespacesAreSpread: many namespaces are distributed evenly over the partitions, and keep their
+// places.
 func TestManyNamespacesAreSpread(t *testing.T) {
 	t.Parallel()
 	url := pgserver.Database(t)
@@ -169,18 +174,19 @@ func TestManyNamespacesAreSpread(t *testing.T) {
 	if v := a.beat(t); len(v.Parts) != pg.Partitions {
 		t.Errorf("%d partitions", len(v.Parts))
 	}
-	if shared, err := a.via.Shared(t.Context()); err != nil || len(shared) != pg.Partitions-1 || shared[0] != 1 || shared[62] != 63 {
+	if shared, err := a.via.SharedPartitions(t.Context()); err != nil || len(shared) != pg.Partitions-1 || shared[0] != 1 || shared[62] != 63 {
 		t.Errorf("%v, %v", shared, err)
 	}
 }
 
-// TestPartitionsBeginInTheFormatOfTheFirst, which a living node may have raised.
+// TestPartitionsBeginInTheFormatOfTheFirst: a new partition has the format of the first partition, which a
+// living node may have raised.
 func TestPartitionsBeginInTheFormatOfTheFirst(t *testing.T) {
 	t.Parallel()
 	url := pgserver.Database(t)
 	a := start(t, url, "a")
 	a.place(t, "x")
-	say(t, a, "INSERT INTO pawl.part (id, format) VALUES (0, 7)")
+	execSQL(t, a, "INSERT INTO pawl.part (id, format) VALUES (0, 7)")
 	a.place(t, "x", "y")
 	for id, format := range []uint32{7, layout.OldestFormat, 7} {
 		if p := part(a.beat(t), int32(id)); p.Format != format {
@@ -189,18 +195,18 @@ func TestPartitionsBeginInTheFormatOfTheFirst(t *testing.T) {
 	}
 }
 
-// TestAPlaceThatThereIsNot is refused.
+// TestAPlaceThatThereIsNot: a namespace in a partition that cannot exist is refused.
 func TestAPlaceThatThereIsNot(t *testing.T) {
 	t.Parallel()
 	a := start(t, pgserver.Database(t), "a")
-	say(t, a, "INSERT INTO pawl.namespace VALUES ('far', 64)")
-	if at, err := a.rows.Place(t.Context(), []string{"x"}, layout.NamespaceKey); !is[*preflight.Error](err) || at != nil || !strings.Contains(err.Error(), `"far" is in partition 64`) {
+	execSQL(t, a, "INSERT INTO pawl.namespace VALUES ('far', 64)")
+	if at, err := a.rows.Place(t.Context(), []string{"x"}, layout.NamespaceKey); !isError[*preflight.Error](err) || at != nil || !strings.Contains(err.Error(), `"far" is in partition 64`) {
 		t.Errorf("%v, %v", at, err)
 	}
 }
 
-// TestAPlaceThatOneMachineHas is none yet: the wait for a standby is cancelled, and PostgreSQL answers
-// with success. Whoever asks again waits for a standby as well, though the rows are there.
+// TestAPlaceThatOneMachineHas: the wait for a standby is cancelled, and PostgreSQL answers with success. The
+// place does not count yet. A caller that asks again also waits for a standby, although the rows exist.
 func TestAPlaceThatOneMachineHas(t *testing.T) {
 	t.Parallel()
 	server := pgserver.Start(t)

@@ -2,27 +2,29 @@ package members
 
 import "strings"
 
-// The statement reads rows as of before it, so a node's own update is not among them. The rest
-// of a lease is computed at the end of the statement, because the statement may have waited for
-// its row. A heartbeat is as durable as a commit: a session that can renew a lease can commit,
-// and a session that sees the end of a lease can take over. While a required standby is
-// unavailable, no session can do either, and no partition moves.
+// heartbeatText is the statement of a heartbeat. It records that the node is alive, renews the leases of its
+// partitions, and returns the live nodes and the partitions with their owners. A node that owns partitions also
+// deletes the rows of nodes whose lease ended more than a minute ago. It reads the rows as they were before the
+// statement, and adds the node's own new row to the answer. The remaining time of a lease is computed at the
+// end, because the statement may have waited for a row.
 //
-// A heartbeat does not renew a lease that commits renew, or whose row is locked: by a running
-// commit, which renews it itself, or by a takeover. So no partition delays the leases of the
-// others, and two heartbeats over many rows never wait for each other.
+// A heartbeat is as durable as a commit. A session that can renew a lease can commit, and a session
+// that sees the end of a lease can take over. While a required standby is unavailable, no session can
+// do either, and no partition moves.
 //
-// The database's clock may be set back: a lease that is longer than the maximum was written
-// before that. A partition's lease is then cut to the maximum from now. A node without a new
-// heartbeat counts as dead.
+// A heartbeat does not renew a lease that commits renew. It also skips a partition whose row is locked
+// by a running commit, which renews the lease itself, or by a takeover. So no partition delays the
+// leases of the others, and two heartbeats over many rows never wait for each other.
 //
-// A node is new until it has sent heartbeats for the length of a lease; a node that died
-// earlier was always new. If the first heartbeat is later than the last, the clock was set back
-// after the first.
+// The database's clock may be set back. A lease that is longer than the maximum was written before
+// that. For a partition, it is cut to the maximum from now. A node with a lease that is too long counts
+// as dead until its next heartbeat.
 //
-// The first column limits the wait for locks, before any lock is taken: a session that waits
-// for a standby keeps its locks even after its client is gone, and later heartbeats would queue
-// behind it.
+// A node is new until it has sent heartbeats for the length of a lease. If its first heartbeat seems
+// later than its last, the clock was set back after the first, and the node counts as new.
+//
+// The first column limits the wait for locks, before any lock is taken. A session that waits for a
+// standby keeps its locks even after its client is gone, and later heartbeats would wait behind it.
 const heartbeatText = `WITH clock AS MATERIALIZED (
 	SELECT pg_catalog.set_config('lock_timeout', $10::text, true), pg_catalog.clock_timestamp() AS now, $9::bigint * interval '1 microsecond' AS lease
 ), me AS (
@@ -62,14 +64,15 @@ ORDER BY sort, part, since, id`
 
 const deregisterText = `DELETE FROM {s}.node WHERE id = $1`
 
-// A placement locks the table of namespaces, so that two nodes that start at the same time do not
-// choose the same partition. Namespaces that already have a partition are written again. So a repeated
-// call repairs a placement whose answer was lost, or that only one machine had confirmed.
+// A placement of namespaces locks the table of namespaces, so that two nodes that start at the same
+// time do not choose the same partition. A placement also writes the rows of namespaces that already
+// have a partition. So a repeated call repairs a placement whose answer was lost, or that only one
+// machine had confirmed.
 const (
 	lockText   = `LOCK TABLE {s}.namespace IN SHARE ROW EXCLUSIVE MODE`
 	placedText = `SELECT name, part FROM {s}.namespace`
-	// storedText returns the names whose keys the store of partition 0 contains. It looks up each key
-	// separately.
+	// storedText returns those of the given names whose keys are in the store of partition 0. It looks
+	// up each key separately.
 	storedText = `SELECT u.name FROM unnest($1::text[], $2::bytea[]) AS u (name, k)
 	WHERE coalesce((SELECT true FROM {s}.hot h WHERE h.part = 0 AND h.k = u.k), (SELECT true FROM {s}.cold c WHERE c.part = 0 AND c.k = u.k), false)`
 	placeText = `INSERT INTO {s}.namespace (name, part) SELECT * FROM unnest($1::text[], $2::integer[])

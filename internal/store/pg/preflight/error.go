@@ -34,8 +34,8 @@ const (
 	// SchemaReserved means that the name of the schema is a reserved word of SQL.
 	SchemaReserved Reason = "SCHEMA_RESERVED"
 	SchemaOwned    Reason = "SCHEMA_OWNED"
-	// SchemaShared means that the namespaces of the schema are in several partitions. A sidecar without
-	// a cluster does not serve such a schema.
+	// SchemaShared means that the namespaces of the schema are in several partitions, which a sidecar
+	// without a cluster does not serve.
 	SchemaShared Reason = "SCHEMA_SHARED"
 	SchemaNone   Reason = "SCHEMA_EMPTY"
 	SchemaOpened Reason = "DATABASE_ERROR"
@@ -62,8 +62,8 @@ var answers = map[string]Reason{
 	"28P01": NoPassword, "28000": NoPassword, "3D000": NoDatabase, "42501": NoRight, "25006": ReadOnly, "53300": NoPlace,
 }
 
-// Advice for each reason: what the operator has to do. It is added to the server's message.
-var todo = map[Reason]string{
+// remedies tell the operator what to do about some reasons. They are added to the message of the server.
+var remedies = map[Reason]string{
 	NoPassword: "give the password in the URL, --store-password-file, PGPASSWORD or PGPASSFILE, and let the user in by pg_hba.conf",
 	NoDatabase: "make it (CREATE DATABASE), the tables are made by the sidecar",
 	NoPlace:    "a sidecar has at most 18 connections, of several one more and two for each further partition, a backup and stats one each: raise max_connections, or the limit of the role or the database, or put a pooler in between",
@@ -76,25 +76,25 @@ func Classify(where string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if told, ok := errors.AsType[*Error](err); ok {
-		return told
+	if classified, ok := errors.AsType[*Error](err); ok {
+		return classified
 	}
-	told := &Error{Reason: SchemaOpened, Where: where, Message: oneLine(err.Error()), Err: err}
+	classified := &Error{Reason: SchemaOpened, Where: where, Message: oneLine(err.Error()), Err: err}
 	if answer, ok := errors.AsType[*pgconn.PgError](err); ok {
-		told.Message = oneLine(answer.Message)
+		classified.Message = oneLine(answer.Message)
 		if reason, known := answers[answer.Code]; known {
-			told.Reason, told.Message = reason, told.Message+": "+todo[reason]
+			classified.Reason, classified.Message = reason, classified.Message+": "+remedies[reason]
 		}
-		return told
+		return classified
 	}
 	var network net.Error
 	switch {
 	case untrusted(err):
-		told.Reason, told.Message = NoTrust, "TLS: "+reasonOf(err)+": see sslmode, sslrootcert, sslcert and sslkey in the URL"
+		classified.Reason, classified.Message = NoTrust, "TLS: "+reasonOf(err)+": see sslmode, sslrootcert, sslcert and sslkey in the URL"
 	case errors.As(err, &network), errors.Is(err, context.DeadlineExceeded):
-		told.Reason, told.Message = Unreachable, "it cannot be reached: "+reasonOf(err)
+		classified.Reason, classified.Message = Unreachable, "it cannot be reached: "+reasonOf(err)
 	}
-	return told
+	return classified
 }
 
 func untrusted(err error) bool {
@@ -105,7 +105,8 @@ func untrusted(err error) bool {
 		strings.Contains(err.Error(), "tls: ") || strings.Contains(err.Error(), "refused TLS")
 }
 
-// reasonOf returns the text of the innermost error, because the outer errors repeat hosts and users.
+// reasonOf returns the text of the innermost error, or of the operation of the network that failed, because the
+// outer errors repeat hosts and users.
 func reasonOf(err error) string {
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return oneLine(op.Error())

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// TestJudge: each setting by which an acknowledged commit is lost is refused or told by name.
+// TestJudge: a setting with which an acknowledged commit can be lost is refused, or reported by name if the
+// operator accepts it.
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	good := Server{Version: 150004, Fsync: "on", FullPages: "on", Commit: "on", Standbys: "*", Following: 1, Schema: Schema{Tables: 6, Versions: true, Part: true}}
@@ -18,7 +19,8 @@ func TestJudge(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		server Server
-		// reason without anything accepted, reason with --require-sync; told when accepted.
+		// plain is the reason of the refusal if the operator accepts nothing. sync is the reason with
+		// --require-sync. `told` is the report if the operator accepts the setting.
 		plain, sync Reason
 		told        string
 	}{
@@ -44,35 +46,35 @@ func TestJudge(t *testing.T) {
 		"new":          {server: with(func(s *Server) { s.Schema = Schema{} })},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Judge(tt.server, "postgres://db/runs", "pawl", Wanted{Served: true})
-			judged(t, "plain", err, tt.plain)
-			_, err = Judge(tt.server, "postgres://db/runs", "pawl", Wanted{Served: true, Lossy: true, Sync: true})
-			judged(t, "required", err, tt.sync)
-			told, err := Judge(tt.server, "postgres://db/runs", "pawl", Wanted{Served: true, Lossy: true})
+			_, err := Judge(tt.server, "postgres://db/runs", "pawl", Requirements{Served: true})
+			checkVerdict(t, "plain", err, tt.plain)
+			_, err = Judge(tt.server, "postgres://db/runs", "pawl", Requirements{Served: true, Lossy: true, Sync: true})
+			checkVerdict(t, "required", err, tt.sync)
+			told, err := Judge(tt.server, "postgres://db/runs", "pawl", Requirements{Served: true, Lossy: true})
 			if tt.plain == Lossy {
-				judged(t, "accepted", err, "")
+				checkVerdict(t, "accepted", err, "")
 			}
 			if got := strings.Join(told, "\n"); !strings.Contains(got, tt.told) || (tt.told == "") != (got == "") {
 				t.Errorf("told %q, want %q", got, tt.told)
 			}
-			if _, err = Judge(tt.server, "postgres://db/runs", "pawl", Wanted{}); tt.plain == Lossy {
-				judged(t, "looked at", err, "")
+			if _, err = Judge(tt.server, "postgres://db/runs", "pawl", Requirements{}); tt.plain == Lossy {
+				checkVerdict(t, "looked at", err, "")
 			}
 		})
 	}
 }
 
-// TestJudgeOfWhatIsLookedAt: a store is looked at where there is one.
+// TestJudgeOfWhatIsLookedAt: a command that only reads a store is refused if there is no store.
 func TestJudgeOfWhatIsLookedAt(t *testing.T) {
 	t.Parallel()
 	empty := Server{Version: 150004, Fsync: "on", FullPages: "on", Commit: "on"}
-	_, err := Judge(empty, "postgres://db/runs", "pawl", Wanted{})
-	judged(t, "looked at", err, SchemaNone)
-	_, err = Judge(empty, "postgres://db/runs", "pawl", Wanted{Make: true})
-	judged(t, "made", err, "")
+	_, err := Judge(empty, "postgres://db/runs", "pawl", Requirements{})
+	checkVerdict(t, "looked at", err, SchemaNone)
+	_, err = Judge(empty, "postgres://db/runs", "pawl", Requirements{Make: true})
+	checkVerdict(t, "made", err, "")
 }
 
-func judged(t *testing.T, how string, err error, want Reason) {
+func checkVerdict(t *testing.T, how string, err error, want Reason) {
 	t.Helper()
 	if e, ok := errors.AsType[*Error](err); ok && e.Reason == want {
 		return

@@ -21,7 +21,7 @@ func TestLook(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	server := pgserver.Start(t, pgserver.Setting("fsync", "off"), pgserver.Setting("synchronous_commit", "local"))
-	got, err := preflight.Look(ctx, server.URL("postgres"), "db", "pawl")
+	got, err := preflight.Inspect(ctx, server.URL("postgres"), "db", "pawl")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func TestLook(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	server.Query(t, "postgres", "CREATE SCHEMA other; CREATE TABLE other.part (id int); CREATE TABLE other.x (id int)")
-	if got, err := preflight.Look(ctx, server.URL("postgres"), "db", "other"); err != nil || got.Schema != (preflight.Schema{Tables: 2}) {
+	if got, err := preflight.Inspect(ctx, server.URL("postgres"), "db", "other"); err != nil || got.Schema != (preflight.Schema{Tables: 2}) {
 		t.Errorf("another schema: %+v, %v", got.Schema, err)
 	}
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
@@ -59,7 +59,7 @@ func TestLook(t *testing.T) {
 		"no root":        {url + "&sslrootcert=" + broken, preflight.SchemaOpened, "file"},
 		"no such file":   {strings.Replace(url, "sslmode=disable", "sslmode=verify-full&sslrootcert=/absent.pem", 1), preflight.SchemaOpened, "absent.pem"},
 	} {
-		_, err := preflight.Look(ctx, tt.url, "postgres://db/runs", "pawl")
+		_, err := preflight.Inspect(ctx, tt.url, "postgres://db/runs", "pawl")
 		told, ok := errors.AsType[*preflight.Error](err)
 		if !ok || told.Reason != tt.reason || !strings.Contains(err.Error(), tt.words) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", name, err)
@@ -87,20 +87,20 @@ func TestLookAtStandbys(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	primary, standby := pgserver.StartWithStandby(t, pgserver.Synchronous)
-	got, err := preflight.Look(ctx, primary.URL("postgres"), "db", "pawl")
+	got, err := preflight.Inspect(ctx, primary.URL("postgres"), "db", "pawl")
 	if err != nil || got.Following != 1 || got.Standbys == "" || got.Recovering || got.Hidden {
 		t.Errorf("%+v, %v", got, err)
 	}
 	primary.Query(t, "postgres", "CREATE ROLE plain LOGIN")
-	if got, err := preflight.Look(ctx, strings.Replace(primary.URL("postgres"), "pawl:", "plain:", 1), "db", "pawl"); err != nil || got.Following != 0 || !got.Hidden {
+	if got, err := preflight.Inspect(ctx, strings.Replace(primary.URL("postgres"), "pawl:", "plain:", 1), "db", "pawl"); err != nil || got.Following != 0 || !got.Hidden {
 		t.Errorf("by who may not see: %+v, %v", got, err)
 	}
-	if got, err := preflight.Look(ctx, standby.URL("postgres"), "db", "pawl"); err != nil || !got.Recovering {
+	if got, err := preflight.Inspect(ctx, standby.URL("postgres"), "db", "pawl"); err != nil || !got.Recovering {
 		t.Errorf("the standby: %+v, %v", got, err)
 	}
 	standby.Stop(t)
 	primary.Await(t, "postgres", "SELECT count(*) = 0 FROM pg_stat_replication")
-	if got, err := preflight.Look(ctx, primary.URL("postgres"), "db", "pawl"); err != nil || got.Following != 0 {
+	if got, err := preflight.Inspect(ctx, primary.URL("postgres"), "db", "pawl"); err != nil || got.Following != 0 {
 		t.Errorf("without it: %+v, %v", got, err)
 	}
 }

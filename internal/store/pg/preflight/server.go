@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Server describes a database server.
+// Server describes a database server, as far as its settings concern the safety of commits.
 type Server struct {
 	// Version is the version of PostgreSQL, for example 150004 for 15.4.
 	Version int
@@ -20,12 +20,13 @@ type Server struct {
 	// Standbys is the setting synchronous_standby_names.
 	Fsync, FullPages, Commit, Standbys string
 	// Following is the number of synchronous standbys that are currently streaming. Hidden means that
-	// the user may not see them.
+	// the database user may not see them.
 	Following int
 	Hidden    bool
 	// Recovering means that the server is a read-only standby.
 	Recovering bool
-	// Ahead is the time by which the server's clock is ahead of this machine's clock.
+	// Ahead is how far the server's clock is ahead of this machine's clock. It is negative if the
+	// server's clock is behind.
 	Ahead time.Duration
 	// Schema describes the schema that the caller named.
 	Schema Schema
@@ -33,28 +34,28 @@ type Server struct {
 
 // Schema describes the contents of a schema.
 type Schema struct {
-	// Reserved means that the name of the schema is a reserved word, which statements cannot use as
-	// a name.
+	// Reserved means that the name of the schema is a reserved word of SQL, which statements cannot use
+	// as a name.
 	Reserved bool
-	// Tables is the number of all tables in the schema.
+	// Tables is the number of all tables and views in the schema.
 	Tables int
-	// Versions means that the table of versions exists. A store creates this table first. Part means
-	// that the table of partitions exists. It is created together with all other tables.
+	// Versions means that the table of versions exists, which is the first table of a store. Part means
+	// that the table of partitions exists. It is created together with all other tables of a store.
 	Versions, Part bool
 }
 
-// foreign reports whether the schema belongs to something other than a store. If the creation of a
-// store was interrupted, the schema is not foreign.
+// foreign reports whether the schema has tables that belong to another program. The tables of a store
+// whose creation was interrupted are not foreign.
 func (s Schema) foreign() bool {
 	return s.Tables > 0 && !(s.Versions && (s.Part || s.Tables == 1))
 }
 
-// asking limits the time of all queries. waiting limits the time in which the server may be starting.
-// During this time, the queries are repeated after a pause.
+// queryTimeout limits the time of all queries. waiting limits how long the queries are repeated, with the
+// given pause, while the server is starting.
 const (
-	asking  = 10 * time.Second
-	waiting = 10 * time.Second
-	pause   = 100 * time.Millisecond
+	queryTimeout = 10 * time.Second
+	waiting      = 10 * time.Second
+	pause        = 100 * time.Millisecond
 )
 
 const questions = `SELECT current_setting('server_version_num')::int, current_setting('fsync'), current_setting('full_page_writes'),
@@ -68,22 +69,22 @@ const questions = `SELECT current_setting('server_version_num')::int, current_se
 		WHERE n.nspname = $1 AND c.relname = 'part' AND a.attname = 'commit_no'),
 	EXISTS (SELECT 1 FROM pg_catalog.pg_get_keywords() WHERE word = $1 AND catcode IN ('R', 'T'))`
 
-// Look queries a server. url contains the password. where is the same address without the password, for
-// errors. Errors: *[Error].
-func Look(ctx context.Context, url, where, schema string) (Server, error) {
+// Inspect queries a server about its settings and the schema. url contains the password. where is the same
+// address without the password, for errors. Errors: *[Error].
+func Inspect(ctx context.Context, url, where, schema string) (Server, error) {
 	cfg, err := pgx.ParseConfig(url)
 	if err != nil {
 		// The error of the parser may contain the URL, which may contain a password.
 		return Server{}, &Error{Reason: SchemaOpened, Where: where, Message: "one of the parameters of the URL is wrong, or a file that it names cannot be read" + fileOf(err)}
 	}
-	// This mode works with every pooler and proxy.
+	// This mode of sending queries works with every connection pooler and proxy.
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
 	if cfg.ConnectTimeout == 0 {
-		cfg.ConnectTimeout = asking
+		cfg.ConnectTimeout = queryTimeout
 	}
 	until := time.Now().Add(waiting)
 	for {
-		s, err := look(ctx, cfg, schema)
+		s, err := inspect(ctx, cfg, schema)
 		if answer, ok := errors.AsType[*pgconn.PgError](err); ok && answer.Code == "57P03" && time.Now().Before(until) && ctx.Err() == nil {
 			time.Sleep(pause)
 			continue
@@ -92,8 +93,7 @@ func Look(ctx context.Context, url, where, schema string) (Server, error) {
 	}
 }
 
-// fileOf returns the name of the file that an error is about. It returns "" if the error is not about a
-// file.
+// fileOf returns a text with the file that an error is about, or "" if the error is not about a file.
 func fileOf(err error) string {
 	if file, ok := errors.AsType[*fs.PathError](err); ok {
 		return ": " + file.Error()
@@ -101,8 +101,8 @@ func fileOf(err error) string {
 	return ""
 }
 
-func look(ctx context.Context, cfg *pgx.ConnConfig, schema string) (s Server, err error) {
-	ctx, cancel := context.WithTimeout(ctx, asking)
+func inspect(ctx context.Context, cfg *pgx.ConnConfig, schema string) (s Server, err error) {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
@@ -113,7 +113,8 @@ func look(ctx context.Context, cfg *pgx.ConnConfig, schema string) (s Server, er
 	var now time.Time
 	err = conn.QueryRow(ctx, questions, schema).Scan(&s.Version, &s.Fsync, &s.FullPages, &s.Commit, &s.Standbys, &s.Recovering, &now, &s.Following, &s.Hidden,
 		&s.Schema.Tables, &s.Schema.Versions, &s.Schema.Part, &s.Schema.Reserved)
-	// The server read its clock at an unknown moment between the query and its answer.
+	// The server read its clock at an unknown moment between the query and its answer. So only a time
+	// outside of this interval counts as a difference of the clocks.
 	switch end := time.Now(); {
 	case now.After(end):
 		s.Ahead = now.Sub(end)
@@ -123,33 +124,33 @@ func look(ctx context.Context, cfg *pgx.ConnConfig, schema string) (s Server, er
 	return s, err
 }
 
-// Oldest is the oldest major version of PostgreSQL that is supported.
-const Oldest = 15
+// OldestVersion is the oldest major version of PostgreSQL that is supported.
+const OldestVersion = 15
 
-// MaxAhead is the difference between the clocks above which Judge returns a warning.
+// MaxAhead is the difference between the two clocks above which Judge returns a warning.
 const MaxAhead = 5 * time.Second
 
-// Wanted describes what the caller requires of the server.
-type Wanted struct {
-	// Lossy accepts a database that may lose commits in a failover. Sync requires a connected
-	// synchronous standby, even with Lossy.
+// Requirements describes what the caller requires of the database server.
+type Requirements struct {
+	// Lossy means that the database may lose commits in a failover. Sync means that a synchronous
+	// standby must be connected, even with Lossy.
 	Lossy, Sync bool
-	// Served means that the store will be served from the database, and not only read. Make means that
-	// a new store will be created in the database.
+	// Served means that a sidecar will serve the store from the database, and not only read it. Make
+	// means that a new store will be created in the database.
 	Served, Make bool
 }
 
-// Judge returns the warnings about a server. If the server cannot be used, it returns the reason.
-// Errors: *[Error].
-func Judge(s Server, where, schema string, want Wanted) (told []string, err error) {
+// Judge returns the warnings about a server, or an error if the server cannot be used. It judges the settings
+// that can lose commits only if want.Served is set. Errors: *[Error].
+func Judge(s Server, where, schema string, want Requirements) (faults []string, err error) {
 	refuse := func(reason Reason, format string, args ...any) ([]string, error) {
 		return nil, &Error{Reason: reason, Where: where, Message: fmt.Sprintf(format, args...)}
 	}
 	switch {
-	case s.Version/10000 < Oldest:
-		return refuse(TooOld, "it is PostgreSQL %d, want %d or newer", s.Version/10000, Oldest)
+	case s.Version/10000 < OldestVersion:
+		return refuse(TooOld, "it is PostgreSQL %d, want %d or newer", s.Version/10000, OldestVersion)
 	case s.Recovering:
-		return refuse(ReadOnly, "it is a standby, which may only be read: %s", todo[ReadOnly])
+		return refuse(ReadOnly, "it is a standby, which may only be read: %s", remedies[ReadOnly])
 	case s.Schema.Reserved:
 		return refuse(SchemaReserved, "the name %q of the schema is a reserved word of SQL: name another one with --store-schema", schema)
 	case s.Schema.foreign():
@@ -159,10 +160,10 @@ func Judge(s Server, where, schema string, want Wanted) (told []string, err erro
 		return refuse(SchemaNone, "the schema %q has no store", schema)
 	}
 	if s.Ahead > MaxAhead || s.Ahead < -MaxAhead {
-		told = append(told, fmt.Sprintf("the clock of the database is %s that of this machine: runs are stamped with this machine's, leases go by the database's", apart(s.Ahead)))
+		faults = append(faults, fmt.Sprintf("the clock of the database is %s that of this machine: runs are stamped with this machine's, leases go by the database's", formatDifference(s.Ahead)))
 	}
 	if !want.Served {
-		return told, nil
+		return faults, nil
 	}
 	if want.Sync {
 		if why := s.notSynced(); why != "" {
@@ -174,22 +175,22 @@ func Judge(s Server, where, schema string, want Wanted) (told []string, err erro
 		return refuse(Lossy, "%s; set that right, or accept it with --accept-loss-on-failover", strings.Join(losses, "; "))
 	}
 	for _, loss := range losses {
-		told = append(told, "accepted by --accept-loss-on-failover: "+loss)
+		faults = append(faults, "accepted by --accept-loss-on-failover: "+loss)
 	}
 	if s.Commit == "remote_write" {
-		told = append(told, "synchronous_commit is remote_write: what was acknowledged is lost if primary and standby lose their power at once")
+		faults = append(faults, "synchronous_commit is remote_write: what was acknowledged is lost if primary and standby lose their power at once")
 	}
-	return told, nil
+	return faults, nil
 }
 
-func apart(d time.Duration) string {
+func formatDifference(d time.Duration) string {
 	if d > 0 {
 		return d.Round(time.Second).String() + " before"
 	}
 	return (-d).Round(time.Second).String() + " behind"
 }
 
-// losses describes the ways in which the server can lose acknowledged commits.
+// losses describes the settings because of which the server can lose acknowledged commits.
 func (s *Server) losses() (lines []string) {
 	if s.Fsync != "on" {
 		lines = append(lines, "fsync is "+s.Fsync+": a crash of its machine loses or damages everything")
@@ -208,8 +209,8 @@ func (s *Server) losses() (lines []string) {
 	return lines
 }
 
-// notSynced returns the reason why no synchronous standby has the acknowledged commits. It returns ""
-// if one has them.
+// notSynced returns the reason why no synchronous standby has the acknowledged commits, or why this is unknown.
+// It returns "" if a standby has them.
 func (s *Server) notSynced() string {
 	if losses := s.losses(); len(losses) > 0 {
 		return strings.Join(losses, "; ")

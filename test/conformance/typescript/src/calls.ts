@@ -41,6 +41,7 @@ export interface Args extends ReplyArgs, Script, Came, ControlArgs, ModelArgs {
   readonly labels?: Readonly<Record<string, string>>;
   readonly input?: string;
   readonly max_steps?: number;
+  readonly conversation?: boolean;
   readonly expected_seq?: number;
   readonly turn?: string;
   readonly ref?: { readonly turn_seq: number; readonly attempt: number; readonly token?: string };
@@ -334,8 +335,17 @@ export class Driver {
 
 /** What a run is started with, besides its pack. */
 function startOf(args: Args) {
-  const { agent, state, variables, input, labels, id, max_steps } = args;
-  return { agent, state, variables, input, labels, requestId: id, maxSteps: max_steps };
+  const { agent, state, variables, input, labels, id, max_steps, conversation } = args;
+  return {
+    agent,
+    state,
+    variables,
+    input,
+    labels,
+    requestId: id,
+    maxSteps: max_steps,
+    conversation,
+  };
 }
 
 function callsOf({ calls = [] }: Args): StepCall[] {

@@ -49,7 +49,7 @@ interface TurnAct extends ReplyArgs {
   readonly hold?: string;
   readonly raise?: string;
   readonly fail?: Fault & { readonly non_retryable?: boolean };
-  /** Returned as it is, whatever it is. */
+  /** Returned unchanged. It may be any value. */
   readonly return?: Json;
 }
 
@@ -140,7 +140,7 @@ function die(): never {
   throw new Error("it lives on");
 }
 
-/** A result at which the process dies when its text is made: it is never told. */
+/** A result whose text kills the process, so that it is never sent. */
 const DEADLY = {
   get paid(): Json {
     return die();
@@ -227,8 +227,9 @@ export class Player {
     return async (payload, call) => {
       const act = this.#next<ToolAct>("tools", name, this.script.tools?.[name]);
       const { step, attempt, idempotencyKey: idempotency_key } = call;
-      event("tool", { tool: name, payload, step, attempt, idempotency_key });
+      // The line comes first: the runner may kill this process when it reads the event.
       this.#enter({ tool: name, step, attempt, payload, key: idempotency_key });
+      event("tool", { tool: name, payload, step, attempt, idempotency_key });
       if (act.seen !== undefined) {
         return this.#seen(act.seen, payload as { readonly idempotency_key: string });
       }

@@ -1,7 +1,7 @@
-// Package invariant checks a state: whether the rules could have made it, and whether the change
-// between two states agrees with the records.
+// Package invariant checks a run's state in tests: whether the rules could have made it, and
+// whether the change between two states agrees with the records.
 //
 // Owns: the invariants of every state.
 //
-// Guarantees: the package only reads states, and it does not use the rules that make them.
+// Guarantees: the package only reads states. It does not call the functions that make them.
 package invariant

@@ -1,0 +1,92 @@
+package grpcapi
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/audit"
+	"github.com/pawl-dev/pawl/internal/policy"
+	"github.com/pawl-dev/pawl/internal/runtime"
+	"github.com/pawl-dev/pawl/internal/runtime/machine"
+)
+
+// stream counts what was sent.
+type stream struct {
+	grpc.ServerStream
+	sent int
+}
+
+func (s *stream) Context() context.Context { return context.Background() }
+
+func (s *stream) SendMsg(any) error {
+	s.sent++
+	return nil
+}
+
+// TestTheStoreLeavesWithALine: a backup has a line in the audit log before its first byte is sent, and a
+// second one at its end. Without the first line nothing is sent. A stream that sends nothing of the store has
+// one line.
+func TestTheStoreLeavesWithALine(t *testing.T) {
+	t.Parallel()
+	operations := map[string]runtime.Operation{}
+	for _, op := range policy.Operations {
+		operations[op.Name] = op
+	}
+	dir := filepath.Join(t.TempDir(), "audit")
+	log, err := audit.Open(audit.Options{Dir: dir, MaxBytes: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	trail := newAuditLogger(log, operations)
+	outcomes := func() (found []string) {
+		if _, err := audit.Verify(dir, nil, func(e *audit.Entry, _ string, _ []byte) error {
+			found = append(found, e.Outcome)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	send := func(method string, seen func()) (*stream, error) {
+		to := &stream{}
+		err := trail.Stream(nil, to, &grpc.StreamServerInfo{FullMethod: method, IsServerStream: true}, func(_ any, s grpc.ServerStream) error {
+			for range 2 {
+				if err := s.SendMsg(&pawlv1.BackupResponse{}); err != nil {
+					return err
+				}
+				seen()
+			}
+			return nil
+		})
+		return to, err
+	}
+	if _, err := send(pawlv1.StoreService_Backup_FullMethodName, func() {
+		if got := outcomes(); !slices.Equal(got, []string{"BEGUN"}) {
+			t.Errorf("with its first bytes: %v", got)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := send(pawlv1.WorkerService_Work_FullMethodName, func() {}); err != nil {
+		t.Fatal(err)
+	}
+	if got := outcomes(); !slices.Equal(got, []string{"BEGUN", "OK", "OK"}) {
+		t.Errorf("lines: %v", got)
+	}
+	// The next line cannot be written. The log does not know this yet.
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	to, err := send(pawlv1.StoreService_Backup_FullMethodName, func() {})
+	if refusal, ok := errors.AsType[*machine.Error](err); !ok || refusal.Reason != "AUDIT_UNAVAILABLE" || to.sent != 0 {
+		t.Errorf("%d messages, %v", to.sent, err)
+	}
+	_ = log.Close()
+}

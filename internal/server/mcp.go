@@ -1,0 +1,85 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/pawl-dev/pawl/internal/build"
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/executor"
+	"github.com/pawl-dev/pawl/internal/mcp"
+)
+
+// checkMCPFiles reads the files of the MCP servers, so that a fault is found before the sidecar serves.
+// The error contains all faults, but no secret values of the files.
+func checkMCPFiles(c config.Config) error {
+	var faults []config.Fault
+	for _, name := range slices.Sorted(maps.Keys(c.MCPServers)) {
+		if _, err := mcp.ReadEnv(c.MCPServers[name].EnvFile); err != nil {
+			faults = append(faults, config.Fault{Field: "mcp_servers." + name + ".env_file", Message: err.Error()})
+		}
+		if _, err := mcp.ReadHeaders(c.MCPServers[name].HeadersFile); err != nil {
+			faults = append(faults, config.Fault{Field: "mcp_servers." + name + ".headers_file", Message: err.Error()})
+		}
+	}
+	if len(faults) > 0 {
+		return &config.Error{Faults: faults}
+	}
+	return nil
+}
+
+// MCPClient returns the client of an MCP server of the configuration.
+func MCPClient(c *config.Config, name string, log *slog.Logger) *mcp.Client {
+	m := c.MCPServers[name]
+	return mcp.New(mcp.Config{
+		Name: name, Command: m.Command, Args: m.Args, EnvFile: m.EnvFile, URL: m.URL, HeadersFile: m.HeadersFile, Version: build.Version(),
+		Timeout: m.Timeout, AnswerBytes: int64(cmp.Or(m.AnswerBytes, min(mcp.DefaultAnswerBytes, c.Limits.MessageBytes))), Log: log,
+	})
+}
+
+// mcpTool returns a function that reports whether a tool belongs to a configured MCP server, so that
+// the sidecar executes it. It returns nil if no MCP server is configured.
+func mcpTool(c config.Config) func(tool string) bool {
+	if len(c.MCPServers) == 0 {
+		return nil
+	}
+	return func(tool string) bool {
+		name, _, ok := strings.Cut(tool, "/")
+		if !ok {
+			return false
+		}
+		_, ok = c.MCPServers[name]
+		return ok
+	}
+}
+
+// executeTools starts a worker of MCP tools for each namespace. The workers share the connections to
+// the MCP servers.
+func (a *app) executeTools(ctx context.Context) error {
+	c := a.opts.config
+	for name := range c.MCPServers {
+		a.executors.servers = append(a.executors.servers, MCPClient(&c, name, a.opts.log))
+	}
+	if len(c.MCPServers) == 0 {
+		return nil
+	}
+	stopped := func(ns string, err error) {
+		a.opts.log.Error("worker of MCP tools stopped", "namespace", ns, "error", err)
+	}
+	return a.serve(ctx, stopped, func(ns string) (runner, error) {
+		allowed := map[string]*mcp.Client{}
+		for _, server := range a.executors.servers {
+			if of := c.MCPServers[server.Name()].Namespaces; len(of) == 0 || slices.Contains(of, ns) {
+				allowed[server.Name()] = server
+			}
+		}
+		return executor.NewTools(executor.ToolsConfig{
+			Conn: a.executors.conn, ID: a.workerID(executor.ToolsID), Namespace: ns, Servers: allowed, Steps: c.Limits.WorkerSteps, Grace: c.DrainTimeout / 2,
+			OnError: func(err error) { a.opts.log.Warn("MCP tool failed", "namespace", ns, "error", err) },
+		})
+	})
+}

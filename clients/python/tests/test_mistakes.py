@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import re
 import traceback
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from conftest import STEPS
 from pawl_client import (
     ArtifactError,
     Client,
@@ -27,6 +29,7 @@ from pawl_client import (
     StepRefusedError,
     Turn,
     UnknownEventError,
+    Usage,
     Worker,
 )
 from pawl_client._handler_runner import HandlerRunner
@@ -161,6 +164,20 @@ def test_a_payload_that_the_function_does_not_accept(client: Client) -> None:
     with pytest.raises(StepFailedError, match=r"^handler .*handler of prompt calc: .*at \$\.b: "):
         run.drive(handler, tools={"add": typed})
     assert run.info().status is RunStatus.FAILED
+
+
+def test_a_model_without_a_price_where_the_pack_bounds_the_cost(client: Client) -> None:
+    pack = json.loads(STEPS.read_text())
+    pack["id"] = "bounded"
+    pack["workflow"]["engine"] = {"x_pawl": {"max_cost_usd": 1}}
+    client.register_pack(json.dumps(pack))
+    run = client.open("bounded", variables=N)
+    with pytest.raises(PawlError, match=r"x_pawl\.prices") as caught:
+        run.drive(replies(event="Done", usage=Usage(input_tokens=1, model="dear")))
+    assert caught.value.reason == "MODEL_UNPRICED"
+    turn = run.info().turn
+    assert turn is not None
+    assert turn.attempt == 1
 
 
 async def test_a_worker_names_its_handler(sidecar: Sidecar, client: Client) -> None:

@@ -70,7 +70,7 @@ export function startDrive<P extends PackTypes>(
   const serving = serverOf(connection).serve(served, signal);
   const result = serving.then(async () => {
     const read = await readResult(run, { signal }, served);
-    served.checkResults(read.status);
+    served.checkCalls(read.status);
     return read;
   });
   return { connection, runId: run.id, result, giveUp: (error) => served.fail(error) };

@@ -1,6 +1,6 @@
 /** Executes the leased work of a worker and reports its outcome. */
 
-import { PawlError, RESULT_INVALID } from "./errors.js";
+import { INVALID_ARGUMENTS, PawlError, RESULT_INVALID } from "./errors.js";
 import {
   faultOf,
   isFailTurn,
@@ -39,8 +39,11 @@ export interface ExecutorHost {
   completed?(held: LeasedTurn, reply: Reply): void;
   /** The program has a mistake, which is not reported to the sidecar. Default: the turn fails. */
   mistaken?(error: unknown): void;
-  /** A tool's result is no JSON or of a wrong type. Its step is answered next. */
-  wrongResult?(error: unknown): void;
+  /**
+   * A tool's result is no JSON or of a wrong type, or a tool does not accept a payload of the
+   * handler. The step or the turn fails next.
+   */
+  wrongCall?(error: unknown): void;
   /** Returns the mistake behind an error of a turn. Undefined means that there is none. */
   mistakeOf?(error: unknown): unknown;
   /** A turn waits for a tool without a handler here. Throws if no worker executes it either. */
@@ -147,6 +150,10 @@ export class Executor {
       this.#host.mistaken?.(wrongResult);
       return;
     }
+    if (PawlError.is(error, INVALID_ARGUMENTS) && error.kind === "step_failed") {
+      // The tool's function does not accept the payload of this handler.
+      this.#host.wrongCall?.(this.#named(error, held));
+    }
     this.#host.onError(error, held);
     await this.#failTurn(held, error);
   }
@@ -203,7 +210,7 @@ export class Executor {
       held.signal.throwIfAborted();
       this.#host.onError(error, held);
       if (PawlError.is(error, RESULT_INVALID)) {
-        this.#host.wrongResult?.(error);
+        this.#host.wrongCall?.(error);
       }
       return { error: held.stopped ? stoppedFault(error) : faultOf(error) };
     }
@@ -221,7 +228,7 @@ export class Executor {
       this.#host.onError(error, held);
       const refused = answerOf({ error: refusedResult(error) });
       if (PawlError.is(error, "INVALID_JSON")) {
-        this.#host.wrongResult?.(noJson(held, error));
+        this.#host.wrongCall?.(noJson(held, error));
       }
       await this.#host.ask(() => held.resolution(refused), held);
     }

@@ -85,7 +85,7 @@ export function stoppedFault(why: unknown): HandlerFault {
 export function isMistake(error: unknown): boolean {
   const refused = PawlError.is(error, ...REFUSALS) && error.kind === "step_refused";
   const unfit = PawlError.is(error, "SCHEMA") && error.metadata.tool !== undefined;
-  return refused || unfit || PawlError.is(error, "BAD_REPLY", "NO_HANDLER");
+  return refused || unfit || PawlError.is(error, "BAD_REPLY", "NO_HANDLER", "MODEL_UNPRICED");
 }
 
 /** Reasons of a refused call that another attempt of the turn gets again. */

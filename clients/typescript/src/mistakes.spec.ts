@@ -1,7 +1,8 @@
 /** A mistake of the program rejects in its hand, at the first turn. */
 
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { QUIET, serving, useSidecar } from "./fixture.js";
+import { z } from "zod";
+import { QUIET, serving, stepsPack, useSidecar } from "./fixture.js";
 import {
   type Handler,
   type Handlers,
@@ -10,6 +11,7 @@ import {
   RunStatus,
   type Tools,
   type Turn,
+  typedTool,
 } from "./index.js";
 
 const shared = useSidecar();
@@ -62,6 +64,26 @@ test.each<[string, Handlers, Tools, string, string[]]>([
   if (reason !== "RESULT_INVALID") {
     expect((await run.info()).turn?.attempt).toBe(1);
   }
+});
+
+test("arguments that the function of a tool refuses", async () => {
+  const run = await shared.client.open("steps", VARIABLES);
+  const picky = typedTool({ input: z.object({ a: z.string() }) }, ({ a }) => a.length);
+  const error = await run.drive(calls("add", SUM), { tools: { add: picky } }).catch((e) => e);
+  expect(error).toMatchObject({ reason: "INVALID_ARGUMENTS", kind: "step_failed" });
+  expect(String(error)).toContain("handler calling of prompt calc: ");
+  expect((await run.info()).status).toBe(RunStatus.FAILED);
+});
+
+test("a model without a price, where the pack bounds the cost", async () => {
+  await shared.client.registerPack(stepsPack("bounded", { max_cost_usd: 1 }));
+  const run = await shared.client.open("bounded", VARIABLES);
+  const error = await run
+    .drive(returns({ event: "Done", usage: { model: "dear", inputTokens: 1 } }))
+    .catch((e) => e);
+  expect(error).toMatchObject({ reason: "MODEL_UNPRICED" });
+  expect(String(error)).toContain("x_pawl.prices");
+  expect((await run.info()).turn?.attempt).toBe(1);
 });
 
 test("a corrected program continues the run", async () => {

@@ -176,7 +176,7 @@ class RunServer {
       began: run.began.bind(run),
       completed: run.completed.bind(run),
       mistaken: run.fail.bind(run),
-      wrongResult: run.wrongResult.bind(run),
+      wrongCall: run.wrongCall.bind(run),
       mistakeOf: run.mistakeOf.bind(run),
       notExecuted: (_pack: string, tool: string) => run.checkExecuted(tool),
     };

@@ -41,7 +41,7 @@ export class ServedRun implements Cancellable {
   #reject: (error: unknown) => void = () => undefined;
   #givenUp = false;
   #newest = 0n;
-  #wrongResult: unknown;
+  #wrongCall: unknown;
   #output: readonly Part[] | undefined;
 
   /**
@@ -102,23 +102,23 @@ export class ServedRun implements Cancellable {
     );
   }
 
-  /** Notes the error of a tool's wrong result. It is thrown if the run or the turn fails by it. */
-  wrongResult(error: unknown): void {
-    this.#wrongResult = error;
+  /** Notes the error of a tool's wrong result or arguments. It is thrown if the run fails by it. */
+  wrongCall(error: unknown): void {
+    this.#wrongCall = error;
   }
 
-  /** Throws the error of a tool's wrong result by which the run failed. */
-  checkResults(status: RunStatus): void {
+  /** Throws the error of a wrong call by which the run failed. */
+  checkCalls(status: RunStatus): void {
     const failed = status === RunStatus.ESCALATED || status === RunStatus.FAILED;
-    if (failed && this.#wrongResult !== undefined) {
-      throw this.#wrongResult;
+    if (failed && this.#wrongCall !== undefined) {
+      throw this.#wrongCall;
     }
   }
 
   /** Returns the error to throw for an error of a turn that is a mistake; else undefined. */
   mistakeOf(error: unknown): unknown {
     const wrong = PawlError.is(error, RESULT_INVALID) && error.kind === "step_failed";
-    return wrong ? this.#wrongResult : undefined;
+    return wrong ? this.#wrongCall : undefined;
   }
 
   /** The run has no work left. */

@@ -64,6 +64,8 @@ def _is_mistake(error: Exception, completing: bool, leased: LeasedTurn) -> bool:
         return error.reason in _REFUSALS
     if isinstance(error, FailTurnError):
         return error.reason == "NO_HANDLER"
+    if isinstance(error, PawlError) and error.reason == "MODEL_UNPRICED":
+        return True
     if not completing:
         return False
     # A value of the reply has no JSON form, or is of a wrong type.

@@ -34,6 +34,7 @@ pawl backup /backup/pawl --full --recipient age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3
 	"evals list":           "pawl evals list help.pack.yaml",
 	"evals results":        "pawl evals results --pack help --junit evals.xml\npawl evals results 01J9Z3NDEK --failed -o json",
 	"graph":                "pawl graph shop.pack.yaml --format svg > shop.svg\npawl graph --run 01J9Z3NDEK",
+	"config check":         `pawl config check --config pawl.yaml`,
 	"health":               `pawl health --addr 127.0.0.1:7291 --timeout 1s`,
 	"limits":               `pawl limits`,
 	"workers list":         `pawl workers list -o json`,

@@ -123,7 +123,7 @@ func (p *cliPage) command(cmd *cobra.Command) {
 	}
 	p.write("### %s\n\n%s\n\n```\n%s\n```\n\n", cmd.CommandPath(), fenced(text), cmd.UseLine())
 	p.write("For example:\n\n```sh\n%s\n```\n\n", strings.TrimSpace(strings.ReplaceAll(cmd.Example, "\n  ", "\n")))
-	if cmd.Name() == "serve" {
+	if path := cmd.CommandPath(); path == "pawl serve" || path == "pawl config check" {
 		p.write("Its flags are the [settings](configuration.md) and the [limits](limits.md).\n\n")
 		return
 	}

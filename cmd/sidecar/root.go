@@ -28,10 +28,13 @@ func execute(ctx context.Context, p *output.Printer, args []string) int {
 	root := newRoot(p, &started)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
+	if output.IsReported(err) {
+		return output.ExitCode(err)
+	}
 	if err != nil && (!started || badInput(err)) {
 		err = output.Usage(err)
 	}
-	if err != nil && !output.IsReported(err) {
+	if err != nil {
 		_, words, _ := root.Find(args)
 		p.FailTo(err, words)
 	}
@@ -50,7 +53,7 @@ func badInput(err error) bool {
 // becomes true. If it is still false, execute reports an error as wrong usage.
 func newRoot(p *output.Printer, started *bool) *cobra.Command {
 	root := group("pawl", "Runs PromptPack agent loops durably",
-		newInit(p), newDev(p), newServe(p), newValidate(p), newSchema(p), newGraph(p), newCodegen(p), newRun(p), newDemo(p),
+		newInit(p), newDev(p), newServe(p), newConfig(p), newValidate(p), newSchema(p), newGraph(p), newCodegen(p), newRun(p), newDemo(p),
 		newRuns(p), newPacks(p), newEvals(p), newDeliveries(p), newBudgets(p), newApprovals(p), newSchedules(p), newLimits(p), newWorkers(p), newPartitions(p, newPartitionsSplit(p)), newCheck(p), newBackup(p, newBackupVerify(p), newBackupPrune(p)), newRestore(p), newStats(p), newCompact(p), newMigrate(p), newRotateKey(p), newToken(p), newTools(p), newAudit(p), newHealth(p), newVersion(p),
 	)
 	addExamples(root)

@@ -2,7 +2,9 @@ package main
 
 import (
 	"errors"
+	"log/slog"
 	"os"
+	"slices"
 
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
@@ -28,10 +30,12 @@ finishes the calls in flight and exits with 0.`,
 			if printConfig && onlyData(err) {
 				return showConfig(p, c)
 			}
-			if err != nil {
-				return output.Usage(err)
+			if err == nil {
+				err = server.Serve(cmd.Context(), c, p.Out, p.Err)
+			} else {
+				err = output.Usage(withFiles(c, err))
 			}
-			return server.Serve(cmd.Context(), c, p.Out, p.Err)
+			return logged(c, p, err)
 		},
 	}
 	config.Flags(cmd.Flags())
@@ -57,6 +61,42 @@ func load(flags *pflag.FlagSet) (config.Config, error) {
 		faults = append(faults, others.Faults...)
 	}
 	return c, &config.Error{Faults: faults}
+}
+
+// withFiles adds the faults of the files that the settings name to the faults of the settings.
+func withFiles(c config.Config, err error) error {
+	settings, ok := errors.AsType[*config.Error](err)
+	if err != nil && !ok {
+		return err
+	}
+	files, ok := errors.AsType[*config.Error](server.CheckFiles(c))
+	if !ok {
+		return err
+	}
+	if settings == nil {
+		return files
+	}
+	all := &config.Error{Faults: slices.Clone(settings.Faults)}
+	for _, f := range files.Faults {
+		if !slices.ContainsFunc(settings.Faults, func(of config.Fault) bool { return of.Field == f.Field }) {
+			all.Faults = append(all.Faults, f)
+		}
+	}
+	return all
+}
+
+// logged writes the error that ends a sidecar to its log if the log is JSON, so that the log has no other lines. It returns the
+// error in the form of one that the command has reported.
+func logged(c config.Config, p *output.Printer, err error) error {
+	if err == nil || c.LogFormat != "json" || output.IsReported(err) {
+		return err
+	}
+	slog.New(slog.NewJSONHandler(p.Err, nil)).Error("the sidecar ended", "error", output.ProblemOf(err).String())
+	code := output.ExitCode(err)
+	if badInput(err) {
+		code = output.ExitUsage
+	}
+	return &output.Exit{Code: code, Silent: true, Err: err}
 }
 
 // onlyData reports whether the missing data directory is the only fault in err. It also returns true if err is nil.

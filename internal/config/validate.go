@@ -16,7 +16,7 @@ import (
 // Fault is one setting that cannot be used.
 type Fault struct {
 	// Field is the name of the setting in the configuration file. It can also be where the value comes from: a file,
-	// with line and column, an environment variable or a flag.
+	// with line and column, an environment variable or a flag. If it is "", Message says it.
 	Field string `json:"field"`
 	// Message says what is wrong and which values are allowed.
 	Message string `json:"message"`
@@ -27,21 +27,24 @@ type Fault struct {
 
 // String returns the fault in one line.
 func (f Fault) String() string {
-	if f.From != "" {
-		return f.From + ": " + f.Field + ": " + f.Message
+	text := f.Message
+	for _, place := range []string{f.Field, f.From} {
+		if place != "" {
+			text = place + ": " + text
+		}
 	}
-	return f.Field + ": " + f.Message
+	return text
 }
 
 // Error lists every fault of a configuration.
 type Error struct{ Faults []Fault }
 
-// Error returns one line per fault.
+// Error returns one line per fault. Further lines of a fault are indented.
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "configuration: %d fault(s)", len(e.Faults))
 	for _, f := range e.Faults {
-		fmt.Fprintf(&b, "\n  %s", f)
+		fmt.Fprintf(&b, "\n  %s", strings.ReplaceAll(f.String(), "\n", "\n    "))
 	}
 	return b.String()
 }

@@ -52,6 +52,13 @@ func readRights(cfg Config, old *oidc.Set, lost func()) (rights, error) {
 	return rights{keys, tokens, certificates, issuers}, errors.Join(keyErr, tokenErr, certErr, issuerErr, unserved(cfg), clashing(cfg, issuers))
 }
 
+// CheckRights makes the checks of [New] that are about the rights: of the PEM files, tokens, certificates and issuers. Its error contains
+// all faults.
+func CheckRights(cfg Config) error {
+	_, err := readRights(cfg, nil, func() {})
+	return err
+}
+
 // clashing returns an error that names the tokens whose principals could be confused with principals of
 // an issuer.
 func clashing(cfg Config, issuers *oidc.Set) error {

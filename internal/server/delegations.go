@@ -5,8 +5,10 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
@@ -114,40 +116,37 @@ func spaceOf(name string) string {
 	return name
 }
 
-// readRemotes returns the configured agents, with the tokens and certificates from their files.
+// readRemotes returns the configured agents, with the tokens and certificates from their files. Its error contains all
+// faults.
 func readRemotes(agents map[string]config.Agent) (map[string]client.Remote, error) {
+	var faults fileFaults
 	out := make(map[string]client.Remote, len(agents))
-	for name, agent := range agents {
+	for _, name := range slices.Sorted(maps.Keys(agents)) {
+		agent, at := agents[name], "agents["+name+"]"
 		remote := client.Remote{Card: agent.Card, Allow: agent.Allow}
 		if agent.TokenFile != "" {
 			raw, err := secretfile.Read(agent.TokenFile)
-			if err != nil {
-				return nil, fmt.Errorf("agents[%s].token_file: %w", name, err)
+			if remote.Token = strings.TrimSpace(string(raw)); err == nil && remote.Token == "" {
+				err = fmt.Errorf("%s is empty", agent.TokenFile)
 			}
-			if remote.Token = strings.TrimSpace(string(raw)); remote.Token == "" {
-				return nil, fmt.Errorf("agents[%s].token_file: %s is empty", name, agent.TokenFile)
-			}
+			faults.add(at+".token_file", err)
 		}
 		if agent.CA != "" {
 			raw, err := secretfile.ReadTrusted(agent.CA)
-			if err != nil {
-				return nil, fmt.Errorf("agents[%s].ca: %w", name, err)
-			}
 			remote.CA = x509.NewCertPool()
-			if !remote.CA.AppendCertsFromPEM(raw) {
-				return nil, fmt.Errorf("agents[%s].ca: %s has no certificate", name, agent.CA)
+			if err == nil && !remote.CA.AppendCertsFromPEM(raw) {
+				err = fmt.Errorf("%s has no certificate", agent.CA)
 			}
+			faults.add(at+".ca", err)
 		}
 		if agent.Cert != "" {
 			pair, err := secretfile.ReadKeyPair(agent.Cert, agent.Key)
-			if err != nil {
-				return nil, fmt.Errorf("agents[%s].cert: %w", name, err)
-			}
 			remote.Certificate = &pair
+			faults.add(at+".cert", err)
 		}
 		out[name] = remote
 	}
-	return out, nil
+	return out, faults.err()
 }
 
 // inProcessHost is the host of the A2A service through which runs call members of their own pack. Its

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 
@@ -21,24 +20,26 @@ import (
 	"github.com/pawl-dev/pawl/internal/secretfile"
 )
 
-// readRights reads the files with tokens, certificates, issuers and keys of links.
+// readRights reads the files with tokens, certificates, issuers and keys of links. Its error contains all faults.
 func readRights(c config.Config) (rights grpcapi.Rights, err error) {
-	var tokenErr, certErr, issuerErr, linkErr error
+	var faults fileFaults
 	if c.TokensFile != "" {
-		rights.Tokens, tokenErr = auth.ReadTokens(c.TokensFile)
+		rights.Tokens, err = auth.ReadTokens(c.TokensFile)
+		faults.add("tokens_file", err)
 	}
 	if c.CertificatesFile != "" {
-		rights.Certificates, certErr = auth.ReadCertificates(c.CertificatesFile)
+		rights.Certificates, err = auth.ReadCertificates(c.CertificatesFile)
+		faults.add("certificates_file", err)
 	}
 	if c.OIDCFile != "" {
-		rights.Issuers, issuerErr = oidc.Read(c.OIDCFile)
+		rights.Issuers, err = oidc.Read(c.OIDCFile)
+		faults.add("oidc_file", err)
 	}
 	if c.LinkKeysFile != "" {
-		if rights.LinkKeys, linkErr = secretfile.ReadKeys(c.LinkKeysFile); linkErr != nil {
-			linkErr = fmt.Errorf("link_keys_file: %w", linkErr)
-		}
+		rights.LinkKeys, err = secretfile.ReadKeys(c.LinkKeysFile)
+		faults.add("link_keys_file", err)
 	}
-	return rights, errors.Join(tokenErr, certErr, issuerErr, linkErr)
+	return rights, faults.err()
 }
 
 // reloads reads the reloadable files again at each SIGHUP signal, until ctx ends.
@@ -62,8 +63,11 @@ func (a *app) reload(ctx context.Context) {
 	defer a.reading.Unlock()
 	rights, err := readRights(a.opts.config)
 	files, filesErr := readFiles(a.opts.config)
+	var faults fileFaults
+	faults.add("", err)
+	faults.add("", filesErr)
 	var set func()
-	if err = errors.Join(err, filesErr); err == nil {
+	if err = faults.err(); err == nil {
 		set, err = a.server.ReadyRights(rights)
 	}
 	all, stored := a.partitions.all(), 0
@@ -122,7 +126,7 @@ type files struct {
 
 // readFiles reads the reloadable files. Its error contains all faults.
 func readFiles(c config.Config) (*files, error) {
-	f, errs := &files{}, [7]error{}
+	f, errs, faults := &files{}, [7]error{}, fileFaults{}
 	f.remotes, errs[0] = readRemotes(c.Remotes())
 	f.quotas, errs[1] = readQuotas(c, c.Served())
 	f.prices, errs[2] = readPrices(c)
@@ -130,5 +134,8 @@ func readFiles(c config.Config) (*files, error) {
 	f.models, errs[4] = readModels(c, os.LookupEnv)
 	f.schedules, errs[5] = readSchedules(c, c.Served())
 	f.limits, errs[6] = readLimits(c)
-	return f, errors.Join(errs[:]...)
+	for i, setting := range [len(errs)]string{"agents", "quotas_file", "prices", "budgets", "models", "schedules", "call_limits"} {
+		faults.add(setting, errs[i])
+	}
+	return f, faults.err()
 }

@@ -38,14 +38,17 @@ type Ready struct {
 	Packs []string `json:"packs"`
 }
 
-// Serve runs a sidecar until ctx ends, and then drains it. It prints the [Ready] line on stdout and
-// logs to stderr. On SIGHUP it reads the reloadable files again. The error is the reason why the
+// Serve runs a sidecar until ctx ends, and then drains it. First it checks the files of the configuration
+// ([CheckFiles]). It prints the [Ready] line on stdout and logs to stderr. On SIGHUP it reads the reloadable files again. The error is the reason why the
 // sidecar could not serve, or why it ended: an error of a listener, or a commit with an unknown
 // outcome.
 func Serve(ctx context.Context, c config.Config, stdout, stderr io.Writer) error {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
+	if err := CheckFiles(c); err != nil {
+		return err
+	}
 	opts, err := serveOptions(c, stderr)
 	if err != nil {
 		return err

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/output"
+)
+
+func newConfig(p *output.Printer) *cobra.Command {
+	return group("config", "Check the settings of a sidecar", newConfigCheck(p))
+}
+
+func newConfigCheck(p *output.Printer) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Find all faults of the settings of a sidecar, and of the files that they name",
+		Long: `Reads the settings as 'pawl serve' does, from --config, from PAWL_* variables and from flags, and all
+files that they name: certificates, keys, tokens, packs, quotas, prices, limits, budgets, schedules,
+models, agents and MCP servers. It prints all faults at once. It changes nothing, opens no store and
+connects to nothing, so that it may run beside the sidecar, for example before SIGHUP or a restart.
+Run it as the sidecar's user: another user may be allowed to read other files. Root becomes the owner
+of the data directory.
+
+Exit codes: 0 no fault; 2 there are faults.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := load(cmd.Flags())
+			if err = withFiles(c, err); err != nil {
+				return output.Usage(err)
+			}
+			if p.JSON {
+				return output.WriteJSON(p.Out, output.Object{{Key: "ok", Value: true}})
+			}
+			p.Printf("the settings and their files have no faults\n")
+			return nil
+		},
+	}
+	config.Flags(cmd.Flags())
+	completeFrom(cmd, "log-level", "debug", "info", "warn", "error")
+	completeFrom(cmd, "log-format", "text", "json")
+	return cmd
+}

@@ -1,0 +1,99 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/pawl-dev/pawl/internal/a2a"
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/grpcapi"
+	"github.com/pawl-dev/pawl/internal/pack"
+	"github.com/pawl-dev/pawl/internal/secretfile"
+)
+
+// CheckFiles reads all files that the configuration names and checks their contents, as [Serve] does
+// before it opens the store. It changes nothing and connects to nothing. The error is a *[config.Error]
+// with the faults of all files, but no secret values.
+func CheckFiles(c config.Config) error {
+	var faults fileFaults
+	if !c.Store.IsZero() {
+		_, err := databaseOf(c).reachable()
+		faults.add("store_password_file", err)
+	}
+	_, err := readKey(c.EncryptionKeyFile)
+	faults.add("encryption_key_file", err)
+	rights, err := readRights(c)
+	faults.add("", err)
+	if (c.TLSCert == "") == (c.TLSKey == "") {
+		faults.add("", grpcapi.CheckRights(grpcapi.Config{
+			TLSCert: c.TLSCert, TLSKey: c.TLSKey, TLSClientCA: c.TLSClientCA, Spaces: spacesOf(c),
+			Tokens: rights.Tokens, Certificates: rights.Certificates, Issuers: rights.Issuers,
+		}))
+	}
+	if c.Audit != "" && c.AuditKey != "" {
+		_, err = secretfile.Read(c.AuditKey)
+		faults.add("audit_key", err)
+	}
+	if c.A2ACardKey != "" {
+		_, err = a2a.ReadCardKey(c.A2ACardKey)
+		faults.add("a2a_card_key", err)
+	}
+	_, err = readFiles(c)
+	faults.add("", err)
+	faults.add("mcp_servers", checkMCPFiles(c))
+	for _, path := range c.Packs {
+		faults.add("", checkPack(c, path))
+	}
+	return faults.err()
+}
+
+// fileFaults collects the faults of files.
+type fileFaults []config.Fault
+
+// add adds the faults of err, which may be joined of several errors. Those that do not name their setting are of this one. If
+// setting is "", their texts contain what they are about.
+func (f *fileFaults) add(setting string, err error) {
+	if err == nil {
+		return
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, one := range joined.Unwrap() {
+			f.add(setting, one)
+		}
+		return
+	}
+	if of, ok := errors.AsType[*config.Error](err); ok {
+		*f = append(*f, of.Faults...)
+		return
+	}
+	*f = append(*f, config.Fault{Field: setting, Message: err.Error()})
+}
+
+// err returns all faults as one error, or nil.
+func (f fileFaults) err() error {
+	if len(f) == 0 {
+		return nil
+	}
+	return &config.Error{Faults: f}
+}
+
+// checkPack reads a pack file and validates it. It leaves out a file that can be read only once, for example a pipe.
+func checkPack(c config.Config, path string) error {
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		return nil
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("pack: %w", err)
+	}
+	loaded, found, err := pack.Load(content, packOptions(c))
+	if err == nil && loaded == nil {
+		err = errFaulty
+	}
+	if err != nil {
+		return &PackError{Path: path, Diagnostics: found, Err: err}
+	}
+	return nil
+}

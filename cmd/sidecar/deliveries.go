@@ -26,7 +26,7 @@ func deliveries(c *client, do func(pawlv1.DeliveryServiceClient) error) error {
 	return c.With(func(conn *grpc.ClientConn) error { return do(pawlv1.NewDeliveryServiceClient(conn)) })
 }
 
-// maxShownError bounds an error in a table, in characters. JSON output contains the whole error.
+// maxShownError bounds an error in the text output, in characters.
 const maxShownError = 200
 
 var errReceiver = errors.New("a receiver is webhook/ID or push/RUN/ID")

@@ -35,16 +35,21 @@ func newRunsShow(p *output.Printer, c *client) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				failed, err := lastErrorOf(cmd.Context(), runs, got.GetRun())
+				if err != nil {
+					return err
+				}
 				if p.JSON {
 					return output.WriteJSON(p.Out, output.Object{
 						{Key: "run", Value: output.RunWith(got.GetRun(), got.GetArtifacts())}, {Key: "children", Value: childObjects(children)},
-						{Key: "lost", Value: lost}, {Key: "goal", Value: got.GetGoal()}, {Key: "request_id", Value: got.GetRequestId()},
+						{Key: "lost", Value: lost}, {Key: "last_error", Value: failed}, {Key: "goal", Value: got.GetGoal()}, {Key: "request_id", Value: got.GetRequestId()},
 						{Key: "budgets", Value: output.Message(got.GetBudgets())},
 					})
 				}
 				printRun(p, got.GetRun(), got.GetArtifacts())
 				printBeginning(p, got)
 				printLine(p, "lost", lost)
+				printLine(p, "last error", failed)
 				printChildren(p, children)
 				return nil
 			})
@@ -68,6 +73,46 @@ func lostOf(ctx context.Context, runs pawlv1.RunServiceClient, r *pawlv1.Run) (s
 		return "", err
 	}
 	return output.Lost(page.GetRecords()[0].GetEnded()), nil
+}
+
+// lastErrorWindow is how many of the newest records of a run are read for its last error.
+const lastErrorWindow = 1000
+
+// lastErrorOf reads the newest records of a run and describes its last error.
+func lastErrorOf(ctx context.Context, runs pawlv1.RunServiceClient, r *pawlv1.Run) (string, error) {
+	page, err := runs.ListTransitions(ctx, &pawlv1.ListTransitionsRequest{
+		Namespace: r.GetNamespace(), RunId: r.GetRunId(), AfterSeq: r.GetSeq() - min(r.GetSeq(), lastErrorWindow), PageSize: lastErrorWindow,
+		Kinds: []pawlv1.RecordKind{
+			pawlv1.RecordKind_RECORD_KIND_TRANSITION, pawlv1.RecordKind_RECORD_KIND_TURN_FAILED, pawlv1.RecordKind_RECORD_KIND_STEP_RESOLVED,
+		},
+	})
+	return lastError(r, page.GetRecords()), err
+}
+
+// lastError describes the newest error of a turn or a step since the run entered its state, or, if the run has failed, of the whole run.
+// It returns "" if there is none, and for other runs that have ended.
+func lastError(r *pawlv1.Run, records []*pawlv1.Record) (text string) {
+	failed := r.GetStatus() == pawlv1.RunStatus_RUN_STATUS_FAILED || r.GetStatus() == pawlv1.RunStatus_RUN_STATUS_ESCALATED
+	if r.GetReason() != "" && !failed {
+		return ""
+	}
+	for _, record := range records {
+		turn, step := record.GetTurnFailed(), record.GetStepResolved()
+		switch {
+		case record.GetSeq() > r.GetSeq(): // The run is shown as it was before.
+		case turn.GetError() != nil:
+			text = fmt.Sprintf("record %d, turn %d, attempt %d: %s", record.GetSeq(), turn.GetTurnSeq(), turn.GetAttempt(), faultText(turn.GetError()))
+		case step.GetError() != nil:
+			text = fmt.Sprintf("record %d, step %d %s, attempt %d: %s", record.GetSeq(), step.GetStep(), step.GetTool(), step.GetAttempt(), faultText(step.GetError()))
+		case record.GetTransition() != nil && !failed:
+			text = ""
+		}
+	}
+	return text
+}
+
+func faultText(f *pawlv1.Fault) string {
+	return output.Shorten(f.GetCode()+": "+f.GetMessage(), maxShownError)
 }
 
 // printRun prints a run as text.

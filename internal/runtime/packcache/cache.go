@@ -301,7 +301,7 @@ func (p *Cache) Row(ctx context.Context, ns uint32, ref string) (machine.PackRow
 	if errors.Is(err, machine.ErrNoPack) {
 		return row, &machine.Error{
 			Code: machine.CodeNotFound, Reason: "PACK_NOT_FOUND", Field: "pack",
-			Message: fmt.Sprintf("no pack is registered under %q", ref),
+			Message: fmt.Sprintf("no pack is registered under %q; ListPacks (`pawl packs list`) lists the registered packs", ref),
 		}
 	}
 	if err != nil {

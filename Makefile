@@ -43,16 +43,25 @@ deps: ## Fetch modules and build the tools, so that all else works offline
 	$(GO) mod download
 	cd tools && $(GO) mod download
 	cd test/deploy && $(GO) mod download
-	$(MAKE) tools
+	.ci/links # before two of the targets want to make them at once
+	$(MAKE) -j 3 --output-sync=target tools environments-python environments-node environments-debian
+
+.PHONY: environments-python environments-node environments-debian
+environments-python:
 	.ci/python-env test
 	.ci/python-env generate
 	.ci/python-env sync
 	.ci/python-env site
+
+environments-node:
+	.ci/typescript-env
 	.ci/typedoc-env
 	.ci/ui-env
+	.ci/postgres-versions-env
+
+environments-debian:
 	.ci/browser-env
 	.ci/postgres-env
-	.ci/postgres-versions-env
 
 .PHONY: tools
 tools: $(TOOLS) ## Build buf, its plugins and the linter into .tools/

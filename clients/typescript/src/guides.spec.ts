@@ -1,7 +1,8 @@
 /**
  * The TypeScript programs of docs/guides, as they stand there. A block whose first line is
  * `// file: NAME.ts` is a program, which has to compile. A `text` block that follows is its output
- * against a sidecar.
+ * against a sidecar. Without one, the program prints the same as the page's Python program of that
+ * name. The packs of its page are registered.
  */
 
 import { spawnSync } from "node:child_process";
@@ -20,15 +21,28 @@ afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
 const PROGRAM = /^```ts\n\/\/ file: (\w+\.ts)\n([\s\S]*?)^```$(?:\n\n^```text\n([\s\S]*?)^```$)?/gm;
 
+const PACK = /^```yaml\n# file: \S+\.pack\.yaml\n([\s\S]*?)^```$/gm;
+
+/** The output of the Python program with this name. */
+function outputOfPython(text: string, name: string): string | undefined {
+  const [, output] = text.split(`\`python ${name}\` prints:\n\n\`\`\`text\n`);
+  return output?.split("```")[0];
+}
+
 const programs = readdirSync(guides).flatMap((page) => {
   const text = readFileSync(join(guides, page), "utf8");
+  const packs = [...text.matchAll(PACK)].map(([, pack = ""]) => pack);
   return [...text.matchAll(PROGRAM)].map(([, name = "", code = "", output]) => {
-    return { page, name, code, output };
+    const same = outputOfPython(text, name.replace(/ts$/, "py"));
+    return { page, packs, name, code, output: output ?? same };
   });
 });
 
 test("the guides have programs", () => {
-  expect(programs.map(({ name }) => name)).toEqual(["forecast.ts", "orders.ts", "hello.ts"]);
+  const names = programs.map(({ name }) => name).join(" ");
+  expect(names).toBe(
+    "forecast.ts refunds.ts search.ts help.ts orders.ts hello.ts essay.ts desk.ts greet.ts",
+  );
 });
 
 test("they compile", () => {
@@ -57,7 +71,11 @@ test("they compile", () => {
 
 const running = programs.filter(({ output }) => output !== undefined);
 
-test.each(running)("$page: $name prints what the page shows", async ({ name, code, output }) => {
+test.each(running)("$page: $name prints what the page shows", async (program) => {
+  const { packs, name, code, output } = program;
+  for (const pack of packs) {
+    await shared.client.registerPack(pack);
+  }
   const own = code
     .replace('from "pawl-client"', 'from "../src/index.ts"')
     .replace(/from "pawl-client\/([\w-]+)"/g, (_, entry: string) => {

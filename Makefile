@@ -120,11 +120,11 @@ conformance: ## Run the conformance scenarios in every client language (CONFORMA
 
 .PHONY: race
 race: ## Run the packages that start goroutines under the race detector
-	CGO_ENABLED=1 $(GO) test -p $(P) -race -timeout 15m $(RACE)
+	CGO_ENABLED=1 $(GO) test -p $(P) -race -timeout 40m $(RACE)
 
 .PHONY: kill
 kill: ## Kill the sidecar KILLS times under load, and prove that nothing is lost
-	PAWL_KILLS=$(KILLS) $(GO) test ./test/e2e/... -run Kill -count=1 -timeout 15m
+	PAWL_KILLS=$(KILLS) $(GO) test ./test/e2e/... -run Kill -count=1 -timeout 30m
 
 .PHONY: kill-agents
 kill-agents: ## Kill agents of libraries, their sidecar and both AGENT_KILLS times at each point of a run

@@ -18,7 +18,7 @@ const variablePrefix = "PAWL_"
 var variablesOfCallers = []string{"PAWL_ADDR", "PAWL_TOKEN", tokenFileVariable, "PAWL_TURN_TOKEN", "PAWL_CA", "PAWL_CERT", "PAWL_KEY", "PAWL_SIDECAR"}
 
 // tokenFileVariable is the variable of callers whose name is almost that of the sidecar's own, PAWL_TOKENS_FILE.
-const tokenFileVariable = "PAWL_TOKEN_FILE"
+const tokenFileVariable = "PAWL_TOKEN_FILE" //nolint:gosec // It is the name of a variable.
 
 // ofService matches the variables that Kubernetes and container links make for a service with the name pawl.
 var ofService = regexp.MustCompile(`^PAWL_(\w+_)?(SERVICE_(HOST|PORT)|PORT)(_|$)`)

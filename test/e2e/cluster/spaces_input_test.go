@@ -27,7 +27,9 @@ func aloneOnShares(t *testing.T) {
 	for _, spaces := range [][]string{nil, {"--namespace", "blue"}, {"--namespace", "blue", "--namespace", "green"}} {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		args := append([]string{"serve", "--listen", "127.0.0.1:0", "--store", url}, spaces...)
-		out, err := exec.CommandContext(ctx, binary(t), args...).CombinedOutput()
+		command := exec.CommandContext(ctx, binary(t), args...)
+		command.Env = []string{} // without the variables of the tests, of which a sidecar warns
+		out, err := command.CombinedOutput()
 		cancel()
 		output := string(out)
 		if exit, is := errors.AsType[*exec.ExitError](err); !is || exit.ExitCode() != 1 {

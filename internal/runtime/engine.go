@@ -372,6 +372,8 @@ type Store interface {
 	// Outbox lists the rows of one kind in the outbox (stored work that still has to be sent) with Due <= now, the
 	// earliest first.
 	Outbox(ctx context.Context, kind machine.OutboxKind, now int64, limit int) ([]machine.OutboxRow, error)
+	// OutboxOf lists the same rows, but only those of one namespace.
+	OutboxOf(ctx context.Context, ns uint32, kind machine.OutboxKind, now int64, limit int) ([]machine.OutboxRow, error)
 	// DropOutbox removes a row of the kind OutboxCancel (a stored request to cancel a delegation) from the outbox. A row
 	// that does not exist is no error.
 	DropOutbox(ctx context.Context, row machine.OutboxRow) error

@@ -110,6 +110,7 @@ var onEach = map[string]func(*testing.T){
 	"TestOldHeadIsFound":                       TestOldHeadIsFound,
 	"TestOneRequestIDMakesOneRun":              TestOneRequestIDMakesOneRun,
 	"TestOutboxAndReady":                       TestOutboxAndReady,
+	"TestOutboxOfANamespace":                   TestOutboxOfANamespace,
 	"TestPacksByEveryReference":                TestPacksByEveryReference,
 	"TestPagesAreBounded":                      TestPagesAreBounded,
 	"TestPreconditionsNeedAGuard":              TestPreconditionsNeedAGuard,

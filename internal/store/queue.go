@@ -49,17 +49,27 @@ func (s *Store) DueTimers(ctx context.Context, now int64, limit int) ([]machine.
 func (s *Store) Outbox(ctx context.Context, kind machine.OutboxKind, now int64, limit int) ([]machine.OutboxRow, error) {
 	var out []machine.OutboxRow
 	for _, ns := range s.readTimestamps.namespaces() {
-		_, err := s.scanQueue(ctx, layout.QueueID{Kind: byte(kind), Ns: ns}, now, limit, func(key, _ []byte) error {
-			r, err := layout.ReadOutbox(key)
-			out = append(out, r)
-			return err
-		})
+		rows, err := s.OutboxOf(ctx, ns, kind, now, limit)
 		if err != nil {
-			return nil, fmt.Errorf("outbox: %w", err)
+			return nil, err
 		}
+		out = append(out, rows...)
 	}
 	slices.SortStableFunc(out, func(a, b machine.OutboxRow) int { return cmp.Compare(a.Due, b.Due) })
 	return out[:min(len(out), limit)], nil
+}
+
+// OutboxOf returns the same as [Store.Outbox], but only rows of one namespace.
+func (s *Store) OutboxOf(ctx context.Context, ns uint32, kind machine.OutboxKind, now int64, limit int) (rows []machine.OutboxRow, err error) {
+	_, err = s.scanQueue(ctx, layout.QueueID{Kind: byte(kind), Ns: ns}, now, limit, func(key, _ []byte) error {
+		row, err := layout.ReadOutbox(key)
+		rows = append(rows, row)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("outbox: %w", err)
+	}
+	return rows, nil
 }
 
 // scanQueue calls visit for at most limit rows of a queue that are due at the time now or earlier. It

@@ -271,6 +271,34 @@ func TestScanSkipsTheDead(t *testing.T) {
 	}
 }
 
+// TestOutboxOfANamespace: rows of another namespace that are due earlier take no place of a namespace's own rows.
+func TestOutboxOfANamespace(t *testing.T) {
+	t.Parallel()
+	s, ctx := openTemp(t), context.Background()
+	for ns := range uint32(2) {
+		b := startBatch(runID(int(ns)), "")
+		b.State.Namespace = ns
+		for i := range uint32(3) {
+			b.OutboxAdded = append(b.OutboxAdded, machine.OutboxRow{Kind: machine.OutboxStep, Due: int64(9 - ns), RunID: b.State.RunID, Step: i + 1, Attempt: 1})
+		}
+		mustCommit(t, s, b)
+	}
+	for ns, want := range []int{2, 2, 0} {
+		rows, err := s.OutboxOf(ctx, uint32(ns), machine.OutboxStep, 9, 2)
+		if err != nil || len(rows) != want {
+			t.Errorf("of namespace %d: %+v, %v", ns, rows, err)
+		}
+		for _, row := range rows {
+			if row.Namespace != uint32(ns) || row.RunID != runID(ns) {
+				t.Errorf("of namespace %d: %+v", ns, row)
+			}
+		}
+	}
+	if rows, err := s.Outbox(ctx, machine.OutboxStep, 9, 4); err != nil || len(rows) != 4 || rows[2].Namespace != 1 || rows[3].Namespace != 0 {
+		t.Errorf("of all: %+v, %v", rows, err)
+	}
+}
+
 func TestOutboxAndReady(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, openTemp(t))

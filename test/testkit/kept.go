@@ -26,6 +26,7 @@ type Backend interface {
 	DueTimers(ctx context.Context, now int64, limit int) ([]machine.Timer, int64, error)
 	ReadyRuns(ctx context.Context, ns uint32, after string, limit int) ([]string, error)
 	Outbox(ctx context.Context, kind machine.OutboxKind, now int64, limit int) ([]machine.OutboxRow, error)
+	OutboxOf(ctx context.Context, ns uint32, kind machine.OutboxKind, now int64, limit int) ([]machine.OutboxRow, error)
 	DropOutbox(ctx context.Context, row machine.OutboxRow) error
 	HoldStep(ctx context.Context, row machine.OutboxRow, holder machine.StepHolder) error
 	StepHolder(ctx context.Context, row machine.OutboxRow) (machine.StepHolder, error)

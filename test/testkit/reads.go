@@ -193,11 +193,20 @@ func (d *disk) ReadyRuns(_ context.Context, ns uint32, after string, limit int) 
 
 // Outbox lists rows of a kind with Due <= now.
 func (d *disk) Outbox(_ context.Context, kind machine.OutboxKind, now int64, limit int) ([]machine.OutboxRow, error) {
+	return d.rows(limit, func(row machine.OutboxRow) bool { return row.Kind == kind && row.Due <= now })
+}
+
+// OutboxOf lists the same rows, but only those of a namespace.
+func (d *disk) OutboxOf(_ context.Context, ns uint32, kind machine.OutboxKind, now int64, limit int) ([]machine.OutboxRow, error) {
+	return d.rows(limit, func(row machine.OutboxRow) bool { return row.Namespace == ns && row.Kind == kind && row.Due <= now })
+}
+
+func (d *disk) rows(limit int, has func(machine.OutboxRow) bool) ([]machine.OutboxRow, error) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	var rows []machine.OutboxRow
 	for row := range d.outbox {
-		if row.Kind == kind && row.Due <= now {
+		if has(row) {
 			rows = append(rows, row)
 		}
 	}

@@ -49,9 +49,9 @@ type Engine interface {
 type Store interface {
 	// ReadyRuns lists the ids of runs with a ready turn, as stored in the ready index, beginning after the given id.
 	ReadyRuns(ctx context.Context, ns uint32, after string, limit int) ([]string, error)
-	// Outbox lists the rows of one kind in the outbox (stored work that still has to be sent) with Due <= now, the
-	// earliest first.
-	Outbox(ctx context.Context, kind machine.OutboxKind, now int64, limit int) ([]machine.OutboxRow, error)
+	// OutboxOf lists the rows of one namespace and kind in the outbox (stored work that still has to be sent) with
+	// Due <= now, the earliest first.
+	OutboxOf(ctx context.Context, ns uint32, kind machine.OutboxKind, now int64, limit int) ([]machine.OutboxRow, error)
 	// HoldStep stores to which worker a step is sent, in the step's row of the outbox. It returns [machine.ErrNoStep] if
 	// the row no longer exists. StepHolder returns the stored worker.
 	HoldStep(ctx context.Context, row machine.OutboxRow, holder machine.StepHolder) error

@@ -10,7 +10,7 @@ import (
 const (
 	// scanPage is the number of ready runs that are read at once.
 	scanPage = 256
-	// maxScanSteps bounds the pending steps that one scan reads from the store.
+	// maxScanSteps bounds the pending steps of the namespace that one scan reads from the store.
 	maxScanSteps = 65536
 )
 
@@ -82,14 +82,14 @@ func (sp *namespaceShard) resume(digest, from string) {
 }
 
 func (sp *namespaceShard) scanSteps(ctx context.Context) {
-	rows, err := sp.dispatcher.cfg.Store.Outbox(ctx, machine.OutboxStep, math.MaxInt64, maxScanSteps)
+	rows, err := sp.dispatcher.cfg.Store.OutboxOf(ctx, sp.ns, machine.OutboxStep, math.MaxInt64, maxScanSteps)
 	if err != nil {
 		sp.retryScan()
 		return
 	}
 	seen := make(map[string]bool)
 	for _, row := range rows {
-		if row.Namespace == sp.ns && !seen[row.RunID] {
+		if !seen[row.RunID] {
 			seen[row.RunID] = true
 			sp.refresh(row.RunID)
 		}

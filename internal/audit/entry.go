@@ -25,6 +25,9 @@ type Entry struct {
 	Resource  string `json:"resource,omitempty"`
 	// Method is the gRPC method without its first slash, or the name of an action of the process itself.
 	Method string `json:"method"`
+	// Step and Decision are of a decision about a held call: APPROVE, DENY or EDIT.
+	Step     uint32 `json:"step,omitempty"`
+	Decision string `json:"decision,omitempty"`
 	// Outcome is OK or the name of the gRPC status, and Reason is the reason of the error. Outcome is BEGUN in the line before the whole
 	// store is sent.
 	Outcome string `json:"outcome"`

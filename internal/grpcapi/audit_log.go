@@ -170,7 +170,7 @@ const outcomeStarted = "BEGUN"
 func (t *auditLogger) add(ctx context.Context, method string, caller *auth.Caller, what subject, outcome, reason string) error {
 	e := audit.Entry{
 		Method: strings.TrimPrefix(method, "/"), Namespace: what.namespace, Resource: what.resource, RequestID: what.id,
-		Outcome: outcome, Reason: reason, Peer: auth.PeerOf(ctx),
+		Step: what.step, Decision: what.decision, Outcome: outcome, Reason: reason, Peer: auth.PeerOf(ctx),
 	}
 	if what.claims != "" {
 		e.Note = "names " + what.claims + " as the answerer"
@@ -236,8 +236,11 @@ func (s *firstStream) SendMsg(m any) error {
 }
 
 // subject is the part of a line that describes a request: the namespace, the resource, the id that the
-// caller chose for the request, and the principal for which the caller claims to act.
-type subject struct{ namespace, resource, id, claims string }
+// caller chose for the request, the principal for which the caller claims to act, and the decision about a step.
+type subject struct {
+	namespace, resource, id, claims, decision string
+	step                                      uint32
+}
 
 // auditSubject returns the names and ids of a request. It never returns values.
 func auditSubject(m any) subject {
@@ -250,8 +253,11 @@ func auditSubject(m any) subject {
 		s.namespace = clip(namespace)
 	}
 	s.resource, s.id = clip(resourceOf(m)), clip(idOf(m))
-	if in, ok := m.(*a2apb.SendMessageRequest); ok {
+	switch in := m.(type) {
+	case *a2apb.SendMessageRequest:
 		s.claims = clip(protocol.AnswererOf(in.GetMessage()))
+	case *pawlv1.DecideStepRequest:
+		s.step, s.decision = in.GetStep(), strings.TrimPrefix(in.GetDecision().String(), "STEP_DECISION_")
 	}
 	return s
 }

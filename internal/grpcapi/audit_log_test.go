@@ -30,6 +30,17 @@ func (s *stream) SendMsg(any) error {
 	return nil
 }
 
+// TestADecisionIsInItsLine: the line about a decision has the step and the verdict, and no payload.
+func TestADecisionIsInItsLine(t *testing.T) {
+	t.Parallel()
+	got := auditSubject(&pawlv1.DecideStepRequest{
+		Namespace: "shop", RunId: "01J00000000000000000000001", Step: 3, Decision: pawlv1.StepDecision_STEP_DECISION_EDIT, PayloadJson: `{"amount":1}`, RequestId: "d1",
+	})
+	if want := (subject{namespace: "shop", resource: "01J00000000000000000000001", id: "d1", step: 3, decision: "EDIT"}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
 // TestTheStoreLeavesWithALine: a backup has a line in the audit log before its first byte is sent, and a
 // second one at its end. Without the first line nothing is sent. A stream that sends nothing of the store has
 // one line.

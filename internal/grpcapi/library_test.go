@@ -92,7 +92,7 @@ func TestReplacedWorkerIsLogged(t *testing.T) {
 	if !strings.Contains(st.Message(), "do not reconnect") {
 		t.Errorf("the worker is told %q", st.Message())
 	}
-	for _, word := range []string{"level=WARN", "worker replaced", "worker_id=w", "old_client=first/1", "old_instance=i1", "new_client=second/1", "new_instance=i2", "new_address="} {
+	for _, word := range []string{"level=WARN", "worker replaced", "worker_id=w", "principal=anonymous", "namespace=default", "old_client=first/1", "old_instance=i1", "new_client=second/1", "new_instance=i2", "new_address="} {
 		if !strings.Contains(out.String(), word) {
 			t.Errorf("the log has no %q: %s", word, out.String())
 		}

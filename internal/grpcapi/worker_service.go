@@ -1,6 +1,7 @@
 package grpcapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -154,7 +155,7 @@ func (s *workerService) connect(ctx context.Context, first *pawlv1.WorkRequest, 
 	}
 	if old := conn.Replaced; old != nil {
 		s.edge.log.WarnContext(ctx, "worker replaced by another process with the same worker_id",
-			"worker_id", req.ID, "principal", req.Principal.Name, "namespace", req.Namespace,
+			"worker_id", req.ID, "principal", req.Principal.Name(), "namespace", cmp.Or(req.Namespace, runtime.DefaultNamespace),
 			"old_address", old.Address, "old_client", old.Client, "old_instance", old.Instance,
 			"new_address", req.Address, "new_client", req.Client, "new_instance", req.Instance)
 	}

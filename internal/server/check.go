@@ -102,6 +102,12 @@ func Check(ctx context.Context, data Data) (report CheckReport, err error) {
 }
 
 func checkPart(ctx context.Context, data Data) (report CheckReport, err error) {
+	var acked *datadir.AckMark
+	if data.Dir != "" {
+		if acked, err = datadir.ReadAcked(data.Dir); err != nil {
+			return report, fmt.Errorf("%w: %w", ErrUnusable, err)
+		}
+	}
 	s, err := openExisting(data, false)
 	if damage, ok := errors.AsType[*layout.Damage](err); ok {
 		return report, errors.Join(check.FaultOf(damage), err)
@@ -110,7 +116,10 @@ func checkPart(ctx context.Context, data Data) (report CheckReport, err error) {
 		return report, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	return s.Check(ctx, graphsOf(ctx, s))
+	if report, err = s.Check(ctx, graphsOf(ctx, s)); err == nil && data.Dir != "" && acked == nil && report.Runs > 0 {
+		err = &check.Fault{Row: datadir.HeadName, Detail: "it was missing, so runs that were acknowledged last can be missing too: restore a backup. What the directory has is in order, and it has a new " + datadir.HeadName + " now"}
+	}
+	return report, err
 }
 
 // CheckRepair is the result of the repair of one partition of a store.

@@ -39,6 +39,10 @@ func (e *PackError) Unwrap() error { return e.Err }
 // the warnings about them.
 func (t *partition) registerPacks(ctx context.Context, paths []string) ([]string, error) {
 	names := make([]string, 0, len(paths))
+	defaults, err := t.defaultVersions(ctx)
+	if err != nil {
+		return names, err
+	}
 	for _, path := range paths {
 		content, err := os.ReadFile(path)
 		if err != nil {
@@ -51,9 +55,32 @@ func (t *partition) registerPacks(ctx context.Context, paths []string) ([]string
 		if err != nil {
 			return names, &PackError{Path: path, Diagnostics: got.Diagnostics, Err: err}
 		}
+		if before := defaults[got.Row.ID]; before != "" && before != got.Row.Version {
+			t.opts.log.Warn("default version of a pack changed by its configured file", "file", path, "pack", got.Row.ID+"@"+got.Row.Version, "previous", before)
+		}
+		defaults[got.Row.ID] = got.Row.Version
 		pack.LogWarnings(ctx, t.opts.log, path, got.Diagnostics)
 		names = append(names, got.Row.ID+"@"+got.Row.Version)
 		t.opts.log.Info("pack registered", "file", path, "pack", names[len(names)-1], "digest", got.Row.Digest, "warnings", len(got.Diagnostics))
 	}
 	return names, nil
+}
+
+// defaultVersions returns the version that an id without a version means, for each registered pack.
+func (t *partition) defaultVersions(ctx context.Context) (map[string]string, error) {
+	versions := map[string]string{}
+	for after := ""; ; {
+		rows, next, err := t.store.ListPacks(ctx, 0, after, 0)
+		if err != nil {
+			return nil, err
+		}
+		for i := range rows {
+			if rows[i].Default {
+				versions[rows[i].ID] = rows[i].Version
+			}
+		}
+		if after = next; next == "" {
+			return versions, nil
+		}
+	}
 }

@@ -121,7 +121,12 @@ func serveOptions(c config.Config, stderr io.Writer) (options, error) {
 // checked the settings.
 func newLog(c config.Config, stderr io.Writer) *slog.Logger {
 	level := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
-	o := &slog.HandlerOptions{Level: level[c.LogLevel]}
+	o := &slog.HandlerOptions{Level: level[c.LogLevel], ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Value.Kind() == slog.KindDuration { // JSON would have nanoseconds
+			a.Value = slog.StringValue(a.Value.Duration().String())
+		}
+		return a
+	}}
 	if c.LogFormat == "json" {
 		return slog.New(slog.NewJSONHandler(stderr, o))
 	}

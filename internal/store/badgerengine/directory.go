@@ -155,6 +155,9 @@ func (d *Directory) Format() uint32 { return layout.Format }
 func (d *Directory) Confirm(txn *layout.Txn, epoch [16]byte, repair bool) error {
 	found := d.found
 	if found == nil {
+		if !repair && hasRuns(txn) {
+			d.cfg.Logger.Warn("file HEAD is missing, acknowledged commits cannot be compared", "store", d.cfg.Dir)
+		}
 		return nil
 	}
 	if found.Epoch != epoch {
@@ -167,6 +170,15 @@ func (d *Directory) Confirm(txn *layout.Txn, epoch [16]byte, repair bool) error 
 		return nil
 	}
 	return found.CheckIn(txn)
+}
+
+// hasRuns reports whether the database has a run. A directory without a HEAD file has none if its first start was interrupted.
+func hasRuns(txn *layout.Txn) bool {
+	prefix := []byte{layout.KindHead}
+	it := txn.Scan(kv.Range{Prefix: prefix})
+	defer it.Close()
+	it.Seek(prefix)
+	return layout.AtPrefix(it, prefix)
 }
 
 // Serve writes a new HEAD file, which records acknowledged commits. It is called after the store was

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import threading
 
 import pytest
 
 from conftest import STEPS
-from pawl_client import Client, CommitUnknownError, Reply, RunStatus, Turn, UnavailableError
+from pawl_client import (
+    AsyncTurn,
+    Client,
+    CommitUnknownError,
+    Reply,
+    RunResult,
+    RunStatus,
+    Turn,
+    UnavailableError,
+)
 from pawl_client._errors import OverloadedError, PawlError, RequestError, error_of
+from pawl_client._event_reader import EventReader
 from pawl_client._flow import Invoke, Operation, Sleep, attempt
 from pawl_client.testing import Sidecar
 from pawl_client.v1 import run_pb2
@@ -47,6 +58,68 @@ def test_killed_in_the_midst_of_a_run() -> None:
     assert result.errors == ()
     assert result.run.visits == {"calc": TURNS + 1, "end": 1}
     assert result.artifacts["log"].split("\n") == [str(n) for n in range(1, TURNS + 1)]
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+def test_events_wait_for_a_sidecar_as_long_as_the_run(
+    monkeypatch: pytest.MonkeyPatch, blocking: bool
+) -> None:
+    tries, original = itertools.count(1), EventReader.pause
+    away = threading.Event()
+
+    def pause(self: EventReader, error: PawlError) -> float:
+        seconds = original(self, error)
+        self._waited += 1000.0  # As after a long time.
+        if next(tries) >= 3:
+            away.set()
+        return min(seconds, 0.05)
+
+    monkeypatch.setattr(EventReader, "pause", pause)
+    kinds: list[str] = []
+
+    def add(payload: object) -> int:
+        own.kill()
+        assert away.wait(WAIT)
+        own.restart()
+        return 3
+
+    with Sidecar(packs=[STEPS], allow_tools=["*"]) as own:
+        if blocking:
+
+            def handler(turn: Turn) -> Reply:
+                if turn.terminal:
+                    return Reply()
+                return Reply(event="Done", artifacts={"sum": turn.step("add", {"a": 1, "b": 2})})
+
+            with own.client() as client:
+                result = client.run(
+                    "steps",
+                    handler,
+                    tools={"add": add},
+                    variables={"n": 1},
+                    on_output=lambda event: kinds.append(event.kind),
+                )
+        else:
+
+            async def whole() -> RunResult:
+                async def waiting(turn: AsyncTurn) -> Reply:
+                    if turn.terminal:
+                        return Reply()
+                    total = await turn.step("add", {"a": 1, "b": 2})
+                    return Reply(event="Done", artifacts={"sum": total})
+
+                async with own.async_client() as other:
+                    return await other.run(
+                        "steps",
+                        waiting,
+                        tools={"add": add},
+                        variables={"n": 1},
+                        on_output=lambda event: kinds.append(event.kind),
+                    )
+
+            result = asyncio.run(whole())
+    assert (result.status, result.artifacts["sum"]) == (RunStatus.COMPLETED, 3)
+    assert kinds[-1] == "end"
 
 
 def test_starts_are_not_repeated() -> None:

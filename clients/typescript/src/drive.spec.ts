@@ -1,7 +1,7 @@
 /** Driving runs: a client's own worker serves them, over one stream. */
 
 import type { Transport } from "@connectrpc/connect";
-import { afterEach, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test, vi } from "vitest";
 import { Connection } from "./connection.js";
 import { all, Gate, QUIET, STEPS, stepsPack, useSidecar } from "./fixture.js";
 import { Cuttable } from "./fixture_cuttable.js";
@@ -523,4 +523,37 @@ describe("a mistake of the program", () => {
     const error = await shared.client.run("nowhere", exit).catch(text);
     expect(error).toEqual(["not_found", "PACK_NOT_FOUND"]);
   });
+});
+
+test("events wait for a sidecar that is away, as long as the run does", async () => {
+  await using sidecar = await Sidecar.start({ packs: [STEPS], allowTools: ["*"] });
+  using client = sidecar.client({ log: QUIET });
+  const now = performance.now.bind(performance);
+  let later = 0;
+  let step = 0;
+  const clock = vi.spyOn(performance, "now").mockImplementation(() => {
+    later += step;
+    return now() + later;
+  });
+  const kinds: string[] = [];
+  const kill = async () => {
+    await sidecar.kill();
+    step = 70_000; // Each look at the clock is later than an iteration over events would wait.
+    await vi.waitFor(() => expect(later).toBeGreaterThan(1_000_000), 30_000);
+    step = 0;
+    await sidecar.restart();
+    return 3;
+  };
+  try {
+    const onOutput = ({ kind }: { kind: string }) => void kinds.push(kind);
+    const result = await client.run("steps", calc, {
+      variables: { n: 1 },
+      tools: { add: kill },
+      onOutput,
+    } as never);
+    expect(result).toMatchObject({ status: RunStatus.COMPLETED, artifacts: { sum: 3 } });
+  } finally {
+    clock.mockRestore();
+  }
+  expect(kinds.at(-1)).toBe("end");
 });

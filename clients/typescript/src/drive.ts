@@ -116,7 +116,9 @@ async function* eventsOf<P extends PackTypes>(
       reader.until = 0;
     },
   );
-  const stream = follow(connection.runs, reader, { signal: end.signal });
+  // The run waits for a sidecar that is away, so its events do, too.
+  const reconnectForMs = Number.POSITIVE_INFINITY;
+  const stream = follow(connection.runs, reader, { signal: end.signal, reconnectForMs });
   let left: unknown = new PawlError(
     "cancelled",
     `the iteration over the events of run ${runId} ended before the run; drive it again`,

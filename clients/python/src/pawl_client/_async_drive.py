@@ -6,6 +6,7 @@ Its counterpart is `_sync_drive`: the generated blocking client imports the same
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar
@@ -64,7 +65,8 @@ class Driven(Coroutine[Any, Any, T_co], Generic[T_co]):
     async def __aiter__(self) -> AsyncGenerator[Event, None]:
         run, driving = await self._started()
         on_output, self._watched = None if self._watched else self._on_output, True
-        reader: EventReader = run._client._events(run.id)
+        # The run waits for a sidecar that is away, so its events do, too.
+        reader: EventReader = run._client._events(run.id, reconnect_for=math.inf)
         stream = run._client.read(reader)
         try:
             while not reader.over():

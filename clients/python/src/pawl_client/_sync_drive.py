@@ -5,6 +5,7 @@ The counterpart of `_async_drive`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Protocol, TypeVar, cast
@@ -44,7 +45,8 @@ def driven(begin: Callable[[], _Run[T_co]], served: ServedRun, on_output: OnOutp
 
 
 def _watched(run: Any, served: ServedRun, on_output: OnOutput, threads: Threads) -> Any:
-    reader: EventReader = run._client._events(run.id)
+    # The run waits for a sidecar that is away, so its events do, too.
+    reader: EventReader = run._client._events(run.id, reconnect_for=math.inf)
     driving: Future[Any] = threads.run(run._drive, served)
 
     def ended(future: Future[Any]) -> None:

@@ -163,7 +163,36 @@ func find(ctx context.Context, conn *grpc.ClientConn, namespace string, args []s
 			}
 		}
 		if req.PageToken = got.GetNextPageToken(); req.PageToken == "" {
-			return nil, fmt.Errorf("step %d of run %s does not wait for a decision", step, args[0])
+			return nil, decidedBefore(ctx, conn, namespace, args[0], uint32(step))
+		}
+	}
+}
+
+// decidedBefore returns the error about a step that does not wait for a decision. It names the decision, if there was one.
+func decidedBefore(ctx context.Context, conn *grpc.ClientConn, namespace, run string, step uint32) error {
+	waitsNot := fmt.Sprintf("step %d of run %s does not wait for a decision", step, run)
+	req := &pawlv1.ListTransitionsRequest{Namespace: namespace, RunId: run, PageSize: 1000, Kinds: []pawlv1.RecordKind{pawlv1.RecordKind_RECORD_KIND_STEP_DECIDED}}
+	for {
+		page, err := pawlv1.NewRunServiceClient(conn).ListTransitions(ctx, req)
+		if err != nil {
+			return fmt.Errorf("%s: %w", waitsNot, err)
+		}
+		for _, record := range page.GetRecords() {
+			d := record.GetStepDecided()
+			if d.GetStep() != step {
+				continue
+			}
+			by, reason := "", ""
+			if record.GetPrincipal() != "" {
+				by = " by " + record.GetPrincipal()
+			}
+			if d.GetReason() != "" {
+				reason = ": " + d.GetReason()
+			}
+			return fmt.Errorf("%s: it was decided before: %s%s at %s, record %d%s", waitsNot, output.Bare("StepVerdict", d.GetVerdict().String()), by, moment(record.GetAt()), record.GetSeq(), reason)
+		}
+		if req.PageToken = page.GetNextPageToken(); req.PageToken == "" {
+			return errors.New(waitsNot)
 		}
 	}
 }

@@ -66,6 +66,7 @@ func newRoot(p *output.Printer, started *bool) *cobra.Command {
 	format := "table"
 	root.PersistentFlags().StringVarP(&format, "output", "o", format, "table or json")
 	completeFrom(root, "output", "table", "json")
+	nameUsage(root)
 	root.PersistentPreRunE = func(cmd *cobra.Command, args []string) error {
 		if format != "table" && format != "json" {
 			return fmt.Errorf("--output %q is none of table, json", format)
@@ -74,6 +75,21 @@ func newRoot(p *output.Printer, started *bool) *cobra.Command {
 		return openAsOwner(p, cmd, args)
 	}
 	return root
+}
+
+// nameUsage adds the usage of a command to the errors about the number of its arguments.
+func nameUsage(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil && cmd.RunE != nil && !cmd.HasSubCommands() {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return fmt.Errorf("%w\nusage: %s", err, cmd.UseLine())
+			}
+			return nil
+		}
+	}
+	for _, child := range cmd.Commands() {
+		nameUsage(child)
+	}
 }
 
 // group returns a command that only has subcommands.

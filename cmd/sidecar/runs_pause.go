@@ -84,7 +84,7 @@ in the meantime are not selected: repeat the command until it lists no run.`,
 					}
 				}
 				return changeEach(p, ids, past, change, func(run string, got answer) string {
-					return fmt.Sprintf("%s %s, seq %d%s", run, p.Status(output.Bare("RunStatus", got.GetStatus().String())), got.GetSeq(), duplicateMark(got.GetDuplicate()))
+					return fmt.Sprintf("%s %s: %s, seq %d%s", run, past, p.Status(output.Bare("RunStatus", got.GetStatus().String())), got.GetSeq(), duplicateMark(got.GetDuplicate()))
 				})
 			})
 		},

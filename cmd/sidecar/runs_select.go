@@ -71,6 +71,9 @@ func (s *selection) find(cmd *cobra.Command, p *output.Printer, runs pawlv1.RunS
 		p.Warnf("%d runs would be %s; add --yes to change them", len(found), past)
 		return nil, nil
 	}
+	if len(found) == 0 {
+		p.Warnf("no run matches, none was %s", past)
+	}
 	ids := make([]string, 0, len(found))
 	for _, r := range found {
 		ids = append(ids, r.GetRunId())

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/export"
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
@@ -35,20 +37,22 @@ func newRunsShow(p *output.Printer, c *client) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				failed, err := lastErrorOf(cmd.Context(), runs, got.GetRun())
+				newest, err := newestRecords(cmd.Context(), runs, got.GetRun())
 				if err != nil {
 					return err
 				}
+				said, failed := lastOutput(newest), lastError(got.GetRun(), newest)
 				if p.JSON {
 					return output.WriteJSON(p.Out, output.Object{
 						{Key: "run", Value: output.RunWith(got.GetRun(), got.GetArtifacts())}, {Key: "children", Value: childObjects(children)},
-						{Key: "lost", Value: lost}, {Key: "last_error", Value: failed}, {Key: "goal", Value: got.GetGoal()}, {Key: "request_id", Value: got.GetRequestId()},
+						{Key: "lost", Value: lost}, {Key: "output", Value: output.Messages(said)}, {Key: "last_error", Value: failed}, {Key: "goal", Value: got.GetGoal()}, {Key: "request_id", Value: got.GetRequestId()},
 						{Key: "budgets", Value: output.Message(got.GetBudgets())},
 					})
 				}
 				printRun(p, got.GetRun(), got.GetArtifacts())
 				printBeginning(p, got)
 				printLine(p, "lost", lost)
+				printLine(p, "output", export.Text(said))
 				printLine(p, "last error", failed)
 				printChildren(p, children)
 				return nil
@@ -75,18 +79,30 @@ func lostOf(ctx context.Context, runs pawlv1.RunServiceClient, r *pawlv1.Run) (s
 	return output.Lost(page.GetRecords()[0].GetEnded()), nil
 }
 
-// lastErrorWindow is how many of the newest records of a run are read for its last error.
-const lastErrorWindow = 1000
+// newestWindow is how many of the newest records of a run are read for its last output and error.
+const newestWindow = 1000
 
-// lastErrorOf reads the newest records of a run and describes its last error.
-func lastErrorOf(ctx context.Context, runs pawlv1.RunServiceClient, r *pawlv1.Run) (string, error) {
+// newestRecords reads transitions, ends of turns and answers of steps among the newest records of a run. If the run is shown as it was
+// before, they end there.
+func newestRecords(ctx context.Context, runs pawlv1.RunServiceClient, r *pawlv1.Run) ([]*pawlv1.Record, error) {
 	page, err := runs.ListTransitions(ctx, &pawlv1.ListTransitionsRequest{
-		Namespace: r.GetNamespace(), RunId: r.GetRunId(), AfterSeq: r.GetSeq() - min(r.GetSeq(), lastErrorWindow), PageSize: lastErrorWindow,
+		Namespace: r.GetNamespace(), RunId: r.GetRunId(), AfterSeq: r.GetSeq() - min(r.GetSeq(), newestWindow), PageSize: newestWindow,
 		Kinds: []pawlv1.RecordKind{
-			pawlv1.RecordKind_RECORD_KIND_TRANSITION, pawlv1.RecordKind_RECORD_KIND_TURN_FAILED, pawlv1.RecordKind_RECORD_KIND_STEP_RESOLVED,
+			pawlv1.RecordKind_RECORD_KIND_TRANSITION, pawlv1.RecordKind_RECORD_KIND_TURN_COMPLETED,
+			pawlv1.RecordKind_RECORD_KIND_TURN_FAILED, pawlv1.RecordKind_RECORD_KIND_STEP_RESOLVED,
 		},
 	})
-	return lastError(r, page.GetRecords()), err
+	return slices.DeleteFunc(page.GetRecords(), func(record *pawlv1.Record) bool { return record.GetSeq() > r.GetSeq() }), err
+}
+
+// lastOutput returns the output of the last completed turn that had one.
+func lastOutput(records []*pawlv1.Record) []*pawlv1.Part {
+	for _, record := range slices.Backward(records) {
+		if parts := record.GetTurnCompleted().GetOutput(); len(parts) > 0 {
+			return parts
+		}
+	}
+	return nil
 }
 
 // lastError describes the newest error of a turn or a step since the run entered its state, or, if the run has failed, of the whole run.
@@ -99,7 +115,6 @@ func lastError(r *pawlv1.Run, records []*pawlv1.Record) (text string) {
 	for _, record := range records {
 		turn, step := record.GetTurnFailed(), record.GetStepResolved()
 		switch {
-		case record.GetSeq() > r.GetSeq(): // The run is shown as it was before.
 		case turn.GetError() != nil:
 			text = fmt.Sprintf("record %d, turn %d, attempt %d: %s", record.GetSeq(), turn.GetTurnSeq(), turn.GetAttempt(), faultText(turn.GetError()))
 		case step.GetError() != nil:

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/export"
 )
 
 func TestLastError(t *testing.T) {
@@ -22,7 +23,6 @@ func TestLastError(t *testing.T) {
 		"a turn":                     {&pawlv1.Run{Seq: 9}, []*pawlv1.Record{turn}, ofTurn},
 		"the newest":                 {&pawlv1.Run{Seq: 9}, []*pawlv1.Record{turn, step, good}, ofStep},
 		"before the state":           {&pawlv1.Run{Seq: 9}, []*pawlv1.Record{turn, step, moved}, ""},
-		"as it was":                  {&pawlv1.Run{Seq: 3}, []*pawlv1.Record{turn, step}, ofTurn},
 		"failed later":               {&pawlv1.Run{Seq: 9, Status: pawlv1.RunStatus_RUN_STATUS_FAILED, Reason: "x"}, []*pawlv1.Record{step, moved}, ofStep},
 		"completed":                  {&pawlv1.Run{Seq: 9, Status: pawlv1.RunStatus_RUN_STATUS_COMPLETED, Reason: "completed"}, []*pawlv1.Record{step}, ""},
 		"without an error":           {&pawlv1.Run{Seq: 9}, []*pawlv1.Record{good, moved}, ""},
@@ -31,5 +31,22 @@ func TestLastError(t *testing.T) {
 		if got := lastError(tc.run, tc.records); got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
+	}
+}
+
+func TestLastOutput(t *testing.T) {
+	t.Parallel()
+	said := func(parts ...*pawlv1.Part) *pawlv1.Record {
+		return &pawlv1.Record{Body: &pawlv1.Record_TurnCompleted{TurnCompleted: &pawlv1.TurnCompleted{Output: parts}}}
+	}
+	text := &pawlv1.Part{Content: &pawlv1.Part_Text{Text: "Paid."}}
+	value := &pawlv1.Part{Content: &pawlv1.Part_Json{Json: `{"n":1}`}}
+	data := &pawlv1.Part{Content: &pawlv1.Part_Data{Data: []byte{1}}, MediaType: "image/png"}
+	records := []*pawlv1.Record{said(value), said(text, value, data), said(), {Body: &pawlv1.Record_Transition{Transition: &pawlv1.Transition{}}}}
+	if got, want := export.Text(lastOutput(records)), "Paid.\n{\"n\":1}\n(1 bytes of image/png)"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := lastOutput(records[2:]); got != nil {
+		t.Errorf("an output of no turn: %v", got)
 	}
 }

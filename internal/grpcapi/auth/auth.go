@@ -160,7 +160,7 @@ func (a *Authenticator) Identify(ctx context.Context) (*Caller, error) {
 func (s *AuthState) byToken(ctx context.Context) (*Caller, error) {
 	secret, err := mwauth.AuthFromMD(ctx, "bearer")
 	if err != nil {
-		return nil, unauthenticated("TOKEN_MISSING", "this server wants the header authorization: Bearer TOKEN")
+		return nil, unauthenticated("TOKEN_MISSING", "this server wants a token: clients and commands read it from PAWL_TOKEN or from the file PAWL_TOKEN_FILE; on the wire it is the header authorization: Bearer TOKEN")
 	}
 	p := s.Tokens.Holder(secret)
 	if p == nil && !s.Issuers.Empty() && oidc.MaybeJWT(secret) {

@@ -29,7 +29,8 @@ def model() -> Any:
 
 def main() -> None:
     """Serves the agent until the process gets SIGTERM. PAWL_ADDR is the sidecar."""
-    worker = Worker(turns=4, steps=4)
+    # A turn whose call waits for a person is released after two seconds, so that it keeps no place.
+    worker = Worker(turns=4, steps=4, suspend_after=2)
     worker.prompt("*")(model())
     for name, function in TOOLS.items():
         worker.tool(name)(function)

@@ -29,7 +29,8 @@ test("a person approves a large refund", async () => {
   await using sidecar = await Sidecar.start({ allowTools: ["*"] });
   using client = sidecar.client();
   const answer = ask(client, recorded(), "Refund order 17: 150", "refund-1");
-  await approveFirst(client);
+  // The answer ends first if it fails.
+  await Promise.race([approveFirst(client), answer]);
   assert.match(await answer, /150.00 for order 17/);
 });
 

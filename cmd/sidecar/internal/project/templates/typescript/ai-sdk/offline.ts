@@ -14,7 +14,7 @@ export function recorded(): MockLanguageModelV3 {
       const last = prompt.at(-1);
       if (last?.role === "tool" && last.content[0]?.type === "tool-result") {
         const { toolName, output } = last.content[0];
-        const said = output.type === "text" || output.type === "json" ? output.value : output.type;
+        const said = "value" in output ? JSON.stringify(output.value) : output.type;
         return {
           content: [{ type: "text", text: `${toolName}: ${said}` }],
           finishReason: { unified: "stop", raw: undefined },

@@ -19,7 +19,8 @@ export const tools = { refund };
 // Only as a program; tests import this file.
 if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
   using client = new PawlClient(); // PAWL_ADDR is the sidecar
-  const worker = client.worker({ turns: 4, steps: 4, onError: console.error });
+  // A turn whose call waits for a person is released after two seconds, so that it keeps no place.
+  const worker = client.worker({ turns: 4, steps: 4, suspendAfterMs: 2_000 });
   worker.prompt("*", await model());
   for (const [name, tool] of Object.entries(tools)) {
     worker.tool(name, tool);

@@ -17,7 +17,7 @@ export const tools = { order_status: orderStatus };
 // Only as a program; tests import this file.
 if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
   using client = new PawlClient(); // PAWL_ADDR is the sidecar
-  const worker = client.worker({ turns: 4, steps: 4, onError: console.error });
+  const worker = client.worker({ turns: 4, steps: 4 });
   worker.prompt("*", await model());
   for (const [name, tool] of Object.entries(tools)) {
     worker.tool(name, tool);

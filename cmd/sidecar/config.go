@@ -1,10 +1,13 @@
 package main
 
 import (
+	"time"
+
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/output"
+	"github.com/pawl-dev/pawl/internal/server"
 )
 
 func newConfig(p *output.Printer) *cobra.Command {
@@ -17,8 +20,9 @@ func newConfigCheck(p *output.Printer) *cobra.Command {
 		Short: "Find all faults of the settings of a sidecar, and of the files that they name",
 		Long: `Reads the settings as 'pawl serve' does, from --config, from PAWL_* variables and from flags, and all
 files that they name: certificates, keys, tokens, packs, quotas, prices, limits, budgets, schedules,
-models, agents and MCP servers. It prints all faults at once. It changes nothing, opens no store and
-connects to nothing, so that it may run beside the sidecar, for example before SIGHUP or a restart.
+models, agents and MCP servers. It prints all faults at once, and notices of what is probably not meant:
+an expired certificate, a data directory without a store. It changes nothing, opens no store, binds no
+address and connects to nothing, so that it may run beside the sidecar, for example before SIGHUP.
 Run it as the sidecar's user: another user may be allowed to read other files. Root becomes the owner
 of the data directory.
 
@@ -29,8 +33,12 @@ Exit codes: 0 no fault; 2 there are faults.`,
 			if err = withFiles(c, err); err != nil {
 				return output.Usage(err)
 			}
+			notices := server.Notices(c, time.Now())
 			if p.JSON {
-				return output.WriteJSON(p.Out, output.Object{{Key: "ok", Value: true}})
+				return output.WriteJSON(p.Out, output.Object{{Key: "ok", Value: true}, {Key: "notices", Value: append([]config.Fault{}, notices...)}})
+			}
+			for _, notice := range notices {
+				p.Warnf("%s %s", p.Warn("notice:"), notice)
 			}
 			p.Printf("the settings and their files have no faults\n")
 			return nil

@@ -3,13 +3,17 @@ package server
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"time"
 
 	"github.com/pawl-dev/pawl/internal/a2a"
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/grpcapi"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/secretfile"
+	"github.com/pawl-dev/pawl/internal/store/datadir"
 )
 
 // CheckFiles reads all files that the configuration names and checks their contents, as [Serve] does
@@ -46,6 +50,22 @@ func CheckFiles(c config.Config) error {
 		faults.add("", checkPack(c, path))
 	}
 	return faults.err()
+}
+
+// Notices returns what in the configuration is allowed but probably not meant: a certificate that has expired, and a data
+// directory without a store, because of a typing mistake or a disk that is not mounted. It returns no faults of the files,
+// see [CheckFiles]. now is the current time.
+func Notices(c config.Config, now time.Time) (notices []config.Fault) {
+	keys, err := auth.KeyFiles{Cert: c.TLSCert, Key: c.TLSKey, ClientCA: c.TLSClientCA}.Read()
+	if err == nil && keys != nil && now.After(keys.Expiry()) {
+		notices = append(notices, config.Fault{Field: "tls_cert", Message: c.TLSCert + " has expired at " + keys.Expiry().UTC().Format(time.RFC3339)})
+	}
+	if c.Data != "" {
+		if has, err := datadir.HasStore(c.Data); err == nil && !has || errors.Is(err, fs.ErrNotExist) {
+			notices = append(notices, config.Fault{Field: "data", Message: c.Data + " has no store: the start makes a new, empty one"})
+		}
+	}
+	return notices
 }
 
 // fileFaults collects the faults of files.

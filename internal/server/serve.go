@@ -53,6 +53,13 @@ func Serve(ctx context.Context, c config.Config, stdout, stderr io.Writer) error
 	if err != nil {
 		return err
 	}
+	for _, notice := range Notices(c, opts.clock.Now()) {
+		level := slog.LevelWarn
+		if notice.Field == "data" { // each first start
+			level = slog.LevelInfo
+		}
+		opts.log.Log(ctx, level, "setting is allowed but probably not meant", "setting", notice.Field, "message", notice.Message)
+	}
 	a, err := open(ctx, opts)
 	if err != nil && errors.Is(err, ctx.Err()) {
 		// The sidecar was stopped while it waited for a database, which is no error.
@@ -77,7 +84,10 @@ func Serve(ctx context.Context, c config.Config, stdout, stderr io.Writer) error
 	opts.log.Info("draining", "timeout", c.DrainTimeout)
 	drain, cancel := context.WithTimeout(context.Background(), c.DrainTimeout)
 	defer cancel()
-	return errors.Join(err, a.stop(drain))
+	began := opts.clock.Now()
+	err = errors.Join(err, a.stop(drain))
+	opts.log.Info("stopped", "duration", opts.clock.Now().Sub(began))
+	return err
 }
 
 // begin registers the configured packs, stores the configured schedules and starts to serve. A node of a

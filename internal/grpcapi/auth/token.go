@@ -3,6 +3,7 @@ package auth
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -127,12 +128,13 @@ func parseToken(line string) (Token, error) {
 		return Token{}, fmt.Errorf("%d fields; want PRINCIPAL SCOPE[,SCOPE...][@NAMESPACE...] sha256:DIGEST", len(fields))
 	}
 	t := Token{Principal: fields[0]}
-	var err error
-	if t.Scopes, t.Namespaces, err = parseGrant(fields[1]); err != nil {
-		return Token{}, err
+	var scopes, digest error
+	t.Scopes, t.Namespaces, scopes = parseGrant(fields[1])
+	t.Digest, digest = parseDigest(fields[2])
+	if scopes != nil && digest != nil {
+		return t, fmt.Errorf("%w; %w", scopes, digest)
 	}
-	t.Digest, err = parseDigest(fields[2])
-	return t, err
+	return t, cmp.Or(scopes, digest)
 }
 
 // parseDigest reads a digest. Its errors do not contain the text, because the text may be a token.

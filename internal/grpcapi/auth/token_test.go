@@ -61,6 +61,7 @@ func TestTokenFaults(t *testing.T) {
 		{"empty scope", "ci packs:write, " + good + "\n", `unknown scope ""`},
 		{"as it is sent", "ci packs:write " + goodSecret + "\n", "line 1: the token stands in the file as it is sent"},
 		{"a short digest", "ci packs:write sha256:5f1e\n", "64 hexadecimal digits"},
+		{"two faults of a line", "ci packs:read sha256:5f1e\n", "; sha256: wants 64 hexadecimal digits"},
 		{"no digest", "ci packs:write sha256:" + strings.Repeat("g", 64) + "\n", "64 hexadecimal digits"},
 		{"a namespace that is none", "ci packs:write@Red " + good + "\n", `"Red" is no name of a namespace`},
 		{"no namespace", "ci packs:write@ " + good + "\n", `"" is no name of a namespace`},

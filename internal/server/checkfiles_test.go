@@ -1,0 +1,45 @@
+package server
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/config"
+)
+
+// TestNotices: a certificate that has expired and a directory without a store are noticed, and are no faults.
+func TestNotices(t *testing.T) {
+	t.Parallel()
+	_, cert, key := authority(t)
+	dir := t.TempDir()
+	c := config.Default()
+	c.Data, c.TLSCert, c.TLSKey = filepath.Join(dir, "absent"), filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	for path, content := range map[string][]byte{c.TLSCert: cert, c.TLSKey: key} {
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := CheckFiles(c); err != nil {
+		t.Fatal(err)
+	}
+	fields := func(now time.Time) (names []string) {
+		for _, notice := range Notices(c, now) {
+			names = append(names, notice.Field)
+		}
+		return names
+	}
+	if got := fields(time.Now().Add(2 * time.Hour)); len(got) != 2 || got[0] != "tls_cert" || got[1] != "data" {
+		t.Errorf("an expired certificate and no store: %v", got)
+	}
+	if err := os.MkdirAll(c.Data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(c.Data, "MANIFEST"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := fields(time.Now()); got != nil {
+		t.Errorf("a valid certificate and a store: %v", got)
+	}
+}

@@ -5,7 +5,7 @@ import { createHash } from "node:crypto";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { all, Gate, SELF_CORRECTING, STEPS } from "./fixture.js";
 import { Cuttable } from "./fixture_cuttable.js";
 import { PawlClient, WaitUntil } from "./index.js";
@@ -185,6 +185,29 @@ describe("TLS", () => {
       { tls: trusting(), token: secret },
     ]);
     expect(answers).toEqual(["", "unavailable", "unavailable"]);
+  });
+
+  test("from the environment", async () => {
+    const flags = [...serverFlags(), `--tls-client-ca=${file("ca.pem")}`];
+    await using sidecar = await Sidecar.start({ packs: [SELF_CORRECTING], flags });
+    const address = sidecar.address.replace("127.0.0.1", "localhost");
+    try {
+      vi.stubEnv("PAWL_CERT", file("app.pem"));
+      expect(() => new PawlClient({ address })).toThrow(
+        "PAWL_CERT, PAWL_KEY: must be set together",
+      );
+      vi.stubEnv("PAWL_KEY", file("app.key"));
+      expect(() => new PawlClient({ address })).toThrow("PAWL_CERT: needs TLS");
+      vi.stubEnv("PAWL_CA", file("absent.pem"));
+      expect(() => new PawlClient({ address })).toThrow("absent.pem");
+      vi.stubEnv("PAWL_CA", file("ca.pem"));
+      using client = new PawlClient({ address, token: secret });
+      expect(await all(client.listPacks())).toHaveLength(1);
+      using plain = new PawlClient({ address, token: secret, tls: null, retryForMs: 0 });
+      await expect(all(plain.listPacks())).rejects.toMatchObject({ kind: "unavailable" });
+    } finally {
+      vi.unstubAllEnvs();
+    }
   });
 });
 

@@ -1,5 +1,6 @@
 /** The connection from Node to a sidecar: gRPC over TCP or a Unix socket. */
 
+import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import type { SecureClientSessionOptions } from "node:http2";
 import { connect as connectSocket } from "node:net";
@@ -36,8 +37,11 @@ export interface NodeOptions extends ClientOptions {
   readonly address?: string;
   /** Bearer token. Default: the content of the file PAWL_TOKEN_FILE, else PAWL_TOKEN, else none. */
   readonly token?: TokenSource;
-  /** TLS settings. Default: no TLS. */
-  readonly tls?: Tls;
+  /**
+   * TLS settings; null: no TLS. Default: the files PAWL_CA, PAWL_CERT and PAWL_KEY, as the command
+   * line reads them; without PAWL_CA, and for a Unix socket, no TLS.
+   */
+  readonly tls?: Tls | null;
   /**
    * How often a silent connection is pinged, in milliseconds, also while no call is under way; it
    * ends if half of that time passes without an answer. Default 9 000; at least 6 000, because a
@@ -66,7 +70,9 @@ const ADDRESS = /^(unix:.+|([^\s/:@?#[\]]+|\[[0-9A-Fa-f:.%]+\]):[0-9]{1,5})$/;
 
 /**
  * Returns the settings with unset ones from the environment, as the command line does: PAWL_ADDR;
- * the file PAWL_TOKEN_FILE, read at each call, else PAWL_TOKEN.
+ * the file PAWL_TOKEN_FILE, read at each call, else PAWL_TOKEN; the files PAWL_CA, PAWL_CERT and
+ * PAWL_KEY. Throws a RangeError for a certificate without its key or without PAWL_CA, and the error
+ * of a file that cannot be read.
  */
 export function withEnvironment(
   options: NodeOptions,
@@ -77,7 +83,30 @@ export function withEnvironment(
   const fromFile = file && (async () => (await readFile(file, "utf8")).trim());
   const token = options.token ?? (fromFile || PAWL_TOKEN || undefined);
   const addressFrom = options.address === undefined && PAWL_ADDR ? "PAWL_ADDR" : "";
-  return { ...options, address, addressFrom, token };
+  const tls = options.tls === undefined ? tlsOf(address) : options.tls;
+  return { ...options, address, addressFrom, token, tls };
+}
+
+function tlsOf(address: string): Tls | null {
+  const { PAWL_CA, PAWL_CERT, PAWL_KEY } = process.env;
+  if (!PAWL_CERT !== !PAWL_KEY) {
+    throw new RangeError("PAWL_CERT, PAWL_KEY: must be set together; set both or neither");
+  }
+  if (!PAWL_CA) {
+    if (PAWL_CERT) {
+      throw new RangeError(
+        "PAWL_CERT: needs TLS; name the CA of the sidecar's certificate in PAWL_CA",
+      );
+    }
+    return null;
+  }
+  if (address.startsWith("unix:")) {
+    return null;
+  }
+  const ca = readFileSync(PAWL_CA);
+  return PAWL_CERT && PAWL_KEY
+    ? { ca, cert: readFileSync(PAWL_CERT), key: readFileSync(PAWL_KEY) }
+    : { ca };
 }
 
 /**
@@ -111,7 +140,7 @@ export function nodeTransport(options: NodeOptions & { readonly addressFrom?: st
   return { transport, sessions };
 }
 
-function sessionOptions(path: string | undefined, tls: Tls | undefined) {
+function sessionOptions(path: string | undefined, tls: Tls | null | undefined) {
   const options: SecureClientSessionOptions = {};
   if (tls) {
     options.ca = tls.ca;

@@ -41,7 +41,7 @@ const programs = readdirSync(guides).flatMap((page) => {
 test("the guides have programs", () => {
   const names = programs.map(({ name }) => name).join(" ");
   expect(names).toBe(
-    "forecast.ts refunds.ts search.ts help.ts orders.ts hello.ts stream.ts essay.ts desk.ts greet.ts",
+    "forecast.ts refunds.ts search.ts help.ts orders.ts hello.ts stream.ts turn.ts essay.ts desk.ts greet.ts",
   );
 });
 

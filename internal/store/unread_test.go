@@ -188,6 +188,10 @@ func readers(w *world, blob machine.Blob, step machine.OutboxRow) map[string]fun
 			s.watermarks.queues = map[layout.QueueID]*watermark{}
 			return s.Outbox(ctx, machine.OutboxStep, due, 10)
 		},
+		"OutboxOf": func(s *Store) (any, error) {
+			s.watermarks.queues = map[layout.QueueID]*watermark{}
+			return s.OutboxOf(ctx, 0, machine.OutboxStep, due, 10)
+		},
 		"Pack":      func(s *Store) (any, error) { return s.Pack(ctx, 0, "codegen@1.1.0") },
 		"PackBytes": func(s *Store) (any, error) { return s.PackBytes(ctx, putOf("codegen", "1.0.0", true).Row.Digest) },
 		"Piece":     func(s *Store) (any, error) { return s.Piece(ctx, 0, blob.Pieces, 1) },

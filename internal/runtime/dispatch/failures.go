@@ -5,7 +5,6 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
-	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
 const (
@@ -135,8 +134,8 @@ func (sp *namespaceShard) countTurnFailure(lease *turnLease, class *machine.Work
 	}
 	for i := range c.Batch.Records {
 		r, ok := c.Batch.Records[i].Body.(*machine.TurnFailed)
-		if !ok || r.TurnSeq != lease.turn || r.Attempt != lease.attempt || r.Error.Code == rules.DeniedCode {
-			continue // The denial of a call is a person's decision, not a fault of the worker.
+		if !ok || r.TurnSeq != lease.turn || r.Attempt != lease.attempt {
+			continue
 		}
 		if cause := failureCause(c, lease.worker, lease.token); cause != 0 {
 			sp.countFailure(lease.worker, Failure{RunID: lease.run, Class: *class, Attempt: lease.attempt, Cause: cause, Error: r.Error})

@@ -281,21 +281,6 @@ func TestEndIsNoFailure(t *testing.T) {
 	}
 }
 
-// TestADenialIsNoFailure: a turn that ends because a person denied a call says nothing about its worker.
-func TestADenialIsNoFailure(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	a := r.connect("a")
-	for i, code := range []string{"DENIED", "BOOM"} {
-		r.startWorkers(fmt.Sprint("s", i))
-		a.fail(a.turn(), machine.Fault{Code: code})
-		if got := r.listed("a"); got.TurnCounts.Taken != int64(i)+1 || got.TurnCounts.Failed != int64(i) || (got.LastFailure != nil) != (i == 1) {
-			t.Errorf("after %s: %+v, last failure %+v", code, got.TurnCounts, got.LastFailure)
-		}
-		a.Credit(1, 0)
-	}
-}
-
 // TestFailingMore tests the bounds of the rule: 5 failures, and 3 times the share of the peers with one more failure.
 func TestFailingMore(t *testing.T) {
 	t.Parallel()

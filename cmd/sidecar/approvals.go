@@ -168,31 +168,32 @@ func find(ctx context.Context, conn *grpc.ClientConn, namespace string, args []s
 	}
 }
 
-// decidedBefore returns the error about a step that does not wait for a decision. It names the decision, if there was one.
+// decidedBefore returns the error about a step that does not wait for a decision. It names the last decision, if there was one and if
+// the caller may read the records of the run.
 func decidedBefore(ctx context.Context, conn *grpc.ClientConn, namespace, run string, step uint32) error {
-	waitsNot := fmt.Sprintf("step %d of run %s does not wait for a decision", step, run)
+	text := fmt.Sprintf("step %d of run %s does not wait for a decision", step, run)
+	last := ""
 	req := &pawlv1.ListTransitionsRequest{Namespace: namespace, RunId: run, PageSize: 1000, Kinds: []pawlv1.RecordKind{pawlv1.RecordKind_RECORD_KIND_STEP_DECIDED}}
 	for {
 		page, err := pawlv1.NewRunServiceClient(conn).ListTransitions(ctx, req)
 		if err != nil {
-			return fmt.Errorf("%s: %w", waitsNot, err)
+			return errors.New(text)
 		}
 		for _, record := range page.GetRecords() {
 			d := record.GetStepDecided()
 			if d.GetStep() != step {
 				continue
 			}
-			by, reason := "", ""
-			if record.GetPrincipal() != "" {
-				by = " by " + record.GetPrincipal()
+			last = fmt.Sprintf(": it was decided before: %s at %s, record %d", output.Bare("StepVerdict", d.GetVerdict().String()), moment(record.GetAt()), record.GetSeq())
+			if by := record.GetPrincipal(); by != "" {
+				last += ", by " + by
 			}
-			if d.GetReason() != "" {
-				reason = ": " + d.GetReason()
+			if reason := d.GetReason(); reason != "" {
+				last += ": " + reason
 			}
-			return fmt.Errorf("%s: it was decided before: %s%s at %s, record %d%s", waitsNot, output.Bare("StepVerdict", d.GetVerdict().String()), by, moment(record.GetAt()), record.GetSeq(), reason)
 		}
 		if req.PageToken = page.GetNextPageToken(); req.PageToken == "" {
-			return errors.New(waitsNot)
+			return errors.New(text + last)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,22 +21,29 @@ func newConfigCheck(p *output.Printer) *cobra.Command {
 		Short: "Find all faults of the settings of a sidecar, and of the files that they name",
 		Long: `Reads the settings as 'pawl serve' does, from --config, from PAWL_* variables and from flags, and all
 files that they name: certificates, keys, tokens, packs, quotas, prices, limits, budgets, schedules,
-models, agents and MCP servers. It prints all faults at once, and notices of what is probably not meant:
+models, agents and MCP servers. It prints all faults at once, and notices about likely mistakes:
 an expired certificate, a data directory without a store. It changes nothing, opens no store, binds no
 address and connects to nothing, so that it may run beside the sidecar, for example before SIGHUP.
-Run it as the sidecar's user: another user may be allowed to read other files. Root becomes the owner
-of the data directory.
+Run it with the variables and flags of the sidecar and as its user, who may be allowed to read other
+files. Root becomes the owner of the data directory.
 
 Exit codes: 0 no fault; 2 there are faults.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := load(cmd.Flags())
-			if err = withFiles(c, err); err != nil {
+			if err := asOwner(p, c.Data); err != nil {
+				return err
+			}
+			err = withFiles(c, err)
+			if faults, ok := errors.AsType[*config.Error](err); ok && p.JSON {
+				return errors.Join(output.WriteJSON(p.Out, output.Object{{Key: "ok", Value: false}, {Key: "faults", Value: faults.Faults}}), &output.Exit{Code: output.ExitUsage, Silent: true})
+			}
+			if err != nil {
 				return output.Usage(err)
 			}
 			notices := server.Notices(c, time.Now())
 			if p.JSON {
-				return output.WriteJSON(p.Out, output.Object{{Key: "ok", Value: true}, {Key: "notices", Value: append([]config.Fault{}, notices...)}})
+				return output.WriteJSON(p.Out, output.Object{{Key: "ok", Value: true}, {Key: "faults", Value: []config.Fault{}}, {Key: "notices", Value: append([]config.Fault{}, notices...)}})
 			}
 			for _, notice := range notices {
 				p.Warnf("%s %s", p.Warn("notice:"), notice)

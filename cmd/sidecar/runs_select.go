@@ -72,7 +72,7 @@ func (s *selection) find(cmd *cobra.Command, p *output.Printer, runs pawlv1.RunS
 		return nil, nil
 	}
 	if len(found) == 0 {
-		p.Warnf("no run matches, none was %s", past)
+		p.Warnf("no run matches, so no run was %s", past)
 	}
 	ids := make([]string, 0, len(found))
 	for _, r := range found {

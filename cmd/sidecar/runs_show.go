@@ -19,7 +19,7 @@ func newRunsShow(p *output.Printer, c *client) *cobra.Command {
 	var at uint64
 	cmd := &cobra.Command{
 		Use:   "show RUN",
-		Short: "Show a run with its artifacts and family, as it is or as it was at a record",
+		Short: "Show a run with its artifacts, family, last output and last error, as it is or as it was at a record",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.Runs(func(runs pawlv1.RunServiceClient) error {
@@ -53,7 +53,7 @@ func newRunsShow(p *output.Printer, c *client) *cobra.Command {
 				printBeginning(p, got)
 				printLine(p, "lost", lost)
 				printLine(p, "output", export.Text(said))
-				printLine(p, "last error", failed)
+				printLine(p, "last error", output.Shorten(failed, maxShownError))
 				printChildren(p, children)
 				return nil
 			})
@@ -84,15 +84,24 @@ const newestWindow = 1000
 
 // newestRecords reads transitions, ends of turns and answers of steps among the newest records of a run. If the run is shown as it was
 // before, they end there.
-func newestRecords(ctx context.Context, runs pawlv1.RunServiceClient, r *pawlv1.Run) ([]*pawlv1.Record, error) {
-	page, err := runs.ListTransitions(ctx, &pawlv1.ListTransitionsRequest{
+func newestRecords(ctx context.Context, runs pawlv1.RunServiceClient, r *pawlv1.Run) (records []*pawlv1.Record, err error) {
+	req := &pawlv1.ListTransitionsRequest{
 		Namespace: r.GetNamespace(), RunId: r.GetRunId(), AfterSeq: r.GetSeq() - min(r.GetSeq(), newestWindow), PageSize: newestWindow,
 		Kinds: []pawlv1.RecordKind{
 			pawlv1.RecordKind_RECORD_KIND_TRANSITION, pawlv1.RecordKind_RECORD_KIND_TURN_COMPLETED,
 			pawlv1.RecordKind_RECORD_KIND_TURN_FAILED, pawlv1.RecordKind_RECORD_KIND_STEP_RESOLVED,
 		},
-	})
-	return slices.DeleteFunc(page.GetRecords(), func(record *pawlv1.Record) bool { return record.GetSeq() > r.GetSeq() }), err
+	}
+	for { // A page of large records has fewer of them.
+		page, err := runs.ListTransitions(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, page.GetRecords()...)
+		if req.PageToken = page.GetNextPageToken(); req.PageToken == "" {
+			return slices.DeleteFunc(records, func(record *pawlv1.Record) bool { return record.GetSeq() > r.GetSeq() }), nil
+		}
+	}
 }
 
 // lastOutput returns the output of the last completed turn that had one.
@@ -127,7 +136,7 @@ func lastError(r *pawlv1.Run, records []*pawlv1.Record) (text string) {
 }
 
 func faultText(f *pawlv1.Fault) string {
-	return output.Shorten(f.GetCode()+": "+f.GetMessage(), maxShownError)
+	return f.GetCode() + ": " + f.GetMessage()
 }
 
 // printRun prints a run as text.

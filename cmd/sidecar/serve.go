@@ -88,10 +88,11 @@ func withFiles(c config.Config, err error) error {
 // logged writes the error that ends a sidecar to its log if the log is JSON, so that the log has no other lines. It returns the
 // error in the form of one that the command has reported.
 func logged(c config.Config, p *output.Printer, err error) error {
-	if err == nil || c.LogFormat != "json" || output.IsReported(err) {
+	if err == nil || p.JSON || c.LogFormat != "json" || output.IsReported(err) {
 		return err
 	}
-	slog.New(slog.NewJSONHandler(p.Err, nil)).Error("the sidecar ended", "error", output.ProblemOf(err).String())
+	log := slog.New(slog.NewJSONHandler(p.Err, nil))
+	log.Error("the sidecar ended", "error", output.ProblemOf(err).String())
 	code := output.ExitCode(err)
 	if badInput(err) {
 		code = output.ExitUsage

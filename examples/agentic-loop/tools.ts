@@ -9,7 +9,7 @@ import { PawlClient } from "pawl-client";
 import { agenticLoopPack } from "./agentic_loop.js";
 
 const client = new PawlClient({ address: process.argv[2] });
-const worker = client.worker({ packs: [agenticLoopPack], onError: console.error });
+const worker = client.worker({ packs: [agenticLoopPack] });
 
 worker.tool("fetch", async ({ url }, { step, attempt, signal }) => {
   console.error(`tools.ts: fetch, step ${step}, attempt ${attempt}`);

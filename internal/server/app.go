@@ -87,6 +87,9 @@ func newApp(opts options) (*app, error) {
 		return nil, err
 	}
 	opts.models = model.NewTable(files.models, opts.config.Bindings())
+	if err := checkMCPFiles(opts.config); err != nil {
+		return nil, err
+	}
 	if opts.audit, err = openAudit(opts.config); err != nil {
 		return nil, err
 	}

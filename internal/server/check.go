@@ -117,7 +117,7 @@ func checkPart(ctx context.Context, data Data) (report CheckReport, err error) {
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if report, err = s.Check(ctx, graphsOf(ctx, s)); err == nil && data.Dir != "" && acked == nil && report.Runs > 0 {
-		err = &check.Fault{Row: datadir.HeadName, Detail: "it was missing, so runs that were acknowledged last can be missing too: restore a backup. What the directory has is in order, and it has a new " + datadir.HeadName + " now"}
+		err = &check.Fault{Row: datadir.HeadName, Detail: "it was missing or not valid, so runs that were acknowledged last can be missing too: restore a backup. What the directory has is in order, and it has a new " + datadir.HeadName + " now"}
 	}
 	return report, err
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/a2a"
@@ -17,11 +19,11 @@ import (
 )
 
 // CheckFiles reads all files that the configuration names and checks their contents, as [Serve] does
-// before it opens the store. It changes nothing and connects to nothing. The error is a *[config.Error]
+// before it opens the store, unless one of them is a pipe. It changes nothing and connects to nothing. The error is a *[config.Error]
 // with the faults of all files, but no secret values.
 func CheckFiles(c config.Config) error {
 	var faults fileFaults
-	if !c.Store.IsZero() {
+	if c.StorePasswordFile != "" && c.Store.Fault() == "" && config.SchemaFault(c.StoreSchema) == "" {
 		_, err := databaseOf(c).reachable()
 		faults.add("store_password_file", err)
 	}
@@ -52,13 +54,16 @@ func CheckFiles(c config.Config) error {
 	return faults.err()
 }
 
-// Notices returns what in the configuration is allowed but probably not meant: a certificate that has expired, and a data
-// directory without a store, because of a typing mistake or a disk that is not mounted. It returns no faults of the files,
-// see [CheckFiles]. now is the current time.
+// Notices returns likely mistakes in the configuration that are no faults: a certificate that has expired, and a data
+// directory without a store, because of a typing mistake or a disk that is not mounted. now is the current time. If a file is
+// a pipe, Notices reads no certificate.
 func Notices(c config.Config, now time.Time) (notices []config.Fault) {
+	if readsPipes(c) {
+		c.TLSCert, c.TLSKey, c.TLSClientCA = "", "", ""
+	}
 	keys, err := auth.KeyFiles{Cert: c.TLSCert, Key: c.TLSKey, ClientCA: c.TLSClientCA}.Read()
 	if err == nil && keys != nil && now.After(keys.Expiry()) {
-		notices = append(notices, config.Fault{Field: "tls_cert", Message: c.TLSCert + " has expired at " + keys.Expiry().UTC().Format(time.RFC3339)})
+		notices = append(notices, config.Fault{Field: "tls_cert", Message: c.TLSCert + " expired at " + keys.Expiry().UTC().Format(time.RFC3339)})
 	}
 	if c.Data != "" {
 		if has, err := datadir.HasStore(c.Data); err == nil && !has || errors.Is(err, fs.ErrNotExist) {
@@ -98,12 +103,30 @@ func (f fileFaults) err() error {
 	return &config.Error{Faults: f}
 }
 
-// checkPack reads a pack file and validates it. It leaves out a file that can be read only once, for example a pipe.
-func checkPack(c config.Config, path string) error {
-	info, err := os.Stat(path)
-	if err == nil && !info.Mode().IsRegular() {
-		return nil
+// readsPipes reports whether a file of the configuration is no regular file, for example a pipe, which can be read only once.
+func readsPipes(c config.Config) bool {
+	paths := append([]string{
+		c.StorePasswordFile, c.EncryptionKeyFile, c.TLSCert, c.TLSKey, c.TLSClientCA, c.TokensFile, c.CertificatesFile, c.OIDCFile,
+		c.LinkKeysFile, c.AuditKey, c.A2ACardKey, c.QuotasFile, c.Prices, c.CallLimits, c.Budgets, c.Schedules, c.ModelsFile,
+	}, c.Packs...)
+	for _, agent := range c.Remotes() {
+		paths = append(paths, agent.TokenFile, agent.CA, agent.Cert, agent.Key)
 	}
+	for _, server := range c.MCPServers {
+		paths = append(paths, server.EnvFile, server.HeadersFile)
+	}
+	for _, key := range c.ModelKeys {
+		_, path, _ := strings.Cut(key, "=")
+		paths = append(paths, path)
+	}
+	return slices.ContainsFunc(paths, func(path string) bool {
+		info, err := os.Stat(path)
+		return err == nil && !info.Mode().IsRegular()
+	})
+}
+
+// checkPack reads a pack file and validates it.
+func checkPack(c config.Config, path string) error {
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("pack: %w", err)

@@ -1,13 +1,55 @@
 package server
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 )
+
+// TestFilesFromPipes: a file that is a pipe is read once, because its content can be read only once.
+func TestFilesFromPipes(t *testing.T) {
+	t.Parallel()
+	c := settings(t)
+	c.TokensFile = filepath.Join(t.TempDir(), "tokens")
+	if err := syscall.Mkfifo(c.TokensFile, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	writing := make(chan error, 1)
+	go func() {
+		file, err := os.OpenFile(c.TokensFile, os.O_WRONLY, 0)
+		if err == nil {
+			_, err = file.WriteString("app runs:read " + auth.Digested("secretsecretsecret") + "\n")
+			err = errors.Join(err, file.Close())
+		}
+		writing <- err
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	out, in := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		err := Serve(ctx, c, in, io.Discard)
+		in.CloseWithError(errors.Join(err, io.EOF))
+		ended <- err
+	}()
+	var ready Ready
+	if err := json.NewDecoder(out).Decode(&ready); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := errors.Join(<-ended, <-writing); err != nil {
+		t.Error(err)
+	}
+}
 
 // TestNotices: a certificate that has expired and a directory without a store are noticed, and are no faults.
 func TestNotices(t *testing.T) {

@@ -39,10 +39,11 @@ func (e *PackError) Unwrap() error { return e.Err }
 // the warnings about them.
 func (t *partition) registerPacks(ctx context.Context, paths []string) ([]string, error) {
 	names := make([]string, 0, len(paths))
-	defaults, err := t.defaultVersions(ctx)
+	before, err := t.defaultVersions(ctx)
 	if err != nil {
 		return names, err
 	}
+	configured := map[string]string{}
 	for _, path := range paths {
 		content, err := os.ReadFile(path)
 		if err != nil {
@@ -55,13 +56,15 @@ func (t *partition) registerPacks(ctx context.Context, paths []string) ([]string
 		if err != nil {
 			return names, &PackError{Path: path, Diagnostics: got.Diagnostics, Err: err}
 		}
-		if before := defaults[got.Row.ID]; before != "" && before != got.Row.Version {
-			t.opts.log.Warn("default version of a pack changed by its configured file", "file", path, "pack", got.Row.ID+"@"+got.Row.Version, "previous", before)
-		}
-		defaults[got.Row.ID] = got.Row.Version
+		configured[got.Row.ID] = got.Row.Version
 		pack.LogWarnings(ctx, t.opts.log, path, got.Diagnostics)
 		names = append(names, got.Row.ID+"@"+got.Row.Version)
 		t.opts.log.Info("pack registered", "file", path, "pack", names[len(names)-1], "digest", got.Row.Digest, "warnings", len(got.Diagnostics))
+	}
+	for id, version := range configured {
+		if was := before[id]; was != "" && was != version {
+			t.opts.log.Warn("default version of a pack changed by its configured file", "pack", id+"@"+version, "previous", was)
+		}
 	}
 	return names, nil
 }

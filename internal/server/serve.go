@@ -39,27 +39,23 @@ type Ready struct {
 }
 
 // Serve runs a sidecar until ctx ends, and then drains it. First it checks the files of the configuration
-// ([CheckFiles]). It prints the [Ready] line on stdout and logs to stderr. On SIGHUP it reads the reloadable files again. The error is the reason why the
+// ([CheckFiles]), unless one of them can be read only once. It prints the [Ready] line on stdout and logs to stderr. On SIGHUP it reads the reloadable files again. The error is the reason why the
 // sidecar could not serve, or why it ended: an error of a listener, or a commit with an unknown
 // outcome.
 func Serve(ctx context.Context, c config.Config, stdout, stderr io.Writer) error {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
-	if err := CheckFiles(c); err != nil {
-		return err
+	if !readsPipes(c) {
+		if err := CheckFiles(c); err != nil {
+			return err
+		}
 	}
 	opts, err := serveOptions(c, stderr)
 	if err != nil {
 		return err
 	}
-	for _, notice := range Notices(c, opts.clock.Now()) {
-		level := slog.LevelWarn
-		if notice.Field == "data" { // each first start
-			level = slog.LevelInfo
-		}
-		opts.log.Log(ctx, level, "setting is allowed but probably not meant", "setting", notice.Field, "message", notice.Message)
-	}
+	logNotices(ctx, opts, Notices(c, opts.clock.Now()))
 	a, err := open(ctx, opts)
 	if err != nil && errors.Is(err, ctx.Err()) {
 		// The sidecar was stopped while it waited for a database, which is no error.
@@ -88,6 +84,17 @@ func Serve(ctx context.Context, c config.Config, stdout, stderr io.Writer) error
 	err = errors.Join(err, a.stop(drain))
 	opts.log.Info("stopped", "duration", opts.clock.Now().Sub(began))
 	return err
+}
+
+// logNotices logs likely mistakes in the configuration. Each first start has no store.
+func logNotices(ctx context.Context, opts options, notices []config.Fault) {
+	for _, notice := range notices {
+		level := slog.LevelWarn
+		if notice.Field == "data" {
+			level = slog.LevelInfo
+		}
+		opts.log.Log(ctx, level, "configuration notice", "setting", notice.Field, "message", notice.Message)
+	}
 }
 
 // begin registers the configured packs, stores the configured schedules and starts to serve. A node of a

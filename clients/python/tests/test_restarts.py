@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 import threading
 
 import pytest
@@ -21,6 +22,7 @@ from pawl_client import (
 )
 from pawl_client._errors import OverloadedError, PawlError, RequestError, error_of
 from pawl_client._event_reader import EventReader
+from pawl_client._event_source import EventSource
 from pawl_client._flow import Invoke, Operation, Sleep, attempt
 from pawl_client.testing import Sidecar
 from pawl_client.v1 import run_pb2
@@ -120,6 +122,17 @@ def test_events_wait_for_a_sidecar_as_long_as_the_run(
             result = asyncio.run(whole())
     assert (result.status, result.artifacts["sum"]) == (RunStatus.COMPLETED, 3)
     assert kinds[-1] == "end"
+
+
+def test_events_do_not_wait_without_a_limit_once_the_run_is_over() -> None:
+    reader = EventReader(namespace="", source=EventSource("run", ""), reconnect_for=math.inf)
+    away = UnavailableError("away", code="UNAVAILABLE")
+    reader.pause(away)
+    reader._waited = 1000.0
+    reader.pause(away)
+    reader.end_at(7)
+    with pytest.raises(UnavailableError, match="away"):
+        reader.pause(away)
 
 
 def test_starts_are_not_repeated() -> None:

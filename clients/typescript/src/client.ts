@@ -239,7 +239,10 @@ export class PawlClient extends BaseClient {
    *   neither in `tools` nor in `workerTools`. UNKNOWN_EVENT, UNDECLARED_ARTIFACT, ARTIFACT_TYPE:
    *   the reply has an event or artifact that the state does not declare, or an artifact of another
    *   type. INVALID_JSON: a value of the reply is no JSON. TOOL_NOT_ALLOWED, TOOL_NOT_LISTED,
-   *   TOOL_BLOCKED: the handler did not catch the refusal of a call.
+   *   TOOL_BLOCKED: the handler did not catch the refusal of a call. MODEL_UNPRICED: a model has no
+   *   price, and the cost is limited.
+   * - INVALID_ARGUMENTS: the run failed because a tool's function does not accept the payload of a
+   *   handler.
    * - RESULT_INVALID: the run or a turn failed because a tool's result is no JSON, or has another
    *   type than declared. The tool was called.
    * - a TypeError: a handler or tool is no function, or a handler requires more than a Turn.

@@ -116,9 +116,9 @@ async function* eventsOf<P extends PackTypes>(
       reader.until = 0;
     },
   );
-  // The run waits for a sidecar that is away, so its events do, too.
-  const reconnectForMs = Number.POSITIVE_INFINITY;
-  const stream = follow(connection.runs, reader, { signal: end.signal, reconnectForMs });
+  // While the run waits for a sidecar that is away, its events do, too.
+  const awaited = () => reader.until === undefined;
+  const stream = follow(connection.runs, reader, { signal: end.signal, awaited });
   let left: unknown = new PawlError(
     "cancelled",
     `the iteration over the events of run ${runId} ended before the run; drive it again`,

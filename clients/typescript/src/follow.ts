@@ -19,6 +19,11 @@ export interface FollowOptions extends CallOptions {
   readonly reconnectForMs?: number;
 }
 
+/** Whether a stream is awaited without a limit. */
+interface Awaiting {
+  readonly awaited?: () => boolean;
+}
+
 /** Reads the items of a stream and keeps its position. */
 export interface StreamReader<T> {
   /** Returns the request for all items that were not read yet. */
@@ -35,11 +40,11 @@ const RECONNECT_FOR_MS = 60_000;
 /** Decides whether and when a lost stream is opened again. */
 class Reconnects {
   readonly #backoff = new Backoff();
-  readonly #retryWindowMs: number;
+  readonly #retryWindowMs: () => number;
   #lostAt: number | undefined;
   #gaps = 0;
 
-  constructor(retryWindowMs: number) {
+  constructor(retryWindowMs: () => number) {
     this.#retryWindowMs = retryWindowMs;
   }
 
@@ -58,7 +63,7 @@ class Reconnects {
     }
     const now = performance.now();
     this.#lostAt ??= now;
-    if (!repeatable(error) || now - this.#lostAt >= this.#retryWindowMs) {
+    if (!repeatable(error) || now - this.#lostAt >= this.#retryWindowMs()) {
       throw error;
     }
     return Math.max(this.#backoff.next(), error.retryAfterMs ?? 0);
@@ -69,9 +74,10 @@ class Reconnects {
 export async function* follow<T>(
   runs: Client<typeof RunService>,
   reader: StreamReader<T>,
-  options: FollowOptions,
+  options: FollowOptions & Awaiting,
 ): AsyncGenerator<T, void, undefined> {
-  const reconnects = new Reconnects(options.reconnectForMs ?? RECONNECT_FOR_MS);
+  const { reconnectForMs = RECONNECT_FOR_MS, awaited = () => false } = options;
+  const reconnects = new Reconnects(() => (awaited() ? Number.POSITIVE_INFINITY : reconnectForMs));
   const end = endOf(options);
   try {
     for (;;) {

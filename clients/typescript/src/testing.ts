@@ -82,7 +82,7 @@ export class Sidecar {
 
   /** Returns a client of the sidecar. */
   client(options: Omit<NodeOptions, "address"> = {}): PawlClient {
-    return new PawlClient({ tls: null, ...options, address: this.address });
+    return new PawlClient({ ...options, tls: options.tls ?? null, address: this.address });
   }
 
   /** Starts the process again after `kill` or `stop`, on the same data and ports. */

@@ -156,7 +156,7 @@ func (d *Directory) Confirm(txn *layout.Txn, epoch [16]byte, repair bool) error 
 	found := d.found
 	if found == nil {
 		if !repair && hasRuns(txn) {
-			d.cfg.Logger.Warn("file HEAD is missing, acknowledged commits cannot be compared", "store", d.cfg.Dir)
+			d.cfg.Logger.Warn("file HEAD is missing or not valid, acknowledged commits cannot be compared", "store", d.cfg.Dir)
 		}
 		return nil
 	}

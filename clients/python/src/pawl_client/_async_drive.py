@@ -182,7 +182,7 @@ class Driven(Coroutine[Any, Any, T_co], Generic[T_co]):
         while not following.done() and not reader.over():
             if driving.done():
                 outcome: Any = self._outcome(driving)
-                reader.until = outcome.run.seq
+                reader.end_at(outcome.run.seq)
                 if not reader.over():
                     await asyncio.wait({following})
             else:

@@ -198,7 +198,8 @@ class Client(Caller):
           accepted it, the run and its answers wait for the sidecar without a bound.
         - HandlerError, FailTurnError (NO_HANDLER), UnknownEventError, ArtifactError,
           InvalidJsonError, StepRefusedError, SchemaError (the payload of a call, or
-          RESULT_INVALID), StepFailedError (INVALID_ARGUMENTS): a mistake of the program, at once:
+          RESULT_INVALID), StepFailedError (INVALID_ARGUMENTS), StateError (MODEL_UNPRICED): a
+          mistake of the program, at once:
           docs/guides/workers.md, "Mistakes of the program".
         - StateError (FORKED): this process was forked from a process that had driven runs.
         """

@@ -10,7 +10,7 @@ from pawl_client._convert import enum_of, from_proto, record_from_proto
 from pawl_client._enums import RecordKind
 from pawl_client._event_source import EventSource
 from pawl_client._events import Event
-from pawl_client._streams import TRANSITIONS, Reader, StreamPosition
+from pawl_client._streams import RECONNECT_FOR, TRANSITIONS, Reader, StreamPosition
 from pawl_client.v1 import run_pb2
 
 _KINDS = [
@@ -83,8 +83,18 @@ class EventReader(Reader["tuple[Event, ...]"]):
         """See `Reader.over`."""
         return self.until is not None and (self._caught_up or self.position.after_seq >= self.until)
 
+    def end_at(self, until: int) -> None:
+        """Lets the reader end after a record.
+
+        The run no longer waits for the sidecar, so its events do not wait without a limit.
+        """
+        self.until, self.reconnect_for = until, min(self.reconnect_for, RECONNECT_FOR)
+
     def finish(self, until: int) -> None:
-        """Ends the reader after a record. Safe to call from any thread."""
-        self.until = until
+        """As `end_at`, and ends the call if there is nothing to read.
+
+        Safe to call from any thread.
+        """
+        self.end_at(until)
         if self.over() and self._call is not None:
             self._call.cancel()

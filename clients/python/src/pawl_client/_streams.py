@@ -80,6 +80,9 @@ T = TypeVar("T")
 TRANSITIONS = "/pawl.v1.RunService/StreamTransitions"
 """Path of the call that streams records and output."""
 
+RECONNECT_FOR = 60.0
+"""Seconds after which a reader gives up a lost stream, by default."""
+
 
 @dataclass(slots=True, kw_only=True)
 class Reader(ABC, Generic[T]):
@@ -91,7 +94,7 @@ class Reader(ABC, Generic[T]):
     path: ClassVar[str]
     response: ClassVar[type[Message]]
     namespace: str
-    reconnect_for: float = 60.0
+    reconnect_for: float = RECONNECT_FOR
     backoff: Backoff = field(default_factory=Backoff)
     _waited: float = 0.0
     _gaps: int = 0

@@ -14,7 +14,8 @@ export function recorded(): MockLanguageModelV3 {
       const last = prompt.at(-1);
       if (last?.role === "tool" && last.content[0]?.type === "tool-result") {
         const { toolName, output } = last.content[0];
-        const said = "value" in output ? JSON.stringify(output.value) : output.type;
+        const value = "value" in output ? output.value : output.type;
+        const said = typeof value === "string" ? value : JSON.stringify(value);
         return {
           content: [{ type: "text", text: `${toolName}: ${said}` }],
           finishReason: { unified: "stop", raw: undefined },

@@ -202,8 +202,7 @@ class AsyncClient(AsyncCaller):
         - HandlerError, FailTurnError (NO_HANDLER), UnknownEventError, ArtifactError,
           InvalidJsonError, StepRefusedError, SchemaError (the payload of a call, or
           RESULT_INVALID), StepFailedError (INVALID_ARGUMENTS), StateError (MODEL_UNPRICED): a
-          mistake of the program, at once:
-          docs/guides/workers.md, "Mistakes of the program".
+          mistake of the program, at once: docs/guides/workers.md, "Mistakes of the program".
         - StateError (FORKED): this process was forked from a process that had driven runs.
         """
         arguments = _without_self(locals())

@@ -172,30 +172,25 @@ func find(ctx context.Context, conn *grpc.ClientConn, namespace string, args []s
 // the caller may read the records of the run.
 func decidedBefore(ctx context.Context, conn *grpc.ClientConn, namespace, run string, step uint32) error {
 	text := fmt.Sprintf("step %d of run %s does not wait for a decision", step, run)
-	last := ""
-	req := &pawlv1.ListTransitionsRequest{Namespace: namespace, RunId: run, PageSize: 1000, Kinds: []pawlv1.RecordKind{pawlv1.RecordKind_RECORD_KIND_STEP_DECIDED}}
-	for {
-		page, err := pawlv1.NewRunServiceClient(conn).ListTransitions(ctx, req)
-		if err != nil {
-			return errors.New(text)
-		}
-		for _, record := range page.GetRecords() {
-			d := record.GetStepDecided()
-			if d.GetStep() != step {
-				continue
-			}
-			last = fmt.Sprintf(": it was decided before: %s at %s, record %d", output.Bare("StepVerdict", d.GetVerdict().String()), moment(record.GetAt()), record.GetSeq())
-			if by := record.GetPrincipal(); by != "" {
-				last += ", by " + by
-			}
-			if reason := d.GetReason(); reason != "" {
-				last += ": " + reason
-			}
-		}
-		if req.PageToken = page.GetNextPageToken(); req.PageToken == "" {
-			return errors.New(text + last)
-		}
+	decisions, err := records(ctx, pawlv1.NewRunServiceClient(conn), namespace, run, []pawlv1.RecordKind{pawlv1.RecordKind_RECORD_KIND_STEP_DECIDED})
+	if err != nil {
+		return errors.New(text)
 	}
+	for _, record := range slices.Backward(decisions) {
+		d := record.GetStepDecided()
+		if d.GetStep() != step {
+			continue
+		}
+		text += fmt.Sprintf(": it was decided before: %s at %s, record %d", output.Bare("StepVerdict", d.GetVerdict().String()), moment(record.GetAt()), record.GetSeq())
+		if by := record.GetPrincipal(); by != "" {
+			text += ", by " + by
+		}
+		if reason := d.GetReason(); reason != "" {
+			text += ": " + reason
+		}
+		break
+	}
+	return errors.New(text)
 }
 
 // decision describes one of the commands that decide about a held tool call.

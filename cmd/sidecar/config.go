@@ -21,7 +21,7 @@ func newConfigCheck(p *output.Printer) *cobra.Command {
 		Short: "Find all faults of the settings of a sidecar, and of the files that they name",
 		Long: `Reads the settings as 'pawl serve' does, from --config, from PAWL_* variables and from flags, and all
 files that they name: certificates, keys, tokens, packs, quotas, prices, limits, budgets, schedules,
-models, agents and MCP servers. It prints all faults at once, and notices about likely mistakes:
+models, agents and MCP servers. It prints all faults at once, and warnings about likely mistakes:
 an expired certificate, a data directory without a store. It changes nothing, opens no store, binds no
 address and connects to nothing, so that it may run beside the sidecar, for example before SIGHUP.
 Run it with the variables and flags of the sidecar and as its user, who may be allowed to read other
@@ -41,12 +41,12 @@ Exit codes: 0 no fault; 2 there are faults.`,
 			if err != nil {
 				return output.Usage(err)
 			}
-			notices := server.Notices(c, time.Now())
+			warnings := server.Warnings(c, time.Now())
 			if p.JSON {
-				return output.WriteJSON(p.Out, output.Object{{Key: "ok", Value: true}, {Key: "faults", Value: []config.Fault{}}, {Key: "notices", Value: append([]config.Fault{}, notices...)}})
+				return output.WriteJSON(p.Out, output.Object{{Key: "ok", Value: true}, {Key: "faults", Value: []config.Fault{}}, {Key: "warnings", Value: append([]config.Fault{}, warnings...)}})
 			}
-			for _, notice := range notices {
-				p.Warnf("%s %s", p.Warn("notice:"), notice)
+			for _, warning := range warnings {
+				p.Warnf("%s %s", p.Warn("warning:"), warning)
 			}
 			p.Printf("the settings and their files have no faults\n")
 			return nil

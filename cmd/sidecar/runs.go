@@ -126,10 +126,15 @@ func kindsOf(names []string) ([]pawlv1.RecordKind, error) {
 	return kinds, nil
 }
 
-// records lists a run's records, page by page.
+// records lists a run's records.
 func records(ctx context.Context, runs pawlv1.RunServiceClient, ns, run string, kinds []pawlv1.RecordKind) ([]*pawlv1.Record, error) {
+	return recordsAfter(ctx, runs, ns, run, 0, kinds)
+}
+
+// recordsAfter lists a run's records after a seq, page by page.
+func recordsAfter(ctx context.Context, runs pawlv1.RunServiceClient, ns, run string, after uint64, kinds []pawlv1.RecordKind) ([]*pawlv1.Record, error) {
 	var all []*pawlv1.Record
-	req := &pawlv1.ListTransitionsRequest{Namespace: ns, RunId: run, Kinds: kinds, PageSize: 1000}
+	req := &pawlv1.ListTransitionsRequest{Namespace: ns, RunId: run, AfterSeq: after, Kinds: kinds, PageSize: 1000}
 	for {
 		page, err := runs.ListTransitions(ctx, req)
 		if err != nil {

@@ -33,15 +33,11 @@ func newRunsShow(p *output.Printer, c *client) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				lost, err := lostOf(cmd.Context(), runs, got.GetRun())
-				if err != nil {
-					return err
-				}
 				newest, err := newestRecords(cmd.Context(), runs, got.GetRun())
 				if err != nil {
 					return err
 				}
-				said, failed := lastOutput(newest), lastError(got.GetRun(), newest)
+				lost, said, failed := lostOf(newest), lastOutput(newest), lastError(got.GetRun(), newest)
 				if p.JSON {
 					return output.WriteJSON(p.Out, output.Object{
 						{Key: "run", Value: output.RunWith(got.GetRun(), got.GetArtifacts())}, {Key: "children", Value: childObjects(children)},
@@ -66,42 +62,26 @@ func newRunsShow(p *output.Printer, c *client) *cobra.Command {
 
 // lostOf describes the event that should have been followed when the run ended. It returns "" if there is none, or if
 // the run has not ended.
-func lostOf(ctx context.Context, runs pawlv1.RunServiceClient, r *pawlv1.Run) (string, error) {
-	if r.GetReason() == "" {
-		return "", nil
+func lostOf(records []*pawlv1.Record) string {
+	for _, record := range records {
+		if ended := record.GetEnded(); ended != nil {
+			return output.Lost(ended)
+		}
 	}
-	page, err := runs.ListTransitions(ctx, &pawlv1.ListTransitionsRequest{
-		Namespace: r.GetNamespace(), RunId: r.GetRunId(), PageSize: 1, Kinds: []pawlv1.RecordKind{pawlv1.RecordKind_RECORD_KIND_ENDED},
-	})
-	if err != nil || len(page.GetRecords()) == 0 {
-		return "", err
-	}
-	return output.Lost(page.GetRecords()[0].GetEnded()), nil
+	return ""
 }
 
-// newestWindow is how many of the newest records of a run are read for its last output and error.
+// newestWindow is how many of the newest records of a run are read for its end, its last output and its last error.
 const newestWindow = 1000
 
-// newestRecords reads transitions, ends of turns and answers of steps among the newest records of a run. If the run is shown as it was
-// before, they end there.
-func newestRecords(ctx context.Context, runs pawlv1.RunServiceClient, r *pawlv1.Run) (records []*pawlv1.Record, err error) {
-	req := &pawlv1.ListTransitionsRequest{
-		Namespace: r.GetNamespace(), RunId: r.GetRunId(), AfterSeq: r.GetSeq() - min(r.GetSeq(), newestWindow), PageSize: newestWindow,
-		Kinds: []pawlv1.RecordKind{
-			pawlv1.RecordKind_RECORD_KIND_TRANSITION, pawlv1.RecordKind_RECORD_KIND_TURN_COMPLETED,
-			pawlv1.RecordKind_RECORD_KIND_TURN_FAILED, pawlv1.RecordKind_RECORD_KIND_STEP_RESOLVED,
-		},
-	}
-	for { // A page of large records has fewer of them.
-		page, err := runs.ListTransitions(ctx, req)
-		if err != nil {
-			return nil, err
-		}
-		records = append(records, page.GetRecords()...)
-		if req.PageToken = page.GetNextPageToken(); req.PageToken == "" {
-			return slices.DeleteFunc(records, func(record *pawlv1.Record) bool { return record.GetSeq() > r.GetSeq() }), nil
-		}
-	}
+// newestRecords reads transitions, ends of turns, answers of steps and the end among the newest records of a run. If the run is shown as
+// it was before, they end there.
+func newestRecords(ctx context.Context, runs pawlv1.RunServiceClient, r *pawlv1.Run) ([]*pawlv1.Record, error) {
+	newest, err := recordsAfter(ctx, runs, r.GetNamespace(), r.GetRunId(), r.GetSeq()-min(r.GetSeq(), newestWindow), []pawlv1.RecordKind{
+		pawlv1.RecordKind_RECORD_KIND_TRANSITION, pawlv1.RecordKind_RECORD_KIND_TURN_COMPLETED,
+		pawlv1.RecordKind_RECORD_KIND_TURN_FAILED, pawlv1.RecordKind_RECORD_KIND_STEP_RESOLVED, pawlv1.RecordKind_RECORD_KIND_ENDED,
+	})
+	return slices.DeleteFunc(newest, func(record *pawlv1.Record) bool { return record.GetSeq() > r.GetSeq() }), err
 }
 
 // lastOutput returns the output of the last completed turn that had one.

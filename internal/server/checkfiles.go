@@ -19,8 +19,8 @@ import (
 )
 
 // CheckFiles reads all files that the configuration names and checks their contents, as [Serve] does
-// before it opens the store, unless one of them is a pipe. It changes nothing and connects to nothing. The error is a *[config.Error]
-// with the faults of all files, but no secret values.
+// before it opens the store, unless one of them is a pipe. It changes nothing and connects to nothing.
+// The error is a *[config.Error] with the faults of all files, but no secret values.
 func CheckFiles(c config.Config) error {
 	var faults fileFaults
 	if c.StorePasswordFile != "" && c.Store.Fault() == "" && config.SchemaFault(c.StoreSchema) == "" {
@@ -54,23 +54,23 @@ func CheckFiles(c config.Config) error {
 	return faults.err()
 }
 
-// Notices returns likely mistakes in the configuration that are no faults: a certificate that has expired, and a data
+// Warnings returns likely mistakes in the configuration that are no faults: a certificate that has expired, and a data
 // directory without a store, because of a typing mistake or a disk that is not mounted. now is the current time. If a file is
-// a pipe, Notices reads no certificate.
-func Notices(c config.Config, now time.Time) (notices []config.Fault) {
+// a pipe, Warnings reads no certificate.
+func Warnings(c config.Config, now time.Time) (warnings []config.Fault) {
 	if readsPipes(c) {
 		c.TLSCert, c.TLSKey, c.TLSClientCA = "", "", ""
 	}
 	keys, err := auth.KeyFiles{Cert: c.TLSCert, Key: c.TLSKey, ClientCA: c.TLSClientCA}.Read()
 	if err == nil && keys != nil && now.After(keys.Expiry()) {
-		notices = append(notices, config.Fault{Field: "tls_cert", Message: c.TLSCert + " expired at " + keys.Expiry().UTC().Format(time.RFC3339)})
+		warnings = append(warnings, config.Fault{Field: "tls_cert", Message: c.TLSCert + " expired at " + keys.Expiry().UTC().Format(time.RFC3339)})
 	}
 	if c.Data != "" {
 		if has, err := datadir.HasStore(c.Data); err == nil && !has || errors.Is(err, fs.ErrNotExist) {
-			notices = append(notices, config.Fault{Field: "data", Message: c.Data + " has no store: the start makes a new, empty one"})
+			warnings = append(warnings, config.Fault{Field: "data", Message: c.Data + " has no store: the start makes a new, empty one"})
 		}
 	}
-	return notices
+	return warnings
 }
 
 // fileFaults collects the faults of files.

@@ -51,8 +51,8 @@ func TestFilesFromPipes(t *testing.T) {
 	}
 }
 
-// TestNotices: a certificate that has expired and a directory without a store are noticed, and are no faults.
-func TestNotices(t *testing.T) {
+// TestWarnings: a certificate that has expired and a directory without a store are warnings, and no faults.
+func TestWarnings(t *testing.T) {
 	t.Parallel()
 	_, cert, key := authority(t)
 	dir := t.TempDir()
@@ -67,8 +67,8 @@ func TestNotices(t *testing.T) {
 		t.Fatal(err)
 	}
 	fields := func(now time.Time) (names []string) {
-		for _, notice := range Notices(c, now) {
-			names = append(names, notice.Field)
+		for _, warning := range Warnings(c, now) {
+			names = append(names, warning.Field)
 		}
 		return names
 	}

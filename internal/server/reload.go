@@ -98,8 +98,8 @@ func (a *app) reload(ctx context.Context) {
 	if a.cluster != nil {
 		a.cluster.quotas.Replace(files.quotas)
 	}
-	notices := Notices(a.opts.config, a.opts.clock.Now())
-	logNotices(ctx, a.opts, slices.DeleteFunc(notices, func(notice config.Fault) bool { return notice.Field == "data" }))
+	warnings := Warnings(a.opts.config, a.opts.clock.Now())
+	logWarnings(ctx, a.opts, slices.DeleteFunc(warnings, func(warning config.Fault) bool { return warning.Field == "data" }))
 	a.opts.log.InfoContext(ctx, "files reloaded", "tokens", len(rights.Tokens), "certificates", len(rights.Certificates), "issuers", len(rights.Issuers), "models", len(files.models), "schedules", len(files.schedules), "tls", a.opts.config.TLSCert != "")
 }
 

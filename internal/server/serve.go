@@ -39,7 +39,8 @@ type Ready struct {
 }
 
 // Serve runs a sidecar until ctx ends, and then drains it. First it checks the files of the configuration
-// ([CheckFiles]), unless one of them can be read only once. It prints the [Ready] line on stdout and logs to stderr. On SIGHUP it reads the reloadable files again. The error is the reason why the
+// ([CheckFiles]), unless one of them can be read only once. It prints the [Ready] line on stdout and
+// logs to stderr. On SIGHUP it reads the reloadable files again. The error is the reason why the
 // sidecar could not serve, or why it ended: an error of a listener, or a commit with an unknown
 // outcome.
 func Serve(ctx context.Context, c config.Config, stdout, stderr io.Writer) error {
@@ -55,7 +56,7 @@ func Serve(ctx context.Context, c config.Config, stdout, stderr io.Writer) error
 	if err != nil {
 		return err
 	}
-	logNotices(ctx, opts, Notices(c, opts.clock.Now()))
+	logWarnings(ctx, opts, Warnings(c, opts.clock.Now()))
 	a, err := open(ctx, opts)
 	if err != nil && errors.Is(err, ctx.Err()) {
 		// The sidecar was stopped while it waited for a database, which is no error.
@@ -86,14 +87,14 @@ func Serve(ctx context.Context, c config.Config, stdout, stderr io.Writer) error
 	return err
 }
 
-// logNotices logs likely mistakes in the configuration. Each first start has no store.
-func logNotices(ctx context.Context, opts options, notices []config.Fault) {
-	for _, notice := range notices {
+// logWarnings logs likely mistakes in the configuration. Each first start has no store.
+func logWarnings(ctx context.Context, opts options, warnings []config.Fault) {
+	for _, warning := range warnings {
 		level := slog.LevelWarn
-		if notice.Field == "data" {
+		if warning.Field == "data" {
 			level = slog.LevelInfo
 		}
-		opts.log.Log(ctx, level, "configuration notice", "setting", notice.Field, "message", notice.Message)
+		opts.log.Log(ctx, level, "configuration warning", "setting", warning.Field, "message", warning.Message)
 	}
 }
 

@@ -214,7 +214,7 @@ func readers(w *world, blob machine.Blob, step machine.OutboxRow) map[string]fun
 		"Subscriptions":        func(s *Store) (any, error) { return s.Subscriptions(ctx, 0, machine.SubscriptionWebhook, "") },
 		"Tasks":                func(s *Store) (any, error) { return tasksOf(s, "", "") },
 		"Tasks of a context":   func(s *Store) (any, error) { return tasksOf(s, "", "context") },
-		"Tasks of somebody":    func(s *Store) (any, error) { return tasksOf(s, "me", "") },
+		"Tasks of a principal": func(s *Store) (any, error) { return tasksOf(s, "me", "") },
 		"HasUnconfirmedCancel": func(s *Store) (any, error) { return s.HasUnconfirmedCancel(ctx, 0, run) },
 		"Upload":               func(s *Store) (any, error) { return s.Upload(ctx, 0, begun) },
 		"View": func(s *Store) (any, error) {

@@ -19,7 +19,7 @@ import (
 const (
 	// lookPage is the number of entries or runs that are read at once.
 	lookPage = 512
-	// maxLookSteps bounds the pending tool steps that are read.
+	// maxLookSteps bounds the pending tool steps of a namespace that are read.
 	maxLookSteps = 65536
 	lookRetry    = time.Second
 )
@@ -67,9 +67,9 @@ func (r *Service) lookOnce(ctx context.Context) error {
 		if err := r.lookOpen(ctx, ns); err != nil {
 			return err
 		}
-	}
-	if err := r.lookSteps(ctx); err != nil {
-		return err
+		if err := r.lookSteps(ctx, ns); err != nil {
+			return err
+		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -247,10 +247,10 @@ func asksModel(p machine.ToolStep) bool {
 	return p.Model != nil && p.Dispatchable()
 }
 
-// lookSteps restores the steps that workers have. A call that a caller makes itself is not counted as
+// lookSteps restores the steps of a namespace that workers have. A call that a caller makes itself is not counted as
 // in progress.
-func (r *Service) lookSteps(ctx context.Context) error {
-	rows, err := r.cfg.Store.Outbox(ctx, machine.OutboxStep, math.MaxInt64, maxLookSteps)
+func (r *Service) lookSteps(ctx context.Context, ns uint32) error {
+	rows, err := r.cfg.Store.OutboxOf(ctx, ns, machine.OutboxStep, math.MaxInt64, maxLookSteps)
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ type Store interface {
 	Tail(ctx context.Context, ns uint32) (uint64, error)
 	Journal(ctx context.Context, ns uint32, after uint64, page machine.Page) ([]machine.Entry, uint64, error)
 	ListRuns(ctx context.Context, ns uint32, filter machine.RunFilter, after string, limit int) ([]*machine.State, string, error)
-	Outbox(ctx context.Context, kind machine.OutboxKind, now int64, limit int) ([]machine.OutboxRow, error)
+	OutboxOf(ctx context.Context, ns uint32, kind machine.OutboxKind, now int64, limit int) ([]machine.OutboxRow, error)
 	StepHolder(ctx context.Context, row machine.OutboxRow) (machine.StepHolder, error)
 }
 

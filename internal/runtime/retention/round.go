@@ -259,7 +259,7 @@ func (s *sweep) take(ctx context.Context, key runtime.RunKey, st *machine.State,
 
 // withOutcome sets the outcome of a run that could not be deleted. A run that is still needed will be
 // deleted in a later round. A run that is missing was deleted by a caller in the meantime. In both cases
-// the error is removed, because it is no failure.
+// withOutcome removes the error, because the round did not fail.
 func (t RunOutcome) withOutcome(otherwise Outcome) RunOutcome {
 	t.Outcome = otherwise
 	if machine.IsDeleted(t.Err) {

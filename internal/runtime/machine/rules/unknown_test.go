@@ -175,7 +175,7 @@ func TestLateUsage(t *testing.T) {
 			k.requestModel(1, delivery(2))
 			return answerOfExecution(1, 1, delivery(1))
 		}, machine.IgnoredStale, machine.StepStatusPending, machine.Running, ""},
-		{"of nobody known", func(k *modelRun) machine.AnswerModel {
+		{"without a delivery", func(k *modelRun) machine.AnswerModel {
 			k.requestModel(1, delivery(2))
 			return answerOfExecution(1, 1, nil)
 		}, machine.IgnoredStale, machine.StepStatusPending, machine.Running, ""},

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/export"
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
@@ -128,21 +129,5 @@ func kindsOf(names []string) ([]pawlv1.RecordKind, error) {
 
 // records lists a run's records.
 func records(ctx context.Context, runs pawlv1.RunServiceClient, ns, run string, kinds []pawlv1.RecordKind) ([]*pawlv1.Record, error) {
-	return recordsAfter(ctx, runs, ns, run, 0, kinds)
-}
-
-// recordsAfter lists a run's records after a seq, page by page.
-func recordsAfter(ctx context.Context, runs pawlv1.RunServiceClient, ns, run string, after uint64, kinds []pawlv1.RecordKind) ([]*pawlv1.Record, error) {
-	var all []*pawlv1.Record
-	req := &pawlv1.ListTransitionsRequest{Namespace: ns, RunId: run, AfterSeq: after, Kinds: kinds, PageSize: 1000}
-	for {
-		page, err := runs.ListTransitions(ctx, req)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, page.GetRecords()...)
-		if req.PageToken = page.GetNextPageToken(); req.PageToken == "" {
-			return all, nil
-		}
-	}
+	return export.RecordsAfter(ctx, runs, ns, run, 0, kinds)
 }

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -33,11 +31,11 @@ func newRunsShow(p *output.Printer, c *client) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				newest, err := newestRecords(cmd.Context(), runs, got.GetRun())
+				newest, err := export.NewestRecords(cmd.Context(), runs, got.GetRun())
 				if err != nil {
 					return err
 				}
-				lost, said, failed := lostOf(newest), lastOutput(newest), lastError(got.GetRun(), newest)
+				lost, said, failed := lostOf(newest), export.LastOutput(newest), export.LastError(got.GetRun(), newest)
 				if p.JSON {
 					return output.WriteJSON(p.Out, output.Object{
 						{Key: "run", Value: output.RunWith(got.GetRun(), got.GetArtifacts())}, {Key: "children", Value: childObjects(children)},
@@ -69,54 +67,6 @@ func lostOf(records []*pawlv1.Record) string {
 		}
 	}
 	return ""
-}
-
-// newestWindow is how many of the newest records of a run are read for its end, its last output and its last error.
-const newestWindow = 1000
-
-// newestRecords reads transitions, ends of turns, answers of steps and the end among the newest records of a run. If the run is shown as
-// it was before, they end there.
-func newestRecords(ctx context.Context, runs pawlv1.RunServiceClient, r *pawlv1.Run) ([]*pawlv1.Record, error) {
-	newest, err := recordsAfter(ctx, runs, r.GetNamespace(), r.GetRunId(), r.GetSeq()-min(r.GetSeq(), newestWindow), []pawlv1.RecordKind{
-		pawlv1.RecordKind_RECORD_KIND_TRANSITION, pawlv1.RecordKind_RECORD_KIND_TURN_COMPLETED,
-		pawlv1.RecordKind_RECORD_KIND_TURN_FAILED, pawlv1.RecordKind_RECORD_KIND_STEP_RESOLVED, pawlv1.RecordKind_RECORD_KIND_ENDED,
-	})
-	return slices.DeleteFunc(newest, func(record *pawlv1.Record) bool { return record.GetSeq() > r.GetSeq() }), err
-}
-
-// lastOutput returns the output of the last completed turn that had one.
-func lastOutput(records []*pawlv1.Record) []*pawlv1.Part {
-	for _, record := range slices.Backward(records) {
-		if parts := record.GetTurnCompleted().GetOutput(); len(parts) > 0 {
-			return parts
-		}
-	}
-	return nil
-}
-
-// lastError describes the newest error of a turn or a step since the run entered its state, or, if the run has failed, of the whole run.
-// It returns "" if there is none, and for other runs that have ended.
-func lastError(r *pawlv1.Run, records []*pawlv1.Record) (text string) {
-	failed := r.GetStatus() == pawlv1.RunStatus_RUN_STATUS_FAILED || r.GetStatus() == pawlv1.RunStatus_RUN_STATUS_ESCALATED
-	if r.GetReason() != "" && !failed {
-		return ""
-	}
-	for _, record := range records {
-		turn, step := record.GetTurnFailed(), record.GetStepResolved()
-		switch {
-		case turn.GetError() != nil:
-			text = fmt.Sprintf("record %d, turn %d, attempt %d: %s", record.GetSeq(), turn.GetTurnSeq(), turn.GetAttempt(), faultText(turn.GetError()))
-		case step.GetError() != nil:
-			text = fmt.Sprintf("record %d, step %d %s, attempt %d: %s", record.GetSeq(), step.GetStep(), step.GetTool(), step.GetAttempt(), faultText(step.GetError()))
-		case record.GetTransition() != nil && !failed:
-			text = ""
-		}
-	}
-	return text
-}
-
-func faultText(f *pawlv1.Fault) string {
-	return f.GetCode() + ": " + f.GetMessage()
 }
 
 // printRun prints a run as text.

@@ -1,4 +1,4 @@
-package main
+package export_test
 
 import (
 	"testing"
@@ -28,7 +28,7 @@ func TestLastError(t *testing.T) {
 		"without an error":           {&pawlv1.Run{Seq: 9}, []*pawlv1.Record{good, moved}, ""},
 		"without any record of them": {&pawlv1.Run{Seq: 9}, nil, ""},
 	} {
-		if got := lastError(tc.run, tc.records); got != tc.want {
+		if got := export.LastError(tc.run, tc.records); got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
 	}
@@ -43,10 +43,10 @@ func TestLastOutput(t *testing.T) {
 	value := &pawlv1.Part{Content: &pawlv1.Part_Json{Json: `{"n":1}`}}
 	data := &pawlv1.Part{Content: &pawlv1.Part_Data{Data: []byte{1}}, MediaType: "image/png"}
 	records := []*pawlv1.Record{said(value), said(text, value, data), said(), {Body: &pawlv1.Record_Transition{Transition: &pawlv1.Transition{}}}}
-	if got, want := export.Text(lastOutput(records)), "Paid.\n{\"n\":1}\n(1 bytes of image/png)"; got != want {
+	if got, want := export.Text(export.LastOutput(records)), "Paid.\n{\"n\":1}\n(1 bytes of image/png)"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if got := lastOutput(records[2:]); got != nil {
+	if got := export.LastOutput(records[2:]); got != nil {
 		t.Errorf("an output of no turn: %v", got)
 	}
 }

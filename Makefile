@@ -26,7 +26,7 @@ SOAK ?= 1h
 FUZZTIME ?= 10s
 # Package patterns of the race target: everything that starts goroutines.
 RACE ?= ./internal/runtime ./internal/store/... ./internal/grpcapi/... ./internal/server/... ./clients/go \
-	./internal/runtime/dispatch ./internal/runtime/streams ./internal/runtime/timetravel ./internal/runtime/packcache ./internal/services ./internal/output ./internal/config ./cmd/sidecar/internal/demo ./internal/export ./internal/script ./internal/a2a/... ./internal/delivery/... ./internal/ui/... \
+	./internal/runtime/dispatch ./internal/runtime/streams ./internal/runtime/timetravel ./internal/runtime/packcache ./internal/services ./internal/output ./internal/config ./cmd/sidecar/internal/demo ./internal/export ./internal/script ./internal/a2a/... ./internal/mcpserver ./internal/delivery/... ./internal/ui/... \
 	./test/testkit ./internal/audit ./internal/expr ./internal/runtime/ratelimit ./internal/runtime/budget ./internal/runtime/approval ./internal/runtime/effects ./internal/runtime/schedule ./internal/cluster/...
 
 TOOLBIN := $(CURDIR)/.tools

@@ -54,6 +54,8 @@ type Config struct {
 	HTTPHosts []string `yaml:"http_host" json:"http_host"`
 	// HTTPOrigins are web origins (scheme://host[:port]) that may call the gateway.
 	HTTPOrigins []string `yaml:"http_origin" json:"http_origin"`
+	// MCP serves the agents of registered packs as MCP tools, at /mcp of the HTTP port if there is one. Default true.
+	MCP bool `yaml:"mcp" json:"mcp"`
 	// A2A serves the agents of registered packs over the A2A protocol: on the gRPC port, and on the HTTP port if
 	// there is one. Default true.
 	A2A bool `yaml:"a2a" json:"a2a"`
@@ -304,6 +306,7 @@ func Default() Config {
 	return Config{
 		Listen:      "127.0.0.1:7291",
 		StoreSchema: defaultSchema,
+		MCP:         true,
 		A2A:         true, A2AStreaming: true, A2APush: true,
 		DataKeyAge:   defaultDataKeyAge,
 		DrainTimeout: 20 * time.Second,

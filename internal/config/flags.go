@@ -81,11 +81,12 @@ func bind(fs *pflag.FlagSet, c *Config) {
 }
 
 func bindA2A(fs *pflag.FlagSet, c *Config) {
+	fs.BoolVar(&c.MCP, "mcp", c.MCP, "serve the agents of registered packs as MCP tools, at /mcp of the HTTP port")
 	fs.BoolVar(&c.A2A, "a2a", c.A2A, "serve the agents of registered packs over A2A")
 	fs.StringVar(&c.A2ARoot, "a2a-root", c.A2ARoot, "agent of callers without a tenant: PACK or PACK/AGENT")
 	fs.StringVar(&c.A2AURL, "a2a-url", c.A2AURL, "public base URL of the HTTP port, for agent cards")
 	fs.StringVar(&c.A2AGRPC, "a2a-grpc", c.A2AGRPC, "public HOST:PORT of the gRPC port, for agent cards")
-	fs.StringVar(&c.A2AExecution, "a2a-execution", c.A2AExecution, "executor of the tasks of A2A callers: WORKERS or SIDECAR (default: the sidecar where it has a model)")
+	fs.StringVar(&c.A2AExecution, "a2a-execution", c.A2AExecution, "executor of the runs of A2A and MCP callers: WORKERS or SIDECAR (default: the sidecar where it has a model)")
 	fs.BoolVar(&c.A2ALenientVersion, "a2a-lenient-version", c.A2ALenientVersion, "treat A2A calls without A2A-Version as 1.0")
 	fs.BoolVar(&c.A2AStreaming, "a2a-streaming", c.A2AStreaming, "stream tasks over A2A; cards say so")
 	fs.BoolVar(&c.A2APush, "a2a-push", c.A2APush, "send A2A push notifications; cards say so")

@@ -7,6 +7,8 @@ import (
 	"math"
 	"net/http"
 
+	"google.golang.org/grpc"
+
 	"github.com/pawl-dev/pawl/internal/audit"
 	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 	"github.com/pawl-dev/pawl/internal/grpcapi/auth/oidc"
@@ -69,6 +71,9 @@ type Config struct {
 	// page.
 	Page     http.Handler
 	PagePath string
+	// MCP returns the handler that serves agents over MCP at [gateway.MCPPath]. The connection is the gateway's own. nil
+	// means that there is none.
+	MCP func(grpc.ClientConnInterface) (http.Handler, error)
 
 	// Links configures decision links. LinkKeys are their keys: the first key signs, and all keys
 	// verify. Without keys there are no links.

@@ -265,6 +265,7 @@ func (a *app) serverConfig() grpcapi.Config {
 		HTTPOrigins:       c.HTTPOrigins,
 		Page:              ui.Handler(),
 		PagePath:          ui.Path,
+		MCP:               opts.mcpHandler(),
 		InsecureBind:      c.InsecureBind,
 		TLSCert:           c.TLSCert,
 		TLSKey:            c.TLSKey,

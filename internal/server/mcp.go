@@ -5,13 +5,18 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 
+	"google.golang.org/grpc"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/build"
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/executor"
 	"github.com/pawl-dev/pawl/internal/mcp"
+	"github.com/pawl-dev/pawl/internal/mcpserver"
 )
 
 // checkMCPFiles reads the files of the MCP servers, so that a fault is found before the sidecar serves.
@@ -54,6 +59,22 @@ func mcpTool(c config.Config) func(tool string) bool {
 		}
 		_, ok = c.MCPServers[name]
 		return ok
+	}
+}
+
+// mcpHandler returns a function that makes the handler for agents as MCP tools. It returns nil if this is off.
+func (o options) mcpHandler() func(grpc.ClientConnInterface) (http.Handler, error) {
+	if !o.config.MCP {
+		return nil
+	}
+	return func(conn grpc.ClientConnInterface) (http.Handler, error) {
+		service, err := mcpserver.New(mcpserver.Config{
+			Conn: conn, Version: build.Version(), Execution: pawlv1.Execution(pawlv1.Execution_value["EXECUTION_"+o.config.A2AExecution]),
+		})
+		if err != nil {
+			return nil, err
+		}
+		return service.Handler(), nil
 	}
 }
 

@@ -45,6 +45,7 @@ var decoders = map[string]decoder{
 	"internal/grpcapi/auth/oidc":     {fuzz: []string{"FuzzKeys"}},
 	"internal/grpcapi/redact":        {own: "reads variables that were checked when the run was started: internal/pack FuzzLoad"},
 	"internal/mcp":                   {fuzz: []string{"FuzzAnswer", "FuzzOutput"}},
+	"internal/mcpserver":             {fuzz: []string{"FuzzArguments"}},
 	"internal/model":                 {fuzz: []string{"FuzzStream", "FuzzConversation"}},
 	"internal/openapi":               {own: "reads what the build has generated"},
 	"internal/pack":                  {fuzz: []string{"FuzzLoad", "FuzzPayload"}},

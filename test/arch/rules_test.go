@@ -17,7 +17,7 @@ type rule struct {
 var edges = []string{
 	"gen", "clients/go", "cmd", "bench", "test",
 	"internal/grpcapi", "internal/a2a", "internal/server", "internal/store", "internal/output", "internal/export", "internal/script",
-	"internal/executor", "internal/model", "internal/cluster/router", "internal/cluster/transport",
+	"internal/executor", "internal/model", "internal/mcpserver", "internal/cluster/router", "internal/cluster/transport",
 }
 
 // rules say which way imports go. The compiler forbids circles of packages; these forbid what
@@ -39,7 +39,7 @@ var rules = []rule{
 	{
 		from: []string{"internal/runtime"}, not: []string{
 			"gen", "clients", "internal/store", "internal/grpcapi", "internal/a2a", "internal/cluster", "internal/delivery", "internal/telemetry",
-			"internal/services", "internal/server", "internal/config", "internal/audit", "internal/executor", "internal/model", "internal/mcp",
+			"internal/services", "internal/server", "internal/config", "internal/audit", "internal/executor", "internal/model", "internal/mcp", "internal/mcpserver",
 		},
 		because: "the runtime knows neither storage nor transport nor their configuration",
 	},
@@ -55,11 +55,11 @@ var rules = []rule{
 		because: "the store keeps rows of the machine and does not know what serves them",
 	},
 	{
-		from: []string{"internal/grpcapi"}, not: []string{"internal/store", "internal/a2a/client", "internal/cluster", "internal/delivery/delegation", "internal/telemetry", "internal/server", "internal/executor", "internal/model", "internal/mcp"},
+		from: []string{"internal/grpcapi"}, not: []string{"internal/store", "internal/a2a/client", "internal/cluster", "internal/delivery/delegation", "internal/telemetry", "internal/server", "internal/executor", "internal/model", "internal/mcp", "internal/mcpserver"},
 		because: "an edge reaches the runtime and nothing beside it",
 	},
 	{
-		from: []string{"internal/a2a"}, not: []string{"internal/store", "internal/grpcapi", "internal/cluster", "internal/delivery", "internal/telemetry", "internal/server", "internal/executor", "internal/model", "internal/mcp"},
+		from: []string{"internal/a2a"}, not: []string{"internal/store", "internal/grpcapi", "internal/cluster", "internal/delivery", "internal/telemetry", "internal/server", "internal/executor", "internal/model", "internal/mcp", "internal/mcpserver"},
 		because: "an edge reaches the runtime and nothing beside it",
 	},
 	{
@@ -79,7 +79,7 @@ var rules = []rule{
 		because: "telemetry observes the runtime",
 	},
 	{
-		from:    []string{"clients/go", "internal/executor", "internal/model", "internal/mcp", "internal/script", "internal/export", "test/conformance"},
+		from:    []string{"clients/go", "internal/executor", "internal/model", "internal/mcp", "internal/mcpserver", "internal/script", "internal/export", "test/conformance"},
 		not:     []string{"internal/runtime", "internal/store", "internal/grpcapi", "internal/a2a", "internal/cluster", "internal/server", "internal/services"},
 		because: "a client knows the contract only",
 	},
@@ -108,9 +108,9 @@ var rules = []rule{
 		because: "only internal/store/pg assumes PostgreSQL",
 	},
 	{
-		from: []string{"internal", "cmd", "clients", "test", "bench"}, except: []string{"internal/mcp", "test/testkit/mcpserver"},
+		from: []string{"internal", "cmd", "clients", "test", "bench"}, except: []string{"internal/mcp", "internal/mcpserver", "test/testkit/mcpserver"},
 		not:     []string{"github.com/modelcontextprotocol"},
-		because: "only internal/mcp speaks MCP",
+		because: "only internal/mcp and internal/mcpserver speak MCP",
 	},
 	{
 		from: []string{"internal"}, except: []string{"internal/server", "internal/output"}, not: []string{"internal/server"},
@@ -121,7 +121,7 @@ var rules = []rule{
 // outer is what lies around the runtime.
 var outer = []string{
 	"gen", "clients", "internal/store", "internal/grpcapi", "internal/a2a", "internal/cluster", "internal/delivery", "internal/telemetry",
-	"internal/services", "internal/server", "internal/executor", "internal/model", "internal/mcp",
+	"internal/services", "internal/server", "internal/executor", "internal/model", "internal/mcp", "internal/mcpserver",
 }
 
 // onTheEngine are the packages that run on it.

@@ -33,11 +33,17 @@ const (
 	readyPath  = "/readyz"
 )
 
+// MCPPath is the path at which agents are served over MCP. MCPPath/NAMESPACE is the same for one namespace.
+const MCPPath = "/mcp"
+
 // Config configures a gateway.
 type Config struct {
 	// Page is the web page at PagePath and below. nil means that there is no page.
 	Page     http.Handler
 	PagePath string
+	// MCP serves the requests at [MCPPath]. The outgoing metadata of their context identifies the caller, and the path
+	// value "namespace" is the namespace that they name. nil means that agents are not served over MCP.
+	MCP http.Handler
 	// Hosts and Origins are accepted in addition to loopback names and the gateway's own pages.
 	Hosts, Origins []string
 	// MaxBody limits the body of a request, in bytes.
@@ -72,8 +78,26 @@ func New(conn grpc.ClientConnInterface, cfg Config) (http.Handler, error) {
 		mux.Handle("GET "+cfg.PagePath+"/", cfg.Page)
 		mux.Handle("GET /{$}", http.RedirectHandler(cfg.PagePath, http.StatusFound))
 	}
+	if cfg.MCP != nil {
+		served := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			cfg.MCP.ServeHTTP(w, r.WithContext(asCaller(r)))
+		})
+		mux.Handle(MCPPath, served)
+		mux.Handle(MCPPath+"/{namespace}", served)
+	}
 	mux.Handle("/", routes)
 	return &guard{cfg: cfg, next: mux}, nil
+}
+
+// asCaller returns the context of calls that the gateway makes for a request, with the identity of its caller.
+func asCaller(r *http.Request) context.Context {
+	md := auth.GatewayMetadata(r)
+	for _, name := range []string{"authorization", traceHeaderName} {
+		if value := r.Header.Get(name); value != "" {
+			md.Set(name, value)
+		}
+	}
+	return metadata.NewOutgoingContext(r.Context(), md)
 }
 
 // alive answers a liveness probe.

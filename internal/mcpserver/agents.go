@@ -1,0 +1,221 @@
+package mcpserver
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"regexp"
+	"slices"
+	"sync"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/pack"
+)
+
+const (
+	// maxName is the longest name of a tool that the APIs of models accept.
+	maxName = 64
+	// separator stands between the id of a pack and the key of an agent in the name of a tool.
+	separator = "__"
+	// messageArgument is the argument with the first message of a run. An agent with a variable of this name has no
+	// such argument.
+	messageArgument = "message"
+)
+
+// foreign matches the characters that the name of a tool must not have.
+var foreign = regexp.MustCompile(`[^A-Za-z0-9_-]`)
+
+// agent is an entry of a pack that is offered as a tool.
+type agent struct {
+	name string
+	pack *pawlv1.Pack
+	// member is the key of the agent. "" means the entry of the workflow.
+	member      string
+	description string
+	variables   []pack.DeclaredVariable
+}
+
+// agents returns the agents of the default versions of all packs, by the names of their tools.
+func (c *session) agents(ctx context.Context) ([]*agent, error) {
+	var all []*agent
+	taken := map[string]bool{}
+	for _, name := range runTools {
+		taken[name] = true
+	}
+	req := &pawlv1.ListPacksRequest{Namespace: c.namespace}
+	for {
+		page, err := c.service.packs.ListPacks(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		for _, listed := range page.GetPacks() {
+			if !listed.GetIsDefault() {
+				continue
+			}
+			of, err := c.agentsOf(ctx, listed)
+			if err != nil {
+				return nil, err
+			}
+			for _, a := range of {
+				if !taken[a.name] {
+					taken[a.name] = true
+					all = append(all, a)
+				}
+			}
+		}
+		if req.PageToken = page.GetNextPageToken(); req.GetPageToken() == "" {
+			return all, nil
+		}
+	}
+}
+
+// agentsOf returns the agents of one pack: the entry of its workflow, and each of its agents.
+func (c *session) agentsOf(ctx context.Context, listed *pawlv1.Pack) ([]*agent, error) {
+	p, err := c.service.packOf(ctx, c.namespace, listed)
+	if err != nil || p == nil {
+		return nil, err
+	}
+	var all []*agent
+	if p.Doc.Workflow != nil {
+		all = append(all, &agent{name: toolName(listed.GetId()), pack: listed, description: cmp.Or(p.Doc.Description, p.Doc.Name, p.ID)})
+	}
+	for _, member := range p.Agents() {
+		a := &agent{name: toolName(listed.GetId() + separator + member), pack: listed, member: member}
+		if p.Doc.Agents != nil && p.Doc.Agents.Members[member] != nil {
+			a.description = p.Doc.Agents.Members[member].Description
+		}
+		if prompt := p.Doc.Prompts[member]; prompt != nil {
+			a.description = cmp.Or(a.description, prompt.Description, prompt.Name)
+		}
+		all = append(all, a)
+	}
+	for _, a := range all {
+		if a.variables, err = p.Variables(pack.Entry{Agent: a.member}); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// packOf returns a registered pack. It returns nil if this program cannot parse it.
+func (s *Service) packOf(ctx context.Context, namespace string, listed *pawlv1.Pack) (*pack.Pack, error) {
+	s.mu.Lock()
+	p, ok := s.parsed.Get(listed.GetDigest())
+	s.mu.Unlock()
+	if ok {
+		return p, nil
+	}
+	got, err := s.packs.GetPack(ctx, &pawlv1.GetPackRequest{Namespace: namespace, Pack: listed.GetDigest(), IncludeContent: true})
+	if err != nil {
+		return nil, err
+	}
+	// A faulty pack is registered nowhere. A document that only another version of this program accepts is not offered.
+	p, _, err = pack.Load(got.GetContent(), pack.Options{Accepted: true, Limits: pack.Limits{Bytes: len(got.GetContent())}})
+	if err != nil {
+		p = nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.parsed.Put(listed.GetDigest(), p, 1)
+	return p, nil
+}
+
+// toolName returns a name that the APIs of models accept. If the text is longer or has other characters, a digest
+// keeps the names of two texts apart.
+func toolName(text string) string {
+	name := foreign.ReplaceAllString(text, "_")
+	if name == text && len(name) <= maxName {
+		return name
+	}
+	sum := sha256.Sum256([]byte(text))
+	suffix := "_" + hex.EncodeToString(sum[:4])
+	return name[:min(len(name), maxName-len(suffix))] + suffix
+}
+
+// takesMessage reports whether the tool of the agent has the argument [messageArgument].
+func (a *agent) takesMessage() bool {
+	return !slices.ContainsFunc(a.variables, func(v pack.DeclaredVariable) bool { return v.Name == messageArgument })
+}
+
+// tool returns the agent as a tool. Its arguments are the variables of the run, and the first message.
+func (a *agent) tool() *sdk.Tool {
+	properties := map[string]any{}
+	var required []string
+	for _, v := range a.variables {
+		property := map[string]any{}
+		if slices.Contains([]string{"string", "number", "boolean", "object", "array"}, v.Type) {
+			property["type"] = v.Type
+		}
+		if v.Description != "" {
+			property["description"] = v.Description
+		}
+		if v.Default != nil {
+			property["default"] = v.Default
+		}
+		properties[v.Name] = property
+		if v.Required && v.Default == nil {
+			required = append(required, v.Name)
+		}
+	}
+	if a.takesMessage() {
+		properties[messageArgument] = map[string]any{"type": "string", "description": "What to say to the agent first. Optional."}
+	}
+	schema := map[string]any{"type": "object", "properties": properties, "additionalProperties": false}
+	if len(required) > 0 {
+		schema["required"] = required
+	}
+	// Nothing is known about what the tools of an agent do, so clients get the most careful annotations.
+	return &sdk.Tool{
+		Name: a.name, Title: cmp.Or(a.member, a.pack.GetName()), Description: a.description, InputSchema: schema, OutputSchema: runSchema,
+		Annotations: &sdk.ToolAnnotations{DestructiveHint: new(true), OpenWorldHint: new(true)},
+	}
+}
+
+// offer keeps the tools of a server equal to the registered packs.
+type offer struct {
+	session *session
+	server  *sdk.Server
+
+	mu sync.Mutex
+	// offered are the digests of the packs of the offered tools, by name. Guarded by mu.
+	offered map[string]string
+}
+
+// refresh reads the registered packs before the tools are listed or called. If the tools have changed, the library
+// notifies clients that hold a connection.
+func (o *offer) refresh(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+		if method == "tools/list" || method == "tools/call" {
+			if err := o.update(o.session.call(ctx)); err != nil {
+				return nil, rpcError(err)
+			}
+		}
+		return next(ctx, method, req)
+	}
+}
+
+func (o *offer) update(ctx context.Context) error {
+	agents, err := o.session.agents(ctx)
+	if err != nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := map[string]string{}
+	for _, a := range agents {
+		now[a.name] = a.pack.GetDigest()
+		if o.offered[a.name] != a.pack.GetDigest() {
+			o.server.AddTool(a.tool(), o.session.run(a))
+		}
+	}
+	for name := range o.offered {
+		if _, ok := now[name]; !ok {
+			o.server.RemoveTools(name)
+		}
+	}
+	o.offered = now
+	return nil
+}

@@ -1,0 +1,193 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+)
+
+const (
+	// tasksExtension is the extension for calls that end later (SEP-2663, revision 2026-07-28).
+	tasksExtension = "io.modelcontextprotocol/tasks"
+	// pollMillis is how often a client should ask for a task, in milliseconds.
+	pollMillis = 1000
+	// codeCapability is the code of the error "missing required client capability".
+	codeCapability = -32021
+)
+
+// The status of a task, by the extension. "failed" is only for errors of the protocol, which no run has: a run that did
+// not complete is a completed task whose result is an error.
+const (
+	taskWorking       = "working"
+	taskInputRequired = "input_required"
+	taskCompleted     = "completed"
+	taskCancelled     = "cancelled"
+)
+
+// task is the state of a run as a task. It is the result of tasks/get, and, with the result type "task", of a call.
+type task struct {
+	sdk.ResultBase
+	ResultType    string              `json:"resultType,omitempty"`
+	TaskID        string              `json:"taskId"`
+	Status        string              `json:"status"`
+	StatusMessage string              `json:"statusMessage,omitempty"`
+	CreatedAt     string              `json:"createdAt"`
+	LastUpdatedAt string              `json:"lastUpdatedAt"`
+	TTL           *int64              `json:"ttlMs"`
+	Poll          int                 `json:"pollIntervalMs"`
+	InputRequests sdk.InputRequestMap `json:"inputRequests,omitempty"`
+	Result        *sdk.CallToolResult `json:"result,omitempty"`
+}
+
+// taskParams are the params of tasks/get and tasks/cancel.
+type taskParams struct {
+	sdk.ParamsBase
+	TaskID string `json:"taskId"`
+}
+
+// updateParams are the params of tasks/update.
+type updateParams struct {
+	sdk.ParamsBase
+	TaskID         string               `json:"taskId"`
+	InputResponses sdk.InputResponseMap `json:"inputResponses"`
+}
+
+// done is the empty result of tasks/update and tasks/cancel.
+type done struct {
+	sdk.ResultBase
+	ResultType string `json:"resultType"`
+}
+
+// addTasks adds the methods of the extension. The library does not have them yet (ADR 0115).
+func (c *session) addTasks(server *sdk.Server) {
+	// The methods have names of their own, so adding them cannot fail.
+	_ = sdk.AddReceivingCustomMethod(server, "tasks/get", c.getTask)
+	_ = sdk.AddReceivingCustomMethod(server, "tasks/update", c.updateTask)
+	_ = sdk.AddReceivingCustomMethod(server, "tasks/cancel", c.cancelTask)
+}
+
+func (c *session) getTask(ctx context.Context, _ *sdk.ServerSession, params *taskParams) (*task, error) {
+	ctx = c.call(ctx)
+	run, err := c.taskRun(ctx, params.Meta, params.TaskID)
+	if err != nil {
+		return nil, err
+	}
+	t := taskFrom(run)
+	t.ResultType = "complete"
+	switch t.Status {
+	case taskInputRequired:
+		t.InputRequests = sdk.InputRequestMap{questionKey(run): c.question(ctx, run)}
+	case taskCompleted:
+		if t.Result, err = c.result(ctx, run); err != nil {
+			return nil, rpcError(err)
+		}
+	}
+	return t, nil
+}
+
+// updateTask answers the question of a run. It ignores answers to other questions, for example to one that was answered
+// before.
+func (c *session) updateTask(ctx context.Context, _ *sdk.ServerSession, params *updateParams) (*done, error) {
+	ctx = c.call(ctx)
+	run, err := c.taskRun(ctx, params.Meta, params.TaskID)
+	if err != nil {
+		return nil, err
+	}
+	if answer, ok := params.InputResponses[questionKey(run)].(*sdk.ElicitResult); ok && asks(run) {
+		if _, err := c.answer(ctx, run, answer); err != nil {
+			return nil, rpcError(err)
+		}
+	}
+	return &done{ResultType: "complete"}, nil
+}
+
+func (c *session) cancelTask(ctx context.Context, _ *sdk.ServerSession, params *taskParams) (*done, error) {
+	ctx = c.call(ctx)
+	run, err := c.taskRun(ctx, params.Meta, params.TaskID)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.cancel(ctx, run); err != nil {
+		return nil, rpcError(err)
+	}
+	return &done{ResultType: "complete"}, nil
+}
+
+// cancel cancels a run. A run that has ended stays as it is.
+func (c *session) cancel(ctx context.Context, run *pawlv1.Run) error {
+	if ended(run) {
+		return nil
+	}
+	_, err := c.service.runs.CancelRun(ctx, &pawlv1.CancelRunRequest{Namespace: c.namespace, RunId: run.GetRunId(), Note: "cancelled over MCP"})
+	return err
+}
+
+// taskRun returns the run of a task. Only a client that declares the extension may ask for it.
+func (c *session) taskRun(ctx context.Context, meta sdk.Meta, id string) (*pawlv1.Run, error) {
+	if !supportsTasks(meta) {
+		data, _ := json.Marshal(map[string]any{"requiredCapabilities": map[string]any{"extensions": map[string]any{tasksExtension: map[string]any{}}}})
+		return nil, &jsonrpc.Error{Code: codeCapability, Message: "the request does not declare the capability " + tasksExtension, Data: data}
+	}
+	got, err := c.service.runs.GetRun(ctx, &pawlv1.GetRunRequest{Namespace: c.namespace, RunId: id})
+	if err != nil {
+		return nil, rpcError(err)
+	}
+	return got.GetRun(), nil
+}
+
+// taskFrom returns a run as a task, without its result.
+func taskFrom(run *pawlv1.Run) *task {
+	t := &task{
+		TaskID: run.GetRunId(), Status: taskWorking, CreatedAt: iso(run.GetCreatedAt()), LastUpdatedAt: iso(run.GetUpdatedAt()), Poll: pollMillis,
+	}
+	switch {
+	case run.GetStatus() == pawlv1.RunStatus_RUN_STATUS_CANCELLED:
+		t.Status, t.StatusMessage = taskCancelled, run.GetReason()
+	case ended(run):
+		t.Status, t.StatusMessage = taskCompleted, run.GetReason()
+	case asks(run):
+		t.Status, t.StatusMessage = taskInputRequired, run.GetWaiting().GetSentence()
+	default:
+		t.StatusMessage = progressText(run)
+	}
+	return t
+}
+
+func iso(at *timestamppb.Timestamp) string { return at.AsTime().UTC().Format(time.RFC3339Nano) }
+
+// laterTask is the place for the run of a call that becomes a task.
+type laterTask struct{ run *pawlv1.Run }
+
+type laterKey struct{}
+
+// taskOf returns the place for the task of a call. It is nil if the client does not support tasks.
+func taskOf(ctx context.Context) *laterTask {
+	later, _ := ctx.Value(laterKey{}).(*laterTask)
+	return later
+}
+
+// asTask returns the task of a call of a client that supports tasks, if the run goes on after the call.
+func (c *session) asTask(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+		call, ok := req.(*sdk.CallToolRequest)
+		if !ok || !supportsTasks(call.Params.Meta) {
+			return next(ctx, method, req)
+		}
+		later := &laterTask{}
+		result, err := next(context.WithValue(ctx, laterKey{}, later), method, req)
+		if err != nil || later.run == nil {
+			return result, err
+		}
+		created := taskFrom(later.run)
+		created.ResultType = "task"
+		created.SetMeta(maps.Clone(result.GetMeta()))
+		return created, nil
+	}
+}

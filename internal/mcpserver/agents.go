@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"regexp"
 	"slices"
-	"sync"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -38,13 +37,15 @@ type agent struct {
 	variables   []pack.DeclaredVariable
 }
 
-// agents returns the agents of the default versions of all packs, by the names of their tools.
-func (c *session) agents(ctx context.Context) ([]*agent, error) {
-	var all []*agent
-	taken := map[string]bool{}
-	for _, name := range runTools {
-		taken[name] = true
-	}
+// registered is the default version of a pack.
+type registered struct {
+	*pawlv1.Pack
+	parsed *pack.Pack
+}
+
+// packs returns the default versions of all packs. It leaves out a pack that this program cannot parse.
+func (c *session) packs(ctx context.Context) ([]registered, error) {
+	var all []registered
 	req := &pawlv1.ListPacksRequest{Namespace: c.namespace}
 	for {
 		page, err := c.service.packs.ListPacks(ctx, req)
@@ -55,15 +56,12 @@ func (c *session) agents(ctx context.Context) ([]*agent, error) {
 			if !listed.GetIsDefault() {
 				continue
 			}
-			of, err := c.agentsOf(ctx, listed)
+			p, err := c.service.packOf(ctx, c.namespace, listed)
 			if err != nil {
 				return nil, err
 			}
-			for _, a := range of {
-				if !taken[a.name] {
-					taken[a.name] = true
-					all = append(all, a)
-				}
+			if p != nil {
+				all = append(all, registered{Pack: listed, parsed: p})
 			}
 		}
 		if req.PageToken = page.GetNextPageToken(); req.GetPageToken() == "" {
@@ -72,18 +70,14 @@ func (c *session) agents(ctx context.Context) ([]*agent, error) {
 	}
 }
 
-// agentsOf returns the agents of one pack: the entry of its workflow, and each of its agents.
-func (c *session) agentsOf(ctx context.Context, listed *pawlv1.Pack) ([]*agent, error) {
-	p, err := c.service.packOf(ctx, c.namespace, listed)
-	if err != nil || p == nil {
-		return nil, err
-	}
-	var all []*agent
+// agentsOf returns the agents of a pack: the entry of its workflow, and each of its agents.
+func agentsOf(r registered) (all []*agent, err error) {
+	p := r.parsed
 	if p.Doc.Workflow != nil {
-		all = append(all, &agent{name: toolName(listed.GetId()), pack: listed, description: cmp.Or(p.Doc.Description, p.Doc.Name, p.ID)})
+		all = append(all, &agent{name: toolName(r.GetId()), pack: r.Pack, description: cmp.Or(p.Doc.Description, p.Doc.Name, p.ID)})
 	}
 	for _, member := range p.Agents() {
-		a := &agent{name: toolName(listed.GetId() + separator + member), pack: listed, member: member}
+		a := &agent{name: toolName(r.GetId() + separator + member), pack: r.Pack, member: member}
 		if p.Doc.Agents != nil && p.Doc.Agents.Members[member] != nil {
 			a.description = p.Doc.Agents.Members[member].Description
 		}
@@ -172,50 +166,4 @@ func (a *agent) tool() *sdk.Tool {
 		Name: a.name, Title: cmp.Or(a.member, a.pack.GetName()), Description: a.description, InputSchema: schema, OutputSchema: runSchema,
 		Annotations: &sdk.ToolAnnotations{DestructiveHint: new(true), OpenWorldHint: new(true)},
 	}
-}
-
-// offer keeps the tools of a server equal to the registered packs.
-type offer struct {
-	session *session
-	server  *sdk.Server
-
-	mu sync.Mutex
-	// offered are the digests of the packs of the offered tools, by name. Guarded by mu.
-	offered map[string]string
-}
-
-// refresh reads the registered packs before the tools are listed or called. If the tools have changed, the library
-// notifies clients that hold a connection.
-func (o *offer) refresh(next sdk.MethodHandler) sdk.MethodHandler {
-	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
-		if method == "tools/list" || method == "tools/call" {
-			if err := o.update(o.session.call(ctx)); err != nil {
-				return nil, rpcError(err)
-			}
-		}
-		return next(ctx, method, req)
-	}
-}
-
-func (o *offer) update(ctx context.Context) error {
-	agents, err := o.session.agents(ctx)
-	if err != nil {
-		return err
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	now := map[string]string{}
-	for _, a := range agents {
-		now[a.name] = a.pack.GetDigest()
-		if o.offered[a.name] != a.pack.GetDigest() {
-			o.server.AddTool(a.tool(), o.session.run(a))
-		}
-	}
-	for name := range o.offered {
-		if _, ok := now[name]; !ok {
-			o.server.RemoveTools(name)
-		}
-	}
-	o.offered = now
-	return nil
 }

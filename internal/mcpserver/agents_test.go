@@ -230,3 +230,49 @@ func TestResources(t *testing.T) {
 		}
 	}
 }
+
+// TestPrompts: the prompts of packs are MCP prompts, rendered with their variables.
+func TestPrompts(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	session := d.connect("reader", "", nil)
+	listed, err := session.ListPrompts(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, p := range listed.Prompts {
+		names = append(names, p.Name)
+		if p.Description == "" || p.Name == "desk__work" && (len(p.Arguments) != 2 || !p.Arguments[0].Required || p.Arguments[1].Required) {
+			t.Errorf("%+v", p)
+		}
+	}
+	if !slices.Equal(names, []string{"desk__echo", "desk__work"}) {
+		t.Errorf("prompts %v", names)
+	}
+	for name, tc := range map[string]struct {
+		arguments map[string]string
+		want      string
+		isError   bool
+	}{
+		"all":       {map[string]string{"topic": "stars", "count": "3"}, "stars 3", false},
+		"a default": {map[string]string{"topic": "stars"}, "stars 2", false},
+		"missing":   {nil, "requires topic", true},
+		"no number": {map[string]string{"topic": "stars", "count": "many"}, "count: want a number", true},
+	} {
+		got, err := session.GetPrompt(t.Context(), &sdk.GetPromptParams{Name: "desk__work", Arguments: tc.arguments})
+		if tc.isError {
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%s: %v, want %s", name, err, tc.want)
+			}
+			continue
+		}
+		if err != nil || len(got.Messages) != 1 {
+			t.Errorf("%s: %v %v", name, err, got)
+			continue
+		}
+		if text, ok := got.Messages[0].Content.(*sdk.TextContent); !ok || text.Text != tc.want {
+			t.Errorf("%s: %v, want %s", name, got.Messages[0].Content, tc.want)
+		}
+	}
+}

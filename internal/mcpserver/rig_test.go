@@ -161,11 +161,16 @@ func (d *desk) turn(ctx context.Context, t *pawl.Turn) (pawl.Completion, error) 
 
 func (d *desk) work(addr string) {
 	d.t.Helper()
+	d.workBy(addr, d.turn)
+}
+
+func (d *desk) workBy(addr string, turn pawl.TurnFunc) {
+	d.t.Helper()
 	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithPerRPCCredentials(output.Bearer(secret("boss"))))
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	w, err := pawl.NewWorker(pawl.WorkerConfig{Conn: conn, ID: "hands", Prompts: map[string]pawl.TurnFunc{"*": d.turn}, Turns: 8, Grace: time.Second})
+	w, err := pawl.NewWorker(pawl.WorkerConfig{Conn: conn, ID: "hands", Prompts: map[string]pawl.TurnFunc{"*": turn}, Turns: 8, Grace: time.Second})
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -142,7 +142,7 @@ func (c *session) call(ctx context.Context) context.Context {
 
 // server returns the MCP server of a session, and what keeps its tools equal to the registered packs.
 func (s *Service) server(c *session) (*sdk.Server, *offer) {
-	capabilities := &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{ListChanged: true}, Resources: &sdk.ResourceCapabilities{}}
+	capabilities := &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{ListChanged: true}, Prompts: &sdk.PromptCapabilities{ListChanged: true}, Resources: &sdk.ResourceCapabilities{}}
 	capabilities.AddExtension(tasksExtension, nil)
 	server := sdk.NewServer(&sdk.Implementation{Name: "pawl", Title: "Pawl", Version: s.cfg.Version}, &sdk.ServerOptions{
 		Capabilities: capabilities, Instructions: instructions, Logger: quiet, SchemaCache: s.schemas,
@@ -153,7 +153,7 @@ func (s *Service) server(c *session) (*sdk.Server, *offer) {
 	c.addResources(server)
 	c.addTasks(server)
 	offered := &offer{session: c, server: server}
-	server.AddReceivingMiddleware(offered.refresh, c.asTask)
+	server.AddReceivingMiddleware(offered.refresh, checkName, c.asTask)
 	return server, offered
 }
 

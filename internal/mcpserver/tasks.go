@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
 const (
@@ -18,8 +19,6 @@ const (
 	tasksExtension = "io.modelcontextprotocol/tasks"
 	// pollMillis is how often a client should ask for a task, in milliseconds.
 	pollMillis = 1000
-	// codeCapability is the code of the error "missing required client capability".
-	codeCapability = -32021
 )
 
 // The status of a task, by the extension. "failed" is only for errors of the protocol, which no run has: a run that did
@@ -55,8 +54,9 @@ type taskParams struct {
 // updateParams are the params of tasks/update.
 type updateParams struct {
 	sdk.ParamsBase
-	TaskID         string               `json:"taskId"`
-	InputResponses sdk.InputResponseMap `json:"inputResponses"`
+	TaskID string `json:"taskId"`
+	// InputResponses are answers by the keys of questions. Answers to unknown questions can have any form.
+	InputResponses map[string]json.RawMessage `json:"inputResponses"`
 }
 
 // done is the empty result of tasks/update and tasks/cancel.
@@ -100,8 +100,12 @@ func (c *session) updateTask(ctx context.Context, _ *sdk.ServerSession, params *
 	if err != nil {
 		return nil, err
 	}
-	if answer, ok := params.InputResponses[questionKey(run)].(*sdk.ElicitResult); ok && asks(run) {
-		if _, err := c.answer(ctx, run, answer); err != nil {
+	if raw, ok := params.InputResponses[questionKey(run)]; ok && asks(run) {
+		var answer sdk.ElicitResult
+		if err := strictjson.Decode(raw, &answer, strictjson.Foreign); err != nil {
+			return nil, rpcError(badArgument("inputResponses: %v", err))
+		}
+		if _, err := c.answer(ctx, run, &answer); err != nil {
 			return nil, rpcError(err)
 		}
 	}
@@ -133,7 +137,7 @@ func (c *session) cancel(ctx context.Context, run *pawlv1.Run) error {
 func (c *session) taskRun(ctx context.Context, meta sdk.Meta, id string) (*pawlv1.Run, error) {
 	if !supportsTasks(meta) {
 		data, _ := json.Marshal(map[string]any{"requiredCapabilities": map[string]any{"extensions": map[string]any{tasksExtension: map[string]any{}}}})
-		return nil, &jsonrpc.Error{Code: codeCapability, Message: "the request does not declare the capability " + tasksExtension, Data: data}
+		return nil, &jsonrpc.Error{Code: sdk.CodeMissingRequiredClientCapabilities, Message: "the request does not declare the capability " + tasksExtension, Data: data}
 	}
 	got, err := c.service.runs.GetRun(ctx, &pawlv1.GetRunRequest{Namespace: c.namespace, RunId: id})
 	if err != nil {
@@ -171,6 +175,26 @@ type laterKey struct{}
 func taskOf(ctx context.Context) *laterTask {
 	later, _ := ctx.Value(laterKey{}).(*laterTask)
 	return later
+}
+
+// checkName returns an error if a request over HTTP about a task names another task in its headers, by which proxies route
+// it (SEP-2663, routing headers). Requests of earlier revisions have no such header.
+func checkName(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+		var id string
+		switch params := req.GetParams().(type) {
+		case *taskParams:
+			id = params.TaskID
+		case *updateParams:
+			id = params.TaskID
+		default:
+			return next(ctx, method, req)
+		}
+		if extra := req.GetExtra(); extra != nil && extra.Header != nil && extra.Header.Get("Mcp-Name") != id {
+			return nil, &jsonrpc.Error{Code: sdk.CodeHeaderMismatch, Message: "the header Mcp-Name has to be the taskId"}
+		}
+		return next(ctx, method, req)
+	}
 }
 
 // asTask returns the task of a call of a client that supports tasks, if the run goes on after the call.

@@ -292,7 +292,7 @@ func (sp *namespaceShard) loseStep(run string, step *stepWork) {
 	_, err := sp.dispatcher.cfg.Engine.ApplyInternal(context.Background(), sp.key(run), machine.LoseStep{
 		Step: step.step, Attempt: step.attempt, Worker: step.lostBy.Worker,
 	})
-	if err == nil || sp.dispatcher.cfg.Engine.Health() != nil {
+	if !sp.retries(err) {
 		return
 	}
 	sp.mu.Lock()
@@ -330,7 +330,7 @@ func (sp *namespaceShard) answered(run *workRun, c *runtime.Commit) func() {
 // sendAnswers sends the answers of steps to the worker that has the turn. If numbers is nil, it sends all answered
 // steps of the visit. If the store cannot be read, it tries again later, because no other code sends these answers.
 func (sp *namespaceShard) sendAnswers(lease *turnLease, numbers []uint32) {
-	if sp.trySendAnswers(lease, numbers) == nil || sp.dispatcher.cfg.Engine.Health() != nil {
+	if !sp.retries(sp.trySendAnswers(lease, numbers)) {
 		return
 	}
 	sp.mu.Lock()

@@ -157,6 +157,14 @@ func away(err error) bool {
 	return ok && refusal.Code == machine.CodeUnavailable || errors.Is(err, machine.ErrIndeterminate)
 }
 
+// retries reports whether the dispatcher repeats an operation on a run that failed with err. An operation on a run, pack or
+// step that does not exist is not repeated, because it would fail for ever.
+func (sp *namespaceShard) retries(err error) bool {
+	refusal, ok := errors.AsType[*machine.Error](err)
+	missing := ok && refusal.Code == machine.CodeNotFound
+	return err != nil && !missing && sp.dispatcher.cfg.Engine.Health() == nil
+}
+
 // failUnrendered fails the attempt of a turn that cannot be rendered. It reports whether the failure was recorded.
 func (sp *namespaceShard) failUnrendered(lease *turnLease, cause error) bool {
 	_, err := sp.dispatcher.cfg.Engine.ApplyInternal(context.Background(), sp.key(lease.run), machine.FailTurn{
@@ -172,7 +180,7 @@ func (sp *namespaceShard) failUnrendered(lease *turnLease, cause error) bool {
 func (sp *namespaceShard) refresh(run string) {
 	key := sp.key(run)
 	err := sp.dispatcher.cfg.Engine.WithRunLock(key, func() error { return sp.settleRead(key) })
-	if err != nil && sp.dispatcher.cfg.Engine.Health() == nil {
+	if sp.retries(err) {
 		sp.dispatcher.timers.set(workRetry, func() { sp.refresh(run) })
 	}
 }
@@ -289,7 +297,7 @@ func (sp *namespaceShard) expire(lease *turnLease) {
 	}
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
-	if !lease.over && sp.dispatcher.cfg.Engine.Health() == nil {
+	if !lease.over && sp.retries(err) {
 		lease.timer = sp.dispatcher.timers.set(workRetry, func() { sp.expire(lease) })
 	}
 }
@@ -327,7 +335,7 @@ func (sp *namespaceShard) requeue(lease *turnLease, lost bool) {
 
 // undeliverable ends a run whose turn was lost too often, because the turn probably crashes its workers.
 func (sp *namespaceShard) undeliverable(lease *turnLease) {
-	if _, err := sp.loseTurn(lease, machine.LoseTurn{Undeliverable: true}); err != nil && sp.dispatcher.cfg.Engine.Health() == nil {
+	if _, err := sp.loseTurn(lease, machine.LoseTurn{Undeliverable: true}); sp.retries(err) {
 		sp.dispatcher.timers.set(workRetry, func() { sp.undeliverable(lease) })
 	}
 }

@@ -441,9 +441,12 @@ func TestStreamOfAHeldCall(t *testing.T) {
 	r, ctx := newRig(t), testContext(t)
 	r.register1(ctx, "", controlled("held", `"max_tokens": 1000, "tools": {"run_tests": {"approve": "always"}}`))
 	run := r.startRun(ctx, "", "held", "a").GetRunId()
-	items := collect(t, r.stream(ctx, &pawlv1.StreamTransitionsRequest{RunId: run, Kinds: []pawlv1.RecordKind{pawlv1.RecordKind_RECORD_KIND_STEP_REQUESTED}}))
-	if len(items) != 1 {
-		t.Fatalf("%d calls", len(items))
+	// A run whose call waits for a decision is WAITING.
+	items := collect(t, r.stream(ctx, &pawlv1.StreamTransitionsRequest{
+		RunId: run, Statuses: true, Kinds: []pawlv1.RecordKind{pawlv1.RecordKind_RECORD_KIND_STEP_REQUESTED},
+	}))
+	if len(items) != 1 || items[0].GetStatus() != pawlv1.RunStatus_RUN_STATUS_WAITING {
+		t.Fatalf("calls %v", items)
 	}
 	if got, want := items[0].GetRecord().GetStepRequested().GetHold().GetDigest(), r.digestOf(ctx, "", run, 1); got != want || got == "" {
 		t.Fatalf("digest %q, want %q", got, want)

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
 // Filter selects records. A record must match every field that is set. Whether it matches depends only on the
@@ -71,49 +72,10 @@ func (f *Filter) matchesRun(s *machine.State) bool {
 	return true
 }
 
-// moment is the state and status of a run after a record.
-type moment struct {
-	state  string
-	status machine.Status
-}
-
-// afterRecord returns the state and status of the run after one more record. g may be nil if the status is not
-// needed. Calls that wait for approval, questions of agents and Stopped records do not change the status here.
-func (m moment) afterRecord(body machine.Body, g *machine.Graph) moment {
-	switch b := body.(type) {
-	case *machine.Transition:
-		m.state, m.status = b.To, machine.Running
-		if b.AwaitsInput {
-			m.status = machine.Waiting
-		}
-	case *machine.Origin:
-		m.state, m.status = b.State.Current, machine.Waiting
-		if b.State.Turn != nil {
-			m.status = machine.Running
-		}
-	case *machine.TurnOpened, *machine.TurnReady:
-		m.status = machine.Running
-	case *machine.TurnCompleted, *machine.TurnAbandoned, *machine.TurnSuspended:
-		m.status = machine.Waiting
-	case *machine.TurnFailed:
-		if b.NotBefore != 0 {
-			m.status = machine.Waiting
-		}
-	case *machine.Ended:
-		m.status = b.Status
-		return m
-	}
-	if g != nil && m.status == machine.Running && g.States[m.state] != nil &&
-		g.States[m.state].Orchestration == machine.External {
-		m.status = machine.Waiting
-	}
-	return m
-}
-
-// matches reports whether a record has a selected kind, state and status. It does not check the properties of
-// the run.
-func (f *Filter) matches(kinds kindSet, body machine.Body, m moment) bool {
+// matches reports whether a record has a selected kind, and whether the moment after it has a selected state and status.
+// It does not check the properties of the run. g may be nil if the filter selects no status.
+func (f *Filter) matches(kinds kindSet, body machine.Body, m rules.Moment, g *machine.Graph) bool {
 	return kinds.has(machine.RecordKindOf(body)) &&
-		(len(f.States) == 0 || slices.Contains(f.States, m.state)) &&
-		(len(f.Status) == 0 || slices.Contains(f.Status, m.status))
+		(len(f.States) == 0 || slices.Contains(f.States, m.State)) &&
+		(len(f.Status) == 0 || slices.Contains(f.Status, m.Status(g)))
 }

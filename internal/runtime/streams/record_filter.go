@@ -8,6 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/history"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
 // maxTracks bounds the number of runs whose data a watch remembers. The data of a forgotten run is
@@ -35,7 +36,7 @@ type track struct {
 	// seq is the last record of the run that was examined. passed is the last one that matched the
 	// filter.
 	seq, passed uint64
-	now         moment
+	now         rules.Moment
 	// graph is set only if the status or snapshots are needed. state is set only if snapshots are
 	// needed.
 	graph *machine.Graph
@@ -84,9 +85,9 @@ func (f *recordFilter) take(ctx context.Context, tr *track, entry *machine.Entry
 	status := f.status(tr, entry)
 	for i := range entry.Records {
 		r := &entry.Records[i]
-		tr.now = tr.now.afterRecord(r.Body, tr.graph)
+		tr.now = tr.now.After(r.Body)
 		tr.seq = r.Seq
-		if !f.want.matches(f.kinds, r.Body, tr.now) {
+		if !f.want.matches(f.kinds, r.Body, tr.now, tr.graph) {
 			continue
 		}
 		if f.snapshots && !entry.Erased {
@@ -111,9 +112,9 @@ func (f *recordFilter) status(tr *track, entry *machine.Entry) machine.Status {
 	}
 	now := tr.now
 	for i := range entry.Records {
-		now = now.afterRecord(entry.Records[i].Body, tr.graph)
+		now = now.After(entry.Records[i].Body)
 	}
-	return now.status
+	return now.Status(tr.graph)
 }
 
 func (f *recordFilter) snapshot(ctx context.Context, run string, s *machine.State, seq uint64) (*runtime.RunView, error) {
@@ -221,7 +222,7 @@ func (f *recordFilter) visitStart(ctx context.Context, key runtime.RunKey, seq u
 // replayRecords reads the records from first to last of a run. The first record must begin a visit. replayRecords
 // returns the state and status of the run after the last record, and the last of these records that
 // matched.
-func (f *recordFilter) replayRecords(ctx context.Context, g *machine.Graph, key runtime.RunKey, first, last uint64) (now moment, passed uint64, err error) {
+func (f *recordFilter) replayRecords(ctx context.Context, g *machine.Graph, key runtime.RunKey, first, last uint64) (now rules.Moment, passed uint64, err error) {
 	for next := first; next <= last; {
 		page := history.Page
 		page.Records = int(min(uint64(page.Records), last-next+1))
@@ -238,7 +239,7 @@ func (f *recordFilter) replayRecords(ctx context.Context, g *machine.Graph, key 
 				if r.Seq < next || r.Seq > last {
 					continue
 				}
-				if now = now.afterRecord(r.Body, g); f.want.matches(f.kinds, r.Body, now) {
+				if now = now.After(r.Body); f.want.matches(f.kinds, r.Body, now, g) {
 					passed = r.Seq
 				}
 				next = r.Seq + 1

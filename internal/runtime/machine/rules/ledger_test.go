@@ -25,6 +25,7 @@ type ledger struct {
 	t       reporter
 	g       *machine.Graph
 	state   *machine.State
+	moment  Moment
 	entries []machine.Entry
 	timers  map[machine.Timer]bool
 	outbox  map[machine.OutboxRow]bool
@@ -146,6 +147,12 @@ func (l *ledger) store(r machine.Result) {
 	l.entries = append(l.entries, machine.Entry{RunID: r.State.RunID, First: b.Prev + 1, Input: b.Input, Records: b.Records, Hash: fakeHash(seq)})
 	if err := CheckChange(l.state, r.State, b.Records); err != nil {
 		l.t.Fatal(err)
+	}
+	for i := range b.Records {
+		l.moment = l.moment.After(b.Records[i].Body)
+	}
+	if got, want := l.moment.Status(l.g), StatusOf(l.g, r.State); got != want || l.moment.State != r.State.Current {
+		l.t.Fatalf("the records up to %d say %s in %q, the state says %s in %q", seq, got, l.moment.State, want, r.State.Current)
 	}
 	next := *r.State
 	next.PrevHash = fakeHash(seq)

@@ -168,6 +168,10 @@ func (m *Metrics) record(body machine.Body, of final) {
 		m.evalResults(of.state.PackID, r.Results)
 	case *machine.TurnAbandoned:
 		m.turns.WithLabelValues("abandoned", attempt(r.Attempt)).Inc()
+	case *machine.Stopped:
+		if r.TurnSeq != 0 {
+			m.turns.WithLabelValues("stopped", attempt(r.Attempt)).Inc()
+		}
 	case *machine.StepResolved:
 		m.steps.WithLabelValues(outcome(r), attempt(r.Attempt)).Inc()
 	case *machine.StepRejected:

@@ -65,3 +65,13 @@ func TestModelsAreBounded(t *testing.T) {
 		t.Errorf("%d series in %s", n, text)
 	}
 }
+
+// TestStoppedTurns: a turn that a person stopped has an outcome of its own. A stop without an open turn ends no turn.
+func TestStoppedTurns(t *testing.T) {
+	t.Parallel()
+	m := telemetry.NewMetrics()
+	observe(m, &machine.Stopped{TurnSeq: 3, Attempt: 2}, &machine.Stopped{})
+	if text := page(t, m); !strings.Contains(text, `pawl_turns_total{attempt="2",outcome="stopped"} 1`+"\n") || strings.Count(text, "\npawl_turns_total{") != 1 {
+		t.Errorf("turns in %s", text)
+	}
+}

@@ -92,6 +92,8 @@ func (f *Fold) Take(r *machine.Record) []Span {
 		f.failed(r.At, b)
 	case *machine.TurnAbandoned:
 		f.endTurn(r.At, "abandoned", "")
+	case *machine.Stopped:
+		f.endTurn(r.At, "stopped", "")
 	default:
 		f.takeStep(r)
 	}

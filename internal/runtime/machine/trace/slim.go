@@ -34,7 +34,7 @@ func Slim(r *machine.Record) machine.Record {
 		out.Body = &slim
 	case *machine.Origin:
 		out.Body = &machine.Origin{RunID: b.RunID, Seq: b.Seq, State: b.State}
-	case *machine.TurnOpened, *machine.TurnAssigned, *machine.TurnFailed, *machine.TurnAbandoned, *machine.StepCancelled:
+	case *machine.TurnOpened, *machine.TurnAssigned, *machine.TurnFailed, *machine.TurnAbandoned, *machine.Stopped, *machine.StepCancelled:
 		// These records are small, so they are returned whole.
 	default:
 		// No span begins or ends with a record of any other kind. Only its position in the order of

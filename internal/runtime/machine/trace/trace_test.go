@@ -3,6 +3,7 @@ package trace_test
 import (
 	"encoding/hex"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
@@ -70,6 +71,7 @@ func records() []machine.Record {
 		&machine.TurnCompleted{TurnSeq: 1, Attempt: 2, Event: "Go", Usage: machine.Usage{InputTokens: 5}, Output: []machine.Part{{Text: "secret"}}},
 		&machine.StepCancelled{Step: 2, Tool: "helper"},
 		&machine.Transition{From: "work", Event: "Go", To: "end", Visit: 1, Total: 2, Cause: machine.CauseMaxVisits, Redirects: []machine.Redirect{{State: "x", Guard: "max_visits:x"}}},
+		&machine.Stopped{TurnSeq: 11, Attempt: 1},
 		&machine.Paused{}, &machine.Resumed{},
 		&machine.Ended{Status: machine.Failed, Reason: "turn_failed"},
 	}
@@ -115,6 +117,9 @@ func TestFold(t *testing.T) {
 	}
 	if !reflect.DeepEqual(names, want) || len(ids) != len(spans) {
 		t.Fatalf("spans %v with %d ids, want %v", names, len(ids), want)
+	}
+	if stopped := spans[7]; stopped.End != 1011 || !slices.Contains(stopped.Attrs, trace.Attr{Key: "pawl.outcome", Value: "stopped"}) {
+		t.Errorf("the stopped turn ends at %d with %v", stopped.End, stopped.Attrs)
 	}
 	for _, s := range spans[:len(spans)-1] {
 		if parent, ok := ids[s.Parent]; !ok || parent.Start > s.Start || s.Trace != spans[len(spans)-1].Trace {

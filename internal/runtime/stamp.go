@@ -39,6 +39,9 @@ func (t *execution) stamp(outside bool) {
 		b.Flag(cmd.Retryable)
 		b.Usage(cmd.Usage)
 		b.Flag(cmd.Reject)
+		if cmd.Rejected != 0 {
+			b.Number(uint64(cmd.Rejected)) // added only if set, so that the hashes of older requests do not change
+		}
 		cmd.Usage = t.e.cfg.Prices.Stamp(t.program.Graph, cmd.Usage)
 		t.input.Command = cmd
 		t.setImplicitID(cmd.TurnSeq, cmd.Attempt)
@@ -120,6 +123,12 @@ func (t *execution) stampSteps(cmd machine.RequestSteps, b *validate.Body) machi
 	for i := range requests {
 		if requests[i].ByCaller {
 			b.Number(uint64(i))
+		}
+		if call := requests[i].Call; call != nil {
+			b.Text("call")
+			b.Number(uint64(i))
+			b.Number(uint64(call.Step))
+			b.Number(uint64(call.Index))
 		}
 	}
 	cmd.Requests = requests

@@ -3,6 +3,7 @@ package grpcapi
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -387,5 +388,41 @@ func TestControlStaysInItsNamespace(t *testing.T) {
 	}
 	if got := r.store.Commits(); got != commits {
 		t.Errorf("%d commits more", got-commits)
+	}
+}
+
+// TestNextPageOfApprovals: the last call of a page is decided before the next page of the run is read. The next page
+// goes on behind it.
+func TestNextPageOfApprovals(t *testing.T) {
+	t.Parallel()
+	r, ctx := newRig(t), testContext(t)
+	control := pawlv1.NewControlServiceClient(r.conn)
+	r.register1(ctx, "", controlled("held", `"tools": {"run_tests": {"approve": "always"}}`))
+	for order, steps := range map[pawlv1.RunOrder][]uint32{
+		pawlv1.RunOrder_RUN_ORDER_OLDEST_FIRST: {1, 2, 3}, pawlv1.RunOrder_RUN_ORDER_NEWEST_FIRST: {3, 2, 1},
+	} {
+		run := r.startRun(ctx, "", "held", "a", "b", "c").GetRunId()
+		var got []uint32
+		for token, more := "", true; more; {
+			page, err := control.ListApprovals(ctx, &pawlv1.ListApprovalsRequest{RunId: run, PageSize: 2, PageToken: token, Order: order})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, approval := range page.GetApprovals() {
+				got = append(got, approval.GetCall().GetStep())
+			}
+			if token = page.GetNextPageToken(); token == "" {
+				more = false
+				continue
+			}
+			if _, err := control.DecideStep(ctx, &pawlv1.DecideStepRequest{
+				RunId: run, Step: 2, Digest: r.digestOf(ctx, "", run, 2), Decision: pawlv1.StepDecision_STEP_DECISION_DENY,
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !slices.Equal(got, steps) {
+			t.Errorf("%s: steps %v, want %v", order, got, steps)
+		}
 	}
 }

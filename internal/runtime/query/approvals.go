@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -139,12 +140,19 @@ func (r *Service) heldRows(ctx context.Context, ns uint32, req *ApprovalsRequest
 			places = append(places, machine.HeldPlace{Value: row.Value, Run: s.RunID})
 		}
 	}
-	slices.SortFunc(places, func(a, b machine.HeldPlace) int { return strings.Compare(a.Value, b.Value) })
-	if !req.OldestFirst {
-		slices.Reverse(places)
+	order := func(a, b machine.HeldPlace) int {
+		return cmp.Or(strings.Compare(a.Value, b.Value), strings.Compare(a.Run, b.Run))
 	}
-	behind := slices.Index(places, after) + 1
-	return places[behind:], nil
+	if !req.OldestFirst {
+		older := order
+		order = func(a, b machine.HeldPlace) int { return older(b, a) }
+	}
+	slices.SortFunc(places, order)
+	if after == (machine.HeldPlace{}) {
+		return places, nil
+	}
+	// The row of the token may have been decided in the meantime, so its place counts and not the row itself.
+	return slices.DeleteFunc(places, func(p machine.HeldPlace) bool { return order(p, after) <= 0 }), nil
 }
 
 // readWaiting reads the data about one row of the index [machine.HeldIndex]. It returns false if the call

@@ -427,10 +427,8 @@ func (n *packNames) add(p *pack.Pack) {
 	for key := range p.Doc.Tools {
 		n.tools[key] = true
 	}
-	if p.Doc.Agents != nil {
-		for key := range p.Doc.Agents.Members {
-			n.agents[key] = true
-		}
+	for _, name := range p.Agents() {
+		n.agents[name] = true
 	}
 }
 

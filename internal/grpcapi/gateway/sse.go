@@ -17,7 +17,6 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
-	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
@@ -41,7 +40,7 @@ const endID = "end"
 // "end" is [endID].
 type eventStream struct {
 	runs  pawlv1.RunServiceClient
-	other http.Handler
+	other *gw.ServeMux
 }
 
 // ServeHTTP serves server-sent events if the client accepts them. Otherwise it calls the next handler.
@@ -60,9 +59,11 @@ func (e *eventStream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		WriteStatus(w, st, HTTPStatus(st))
 		return
 	}
-	ctx := metadata.NewOutgoingContext(r.Context(), metadata.Join(auth.IdentityOf(r.TLS).Metadata()))
-	if auth := r.Header.Get("Authorization"); auth != "" {
-		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", auth)
+	// The call has the same metadata as a call of any other path.
+	ctx, err := gw.AnnotateContext(r.Context(), e.other, r, pawlv1.RunService_StreamTransitions_FullMethodName)
+	if err != nil {
+		gatewayError(r.Context(), e.other, nil, w, r, err)
+		return
 	}
 	e.serve(ctx, w, req)
 }

@@ -116,7 +116,14 @@ func (t *auditLogger) Stream(srv any, stream grpc.ServerStream, info *grpc.Strea
 			return t.add(ctx, info.FullMethod, ref.Caller, first.subject, outcomeStarted, "")
 		}
 	}
+	ended := false
+	defer func() {
+		if !ended {
+			_ = t.add(ctx, info.FullMethod, ref.Caller, first.subject, rpccode.Code_INTERNAL.String(), "PANIC")
+		}
+	}()
 	err := next(srv, first)
+	ended = true
 	t.note(ctx, info.FullMethod, ref.Caller, first.subject, err)
 	return err
 }

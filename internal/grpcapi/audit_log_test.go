@@ -91,6 +91,14 @@ func TestTheStoreLeavesWithALine(t *testing.T) {
 	if got := outcomes(); !slices.Equal(got, []string{"BEGUN", "OK", "OK"}) {
 		t.Errorf("lines: %v", got)
 	}
+	// A stream whose handler panics has a line, too.
+	func() {
+		defer func() { _ = recover() }()
+		_, _ = send(pawlv1.WorkerService_Work_FullMethodName, func() { panic("here") })
+	}()
+	if got := outcomes(); !slices.Equal(got, []string{"BEGUN", "OK", "OK", "INTERNAL"}) {
+		t.Errorf("lines after a panic: %v", got)
+	}
 	// The next line cannot be written. The log does not know this yet.
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)

@@ -19,8 +19,12 @@ func (r *Scheduler) fire(ctx context.Context, e *entry) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err == nil {
+	switch {
+	case err == nil:
 		e.fireTime, e.fault = p.fireTime, Fault{}
+	case e.fault.Attempts == 0:
+		// A shutdown is not recorded as a failure. Without a pause the loop would repeat the instant at once until it ends.
+		e.fireTime = r.cfg.Clock.Now().Add(firstPause)
 	}
 }
 

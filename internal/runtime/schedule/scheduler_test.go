@@ -445,3 +445,25 @@ func TestNoStore(t *testing.T) {
 		t.Error("a schedule that nobody keeps")
 	}
 }
+
+// TestNoSpinWhileDraining: while the sidecar shuts down it starts no run, and the loop waits before the next attempt.
+// This is not a failure of the schedule.
+func TestNoSpinWhileDraining(t *testing.T) {
+	t.Parallel()
+	begin := at(t, "2026-01-01T00:00:50Z")
+	w := newWorld(begin)
+	r := w.open(t, nightly(t, "* * * * *", "UTC"))
+	w.now = w.now.Add(r.round(t.Context()))
+	w.refuse = func(string) error { return &machine.Error{Code: machine.CodeUnavailable, Reason: draining} }
+	for range 2 {
+		wait := r.round(t.Context())
+		if wait != firstPause || len(w.outcomes) != 0 {
+			t.Fatalf("the next round is in %v, want %v; told %v", wait, firstPause, w.outcomes)
+		}
+		w.now = w.now.Add(wait)
+	}
+	w.refuse = nil
+	if r.round(t.Context()); len(w.order) != 1 {
+		t.Errorf("runs %v", w.order)
+	}
+}

@@ -146,7 +146,7 @@ func scheduleToProto(s *schedule.ListedSchedule) *pawlv1.Schedule {
 		out.Fault = &pawlv1.ScheduleFault{
 			Instant: TimeToProto(f.Instant.UnixNano()), Attempts: int32(f.Attempts), Since: TimeToProto(f.Since.UnixNano()), Message: "the run could not be started",
 		}
-		if refusal, ok := errors.AsType[*machine.Error](f.Err); ok {
+		if refusal, ok := errors.AsType[*machine.Error](f.Err); ok && refusal.Code != machine.CodeInternal {
 			out.Fault.Reason, out.Fault.Message = refusal.Reason, refusal.Message
 		}
 	}

@@ -101,7 +101,9 @@ func known(path string) bool {
 // checked the host and the origin of a request.
 func (s *Service) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer s.recovered(w, r)
+		answer := &answerWriter{ResponseWriter: w}
+		w = answer
+		defer s.recovered(answer, r)
 		t, _ := targetOf(r.URL.EscapedPath())
 		switch t.rest {
 		case cardPath:
@@ -114,12 +116,42 @@ func (s *Service) Handler() http.Handler {
 	})
 }
 
-// recovered answers a panic with an error. If an answer was already begun, its status stays, and the error follows it.
-func (s *Service) recovered(w http.ResponseWriter, r *http.Request) {
-	if cause := recover(); cause != nil {
-		s.writeError(w, r, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()))
+// recovered answers a panic with an error. If the answer was already begun, it logs the error and breaks the connection
+// off, so that the client does not take the begun answer for a whole one.
+func (s *Service) recovered(w *answerWriter, r *http.Request) {
+	cause := recover()
+	if cause == nil {
+		return
 	}
+	err := fmt.Errorf("panic: %v\n%s", cause, debug.Stack())
+	if !w.begun {
+		s.writeError(w, r, err)
+		return
+	}
+	s.statusBody(r, err) // logs the error
+	panic(http.ErrAbortHandler)
 }
+
+// answerWriter knows whether an answer was begun.
+type answerWriter struct {
+	http.ResponseWriter
+	begun bool
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (w *answerWriter) WriteHeader(status int) {
+	w.begun = true
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements [http.ResponseWriter].
+func (w *answerWriter) Write(b []byte) (int, error) {
+	w.begun = true
+	return w.ResponseWriter.Write(b)
+}
+
+// Unwrap lets [http.ResponseController] find the writer of the server.
+func (w *answerWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // admit authenticates the caller, and copies the service parameters from the HTTP headers to the gRPC metadata.
 func (s *Service) admit(r *http.Request, method string) (context.Context, error) {

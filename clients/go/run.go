@@ -130,20 +130,21 @@ var ErrGap = errors.New("pawl: a record is missing in the stream")
 
 // Transitions iterates over the run's records whose seq is greater than after, and follows the run
 // until it ends. It yields each record once, in order. kinds selects the kinds of records. The default
-// is TRANSITION and ENDED. If the connection is lost, Transitions continues after the last record. If
-// the last record arrived more than [Options.RetryFor] ago, it ends with the error of the connection.
+// is TRANSITION and ENDED. If the connection is lost, Transitions continues after the last record. If no
+// connection delivers anything for [Options.RetryFor], it ends with the error of the last one.
 // The first error ends the sequence. Errors: [ErrGap] and the errors of StreamTransitions. When ctx
 // ends, the error is the cause of ctx or the status CANCELLED or DEADLINE_EXCEEDED of the stream.
 func (r *Run) Transitions(ctx context.Context, after uint64, kinds ...pawlv1.RecordKind) iter.Seq2[*pawlv1.Record, error] {
 	return func(yield func(*pawlv1.Record, error) bool) {
 		backoff, since := newBackoff(), time.Now()
 		for {
-			ended, goOn, err := r.tail(ctx, &after, kinds, func(record *pawlv1.Record) bool {
-				backoff, since = newBackoff(), time.Now()
-				return yield(record, nil)
-			})
+			received := false
+			ended, goOn, err := r.tail(ctx, &after, kinds, &received, func(record *pawlv1.Record) bool { return yield(record, nil) })
 			if ended || !goOn {
 				return
+			}
+			if received {
+				backoff, since = newBackoff(), time.Now()
 			}
 			e := ErrorOf(err)
 			pause := backoff.next()
@@ -161,10 +162,10 @@ func (r *Run) Transitions(ctx context.Context, after uint64, kinds ...pawlv1.Rec
 	}
 }
 
-// tail reads one stream of [Run.Transitions]. It sets after to the seq of the last record. goOn is false
-// if take has ended the iteration.
+// tail reads one stream of [Run.Transitions]. It sets after to the seq of the last record, and received if the stream
+// delivers a record or a heartbeat. goOn is false if take has ended the iteration.
 func (r *Run) tail(
-	ctx context.Context, after *uint64, kinds []pawlv1.RecordKind, take func(*pawlv1.Record) bool,
+	ctx context.Context, after *uint64, kinds []pawlv1.RecordKind, received *bool, take func(*pawlv1.Record) bool,
 ) (ended, goOn bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -182,7 +183,9 @@ func (r *Run) tail(
 			return true, true, nil
 		case err != nil:
 			return false, true, err
-		case answer.GetRecord() == nil:
+		}
+		*received = true
+		if answer.GetRecord() == nil {
 			continue
 		}
 		record := answer.GetRecord()

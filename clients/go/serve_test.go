@@ -2,6 +2,7 @@ package pawl_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -168,6 +169,32 @@ func TestServeMistakes(t *testing.T) {
 	}
 	if err := <-told; !errors.Is(err, errBroken) {
 		t.Errorf("told %v", err)
+	}
+}
+
+// TestServeTellsOfARefusedResult: a result of a tool of a served run that the sidecar refuses goes to OnError of the run.
+func TestServeTellsOfARefusedResult(t *testing.T) {
+	t.Parallel()
+	s, ctx := newSidecar(t), testContext(t)
+	w := s.serving(ctx, "app")
+	told := make(chan error, 8)
+	serving := pawl.Serving{
+		Turn: func(ctx context.Context, turn *pawl.Turn) (pawl.Completion, error) {
+			if turn.Assignment.GetTurn().GetTerminal() {
+				return pawl.Completion{}, nil
+			}
+			_, _ = turn.Step(ctx, "", "add", `{}`) // the function goes on without the result
+			return pawl.Completion{Event: "Enough"}, nil
+		},
+		Tools:   map[string]pawl.ToolFunc{"add": func(context.Context, *pawl.Step) (json.RawMessage, error) { return json.RawMessage("nope"), nil }},
+		OnError: func(err error) { told <- err },
+	}
+	if _, err := w.Serve(ctx, s.startOwn(ctx), serving); err != nil {
+		t.Fatal(err)
+	}
+	close(told)
+	if failure, ok := errors.AsType[*pawl.Failure](<-told); !ok || failure.Code != "INVALID_JSON" || !failure.Unknown {
+		t.Errorf("told %v", failure)
 	}
 }
 

@@ -71,8 +71,7 @@ func (s *Step) execute(ctx context.Context) {
 	}
 	if ctx.Err() == nil {
 		if err != nil {
-			s.w.reportError(err)
-			s.run.reportError(err)
+			s.reportError(err)
 		}
 		s.report(ctx, string(result), err)
 	}
@@ -122,11 +121,17 @@ func (s *Step) report(ctx context.Context, result string, failed error) {
 			}
 		case err != nil && failed == nil && ctx.Err() == nil:
 			failed = refused(err)
-			s.w.reportError(failed)
+			s.reportError(failed)
 		default:
 			return
 		}
 	}
+}
+
+// reportError passes an error to OnError of the worker, and of the run if the worker serves it.
+func (s *Step) reportError(err error) {
+	s.w.reportError(err)
+	s.run.reportError(err)
 }
 
 // comeBack returns the pause before a retry that the sidecar requests. It returns 0 if no retry is

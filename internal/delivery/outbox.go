@@ -113,20 +113,22 @@ func New(cfg Config) (*Outbox, error) {
 }
 
 // Run sends messages until ctx ends: those that are in the store when it starts, and those of new commits
-// ([Outbox.OnCommit]).
+// ([Outbox.OnCommit]). When Run returns, also after an error, none of its goroutines is left.
 func (o *Outbox) Run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
 	o.mu.Lock()
 	o.ctx = ctx
 	o.mu.Unlock()
-	if err := errors.Join(o.serveStoredRows(ctx), o.serveStoredSubscriptions(ctx)); err != nil {
-		return err
+	err := errors.Join(o.serveStoredRows(ctx), o.serveStoredSubscriptions(ctx))
+	if err == nil {
+		<-ctx.Done()
 	}
-	<-ctx.Done()
+	stop()
 	o.mu.Lock()
 	o.ctx = nil
 	o.mu.Unlock()
 	o.tasks.Wait()
-	return nil
+	return err
 }
 
 // serveStoredRows starts a goroutine for each delegation and each cancellation that is in the store when the

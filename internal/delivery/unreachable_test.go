@@ -64,3 +64,33 @@ func TestStoreThatIsAwayIsWaitedFor(t *testing.T) {
 		})
 	}
 }
+
+// halfRead has one delegation that is due in an hour, and cancellations that cannot be read.
+type halfRead struct {
+	delivery.Delegations
+}
+
+func (halfRead) Outbox(_ context.Context, kind machine.OutboxKind, _ int) ([]machine.OutboxRow, error) {
+	if kind == machine.OutboxCancel {
+		return nil, errors.New("damaged")
+	}
+	return []machine.OutboxRow{{Kind: kind, RunID: "R", Step: 1, Due: time.Now().Add(time.Hour).UnixNano()}}, nil
+}
+
+// TestRunEndsWithItsGoroutines: the outbox begins to send a row, and then cannot read the others. When Run returns its
+// error, it sends nothing more.
+func TestRunEndsWithItsGoroutines(t *testing.T) {
+	t.Parallel()
+	var none struct{ subscriptions }
+	var directory struct{ delivery.Directory }
+	box, err := delivery.New(delivery.Config{Delegations: halfRead{}, Subscriptions: none, Directory: directory})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := box.Run(t.Context()); err == nil {
+		t.Error("no error")
+	}
+	if n := box.Sending(); n != 0 {
+		t.Errorf("%d rows are still sent", n)
+	}
+}

@@ -87,36 +87,34 @@ func (f *findings) reportTightened(code, pointer, hint, format string, args ...a
 	f.err(code, pointer, hint, format, args...)
 }
 
-// report adds a finding with its position. The same finding is added only once. Above the limit, an error replaces the last warning of the
-// list. Other findings are only counted.
+// report adds a finding with its position.
 func (f *findings) report(d Diagnostic, format string, args []any) {
-	if len(f.list) >= maxDiagnostics && !f.evictWarning(d.Severity) {
-		f.dropped++
-		return
-	}
-	d.Line, d.Column = f.root.Position(d.Pointer, placedAtKey[d.Code])
-	f.file(d, fmt.Sprintf(format, args...))
+	d.Message = fmt.Sprintf(format, args...)
+	f.file(d, func(d *Diagnostic) { d.Line, d.Column = f.root.Position(d.Pointer, placedAtKey[d.Code]) })
 }
 
 // addAt reports a fault that the reader found. The reader has already determined the line and the
 // column.
 func (f *findings) addAt(code, pointer string, line, col int, hint, format string, args ...any) {
 	f.errors++
-	d := Diagnostic{Code: code, Severity: SeverityError, Pointer: pointer, Line: line, Column: col, Hint: hint}
-	if len(f.list) >= maxDiagnostics {
-		f.dropped++
-		return
-	}
-	f.file(d, fmt.Sprintf(format, args...))
+	d := Diagnostic{Code: code, Severity: SeverityError, Pointer: pointer, Line: line, Column: col, Hint: hint, Message: fmt.Sprintf(format, args...)}
+	f.file(d, func(*Diagnostic) {})
 }
 
-func (f *findings) file(d Diagnostic, msg string) {
-	d.Message = source.Clip(msg, 1024)
+// file adds a finding to the list, after place has set its position. The same finding is added only once. Above the
+// limit, an error replaces the last warning of the list. Other findings are only counted.
+func (f *findings) file(d Diagnostic, place func(*Diagnostic)) {
+	d.Message = source.Clip(d.Message, 1024)
 	key := d.Code + "\x00" + d.Pointer + "\x00" + d.Message
 	if f.seen[key] {
 		return
 	}
+	if len(f.list) >= maxDiagnostics && !f.evictWarning(d.Severity) {
+		f.dropped++
+		return
+	}
 	f.seen[key] = true
+	place(&d)
 	d.Pointer = source.Clip(d.Pointer, 1024)
 	f.list = append(f.list, d)
 }

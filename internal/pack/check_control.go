@@ -56,11 +56,12 @@ func enteredStates(states map[string]*State, from []string) map[string]bool {
 }
 
 // agentCycles reports cycles without a bound in which the agent always continues by itself. All states that can be reached from such a
-// cycle have control: agent, and no state of the cycle has max_visits. Cycles with a common state are checked together.
+// cycle have control: agent, and no state of the cycle has max_visits. A state with orchestration: external waits for an outside event
+// with every control. Cycles with a common state are checked together.
 func (c *checker) agentCycles() {
 	states := c.doc.Workflow.States
 	f := newFlow(states, &XPawl{})
-	stops := f.leadingTo(func(s *State) bool { return s.Control != controlAgent || s.Ends() }, states)
+	stops := f.leadingTo(func(s *State) bool { return s.Control != controlAgent || s.Ends() || s.Orchestration == "external" }, states)
 	for _, component := range f.components(func(i int) bool { return !stops[i] }) {
 		var members []string
 		guarded := false

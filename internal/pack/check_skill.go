@@ -52,8 +52,11 @@ func (c *checker) skillSource(want string) bool {
 		}
 		slices.Sort(c.sources)
 	}
-	at, found := slices.BinarySearch(c.sources, want)
-	if found || at < len(c.sources) && strings.HasPrefix(c.sources[at], want+"/") {
+	if _, found := slices.BinarySearch(c.sources, want); found {
+		return true
+	}
+	// The sources below the path are next to one another, but "a-b" is between "a" and "a/b".
+	if at, _ := slices.BinarySearch(c.sources, want+"/"); at < len(c.sources) && strings.HasPrefix(c.sources[at], want+"/") {
 		return true
 	}
 	// This loop looks for a source above the path. It makes one lookup for each element of the path. No

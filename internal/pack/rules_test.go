@@ -521,8 +521,13 @@ func TestWhatIsAllowed(t *testing.T) {
 			agents = {"entry":"b","members":{"b":{}}}`,
 		"prompts that no run reaches together disagree": `prompts.c = {"id":"c","name":"C","version":"1.0.0","system_template":"{{v}}","variables":[{"name":"v","type":"number","required":false}]}
 			agents = {"entry":"c","members":{"c":{}}}`,
-		"skills below a source":      `skills = ["./skills","@acme/x"]` + "\n" + `workflow.states.s.skills = "./skills/a/b"`,
-		"skills above a source":      `skills = ["./skills/a/b"]` + "\n" + `workflow.states.s.skills = "./skills/"`,
+		"skills below a source":                     `skills = ["./skills","@acme/x"]` + "\n" + `workflow.states.s.skills = "./skills/a/b"`,
+		"skills above a source":                     `skills = ["./skills/a/b"]` + "\n" + `workflow.states.s.skills = "./skills/"`,
+		"skills above a source that has a neighbor": `skills = ["./skills/a/b","./skills/a-b"]` + "\n" + `workflow.states.s.skills = "./skills/a"`,
+		"a circle through an external state": `workflow.states.s.control = "agent"
+			workflow.states.s.on_event = {"Go":"e","Again":"s","Ask":"m"}
+			workflow.states.m = {"prompt_task":"b","control":"agent","on_event":{"Next":"n"}}
+			workflow.states.n = {"prompt_task":"b","control":"agent","orchestration":"external","on_event":{"Next":"m"}}`,
 		"inline skill by name":       `skills = [{"name":"x","description":"d","instructions":"i"}]` + "\n" + `workflow.states.s.skills = "x"`,
 		"no skills":                  `workflow.states.s.skills = "none"`,
 		"x_pawl in full":             `workflow.engine.x_pawl = {"max_iterations":{"s":{"Again":2}},"max_steps":5,"max_reframes":2,"max_tokens":1000,"max_cost_usd":0.5,"prices":{"gpt":{"input":2.5,"cached":1.25,"output":10,"reasoning":12},"local/llama":{"input":0,"output":0}},"timeouts":{"s":{"after_sec":60,"event":"Go"}},"wall_time_excludes_waiting":true,"erasable":true,"retry":{"max_attempts":3,"initial_sec":1,"max_sec":60,"multiplier":1.5,"jitter":0,"non_retryable":["BAD"]},"model_calls":{"timeout_sec":90,"retry":4,"on_unknown":"return"},"no_progress":{"window":2,"over":["artifacts","tool_calls"]},"lease_sec":30,"sensitive":{"artifacts":["x"],"tools":["t"],"messages":true},"max_pending_steps":8,"max_artifact_bytes":65536,"max_run_artifact_bytes":1048576,"result_bindings":{"t":"x"},"tools":{"t":{"timeout_sec":300,"attempts":2,"on_error":"escalate","on_unknown":"retry"}}}`,

@@ -19,7 +19,7 @@ type Ledger struct {
 	mu    sync.Mutex
 	table *Table
 	rows  map[key]*machine.AccountRow
-	// refusals counts, for each account, how often it could not cover an input that was decided, since the start of the process.
+	// refusals counts, for each account, how often it could not cover an input that was stored, since the start of the process.
 	refusals map[key]int64
 }
 
@@ -44,18 +44,26 @@ type Reservation struct {
 	ledger    *Ledger
 	namespace uint32
 	changes   []machine.ChargeChange
+	// short are the accounts that could not cover the input.
+	short []key
 }
 
-// Close ends the reservation. stored reports whether the input was committed. If it was not, Close removes the change
-// from the ledger.
+// Close ends the reservation. stored reports whether the input was committed. If it was, Close counts the refusals.
+// Otherwise it removes the change from the ledger.
 func (h *Reservation) Close(stored bool) {
-	l, changes := h.ledger, h.changes
-	h.ledger, h.changes = nil, nil
-	if l == nil || stored {
+	l, changes, short := h.ledger, h.changes, h.short
+	h.ledger, h.changes, h.short = nil, nil, nil
+	if l == nil || stored && short == nil {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if stored {
+		for _, account := range short {
+			l.refusals[account]++
+		}
+		return
+	}
 	for _, c := range changes {
 		l.row(h.namespace, c.After.Account).Undo(c)
 	}
@@ -86,11 +94,12 @@ func (l *Ledger) Decide(g *machine.Graph, s *machine.State, in machine.Input) (m
 			return machine.Result{State: s}, Reservation{}, err
 		}
 	}
-	in.Billed = l.bills(hits, s, result.State, in.Command)
+	var short []key
+	in.Billed, short = l.bills(hits, s, result.State, in.Command)
 	if result, err = rules.Step(g, s, in); err != nil || result.Batch == nil {
 		return result, Reservation{}, err
 	}
-	hold := Reservation{ledger: l, namespace: result.State.Namespace, changes: result.Batch.Charged}
+	hold := Reservation{ledger: l, namespace: result.State.Namespace, changes: result.Batch.Charged, short: short}
 	for _, c := range hold.changes {
 		l.row(hold.namespace, c.After.Account).Add(c)
 	}
@@ -173,13 +182,13 @@ func checkPriced(g *machine.Graph, hits []countedAccount, c machine.Command) err
 }
 
 // bills returns the operator's accounts in which the input is counted. It marks each account that cannot cover the
-// input.
-func (l *Ledger) bills(hits []countedAccount, before, after *machine.State, c machine.Command) []machine.Bill {
+// input, and returns those of the table.
+func (l *Ledger) bills(hits []countedAccount, before, after *machine.State, c machine.Command) (bills []machine.Bill, short []key) {
 	var least int64
 	if startsModelCall(before, after, c) {
 		least = 1 // the request needs more than 0, even if its bound is unknown
 	}
-	bills := make([]machine.Bill, len(hits))
+	bills = make([]machine.Bill, len(hits))
 	for i := range hits {
 		h := &hits[i]
 		bills[i] = machine.Bill{Account: h.name, Window: h.window}
@@ -200,10 +209,10 @@ func (l *Ledger) bills(hits []countedAccount, before, after *machine.State, c ma
 		tokens, cost = sum(tokens, held(before).Tokens-old.HeldTokens), sum(cost, held(before).CostMicro-old.HeldCostMicro)
 		bills[i].Short, bills[i].LeftTokens, bills[i].LeftCostMicro = true, remaining(maxTokens, tokens), remaining(maxCost, cost)
 		if h.entry != nil {
-			l.refusals[key{after.Namespace, h.name}]++
+			short = append(short, key{after.Namespace, h.name})
 		}
 	}
-	return bills
+	return bills, short
 }
 
 // isWithin reports whether have plus need is within the limit. It is true if need is zero or negative, even above the

@@ -385,6 +385,24 @@ func TestRefusedInputHoldsNothing(t *testing.T) {
 	wants(t, l, "tenant=acme/day", 0, 0)
 }
 
+// TestRefusalsAreCountedOnce: an input that an account cannot cover may be decided several times before it is stored. It
+// is one refusal.
+func TestRefusalsAreCountedOnce(t *testing.T) {
+	t.Parallel()
+	l := New(tableOf(t, Account{Label: "tenant", Window: Day, MaxCostMicro: 100}), nil)
+	r := newRun(t, l, "A", acme)
+	r.rounds++
+	for _, stored := range []bool{false, false, true} {
+		if result, err := r.take(r.asked(200), stored); err != nil || result.Steps[0].Denial == nil {
+			t.Fatalf("%+v, %v", result.Steps, err)
+		}
+	}
+	views, _ := l.List(0, "", "", 10, noon)
+	if len(views) != 1 || views[0].Refused != 1 {
+		t.Errorf("accounts %+v", views)
+	}
+}
+
 // TestNamed: an account's name leads to the entry of its own label, window and zone.
 func TestNamed(t *testing.T) {
 	t.Parallel()

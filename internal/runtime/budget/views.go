@@ -18,7 +18,7 @@ type View struct {
 	Settled, Held machine.Amount
 	// Limit contains the limits of the account. A limit of 0 means that there is none.
 	Limit machine.Amount
-	// Refused is how often the account could not cover an input that was decided, since the start of the process.
+	// Refused is how often the account could not cover an input that was stored, since the start of the process.
 	Refused int64
 }
 
@@ -115,7 +115,7 @@ type Figure struct {
 	// Accounts is the number of accounts of the entry that have counted runs.
 	Accounts             int64
 	Settled, Held, Limit machine.Amount
-	// Refused is how often an account of the entry could not cover an input that was decided, since the start of the process.
+	// Refused is how often an account of the entry could not cover an input that was stored, since the start of the process.
 	Refused int64
 }
 

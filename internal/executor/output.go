@@ -80,21 +80,63 @@ func (o *output) format() json.RawMessage {
 	return raw
 }
 
-// addSchema adds the schema of the output to the parameters of the exit tool, the function that leaves the state.
-// References to $defs and definitions of the output's schema stay valid.
+// addSchema adds the schema of the output to the parameters of the exit tool, the function that leaves the state. References
+// of the output's schema to parts of itself stay valid. Its $defs and definitions become those of the parameters, because
+// providers support references to these.
 func (o *output) addSchema(schema object) {
 	properties, _ := schema["properties"].(object)
 	properties["output"] = o.raw
 	schema["required"] = []string{"event", "output"}
-	var own map[string]json.RawMessage
-	if strictjson.Decode(o.raw, &own, strictjson.Open) != nil {
+	value, _ := strictjson.Value(o.raw) // outputOf has read it
+	own, ok := value.(object)
+	if !ok || own["$id"] != nil {
+		return // true and false have no references, and those of a schema with an $id do not leave it
+	}
+	parts := make(map[string]json.RawMessage)
+	if moveReferences(own) {
+		properties["output"] = own
+		for name, part := range own {
+			parts[name], _ = json.Marshal(part) // what was decoded can be encoded
+		}
+	} else if strictjson.Decode(o.raw, &parts, strictjson.Open) != nil {
 		return
 	}
 	for _, name := range []string{"$defs", "definitions"} {
-		if own[name] != nil {
-			schema[name] = own[name]
+		if parts[name] != nil {
+			schema[name] = parts[name]
 		}
 	}
+}
+
+// moveReferences makes the references in a schema refer to the same parts after the schema has become the property
+// "output" of another one, and reports whether there were any. The values of enum, const, default and examples are no
+// schemas.
+func moveReferences(schema any) (moved bool) {
+	switch at := schema.(type) {
+	case []any:
+		for _, value := range at {
+			moved = moveReferences(value) || moved
+		}
+	case object:
+		for key, value := range at {
+			switch key {
+			case "enum", "const", "default", "examples":
+			case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas":
+				named, _ := value.(object)
+				for _, one := range named {
+					moved = moveReferences(one) || moved
+				}
+			case "$ref":
+				ref, _ := value.(string)
+				if ref == "#" || strings.HasPrefix(ref, "#/") && !strings.HasPrefix(ref, "#/$defs/") && !strings.HasPrefix(ref, "#/definitions/") {
+					at[key], moved = "#/properties/output"+ref[1:], true
+				}
+			default:
+				moved = moveReferences(value) || moved
+			}
+		}
+	}
+	return moved
 }
 
 // useAsOutput uses the text of the answer as the output, or all its parts if there is no schema. If the text does not

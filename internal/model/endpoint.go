@@ -60,6 +60,8 @@ type Endpoint struct {
 	Model string
 	// Key is the API key that is sent to the endpoint; "" = none.
 	Key string
+	// KeyFile is the file from which Key was read; "" = none.
+	KeyFile string
 	// Timeout bounds one call.
 	Timeout time.Duration
 	// newer reports whether the endpoint has requested the newer name of the parameter that bounds an answer. If newer

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/a2a"
@@ -105,19 +104,9 @@ func (f fileFaults) err() error {
 
 // readsPipes reports whether a file of the configuration is no regular file, for example a pipe, which can be read only once.
 func readsPipes(c config.Config) bool {
-	paths := append([]string{
-		c.StorePasswordFile, c.EncryptionKeyFile, c.TLSCert, c.TLSKey, c.TLSClientCA, c.TokensFile, c.CertificatesFile, c.OIDCFile,
-		c.LinkKeysFile, c.AuditKey, c.A2ACardKey, c.QuotasFile, c.Prices, c.CallLimits, c.Budgets, c.Schedules, c.ModelsFile,
-	}, c.Packs...)
-	for _, agent := range c.Remotes() {
-		paths = append(paths, agent.TokenFile, agent.CA, agent.Cert, agent.Key)
-	}
+	paths := slices.Concat(reloadedFiles(c), []string{c.StorePasswordFile, c.EncryptionKeyFile, c.AuditKey, c.A2ACardKey}, c.Packs)
 	for _, server := range c.MCPServers {
 		paths = append(paths, server.EnvFile, server.HeadersFile)
-	}
-	for _, key := range c.ModelKeys {
-		_, path, _ := strings.Cut(key, "=")
-		paths = append(paths, path)
 	}
 	return slices.ContainsFunc(paths, func(path string) bool {
 		info, err := os.Stat(path)

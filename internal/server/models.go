@@ -114,7 +114,7 @@ func readKeyFile(m *model.Endpoint, path string) error {
 	if err != nil {
 		return err
 	}
-	m.Key = strings.TrimSpace(string(raw))
+	m.Key, m.KeyFile = strings.TrimSpace(string(raw)), path
 	if m.Key == "" {
 		return fmt.Errorf("%s is empty", path)
 	}

@@ -42,23 +42,34 @@ func readRights(c config.Config) (rights grpcapi.Rights, err error) {
 	return rights, faults.err()
 }
 
-// reloads reads the reloadable files again at each SIGHUP signal, until ctx ends.
-func (a *app) reloads(ctx context.Context, signals <-chan os.Signal) {
+// reloads reads the reloadable files again at each SIGHUP signal, and when they have changed, until ctx ends.
+func (a *app) reloads(ctx context.Context, signals <-chan os.Signal, watch *fileWatch) {
+	a.follow(watch, a.opts.rights.Issuers, a.files.Load().models)
 	for {
 		select {
 		case <-signals:
-			a.reload(ctx)
+			watch.begin()
+			a.reload(ctx, watch)
+		case <-a.opts.clock.After(watchInterval):
+			if watch.changed() {
+				a.reload(ctx, watch)
+			}
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
+// follow makes the watch follow the files of the configuration, and those that these files name.
+func (a *app) follow(watch *fileWatch, issuers []oidc.Issuer, models []*model.Endpoint) {
+	watch.follow(slices.Concat(reloadedFiles(a.opts.config), nestedFiles(issuers, models)))
+}
+
 // reload reads all reloadable files and applies them. If one of them is faulty, it applies none. Until
 // reload ends, no partition is opened. If a partition cannot store the new schedules, reload logs the
 // error. The partition then stores them at the next signal, or when it is opened again. If no partition
 // can store them, reload applies nothing.
-func (a *app) reload(ctx context.Context) {
+func (a *app) reload(ctx context.Context, watch *fileWatch) {
 	a.reading.Lock()
 	defer a.reading.Unlock()
 	rights, err := readRights(a.opts.config)
@@ -92,6 +103,7 @@ func (a *app) reload(ctx context.Context) {
 	set()
 	a.opts.models.Replace(files.models)
 	a.files.Store(files)
+	a.follow(watch, rights.Issuers, files.models)
 	for _, t := range all {
 		t.replace(files)
 	}

@@ -40,7 +40,7 @@ type Ready struct {
 
 // Serve runs a sidecar until ctx ends, and then drains it. First it checks the files of the configuration
 // ([CheckFiles]), unless one of them can be read only once. It prints the [Ready] line on stdout and
-// logs to stderr. On SIGHUP it reads the reloadable files again. The error is the reason why the
+// logs to stderr. On SIGHUP, and when they have changed, it reads the reloadable files again. The error is the reason why the
 // sidecar could not serve, or why it ended: an error of a listener, or a commit with an unknown
 // outcome.
 func Serve(ctx context.Context, c config.Config, stdout, stderr io.Writer) error {
@@ -52,6 +52,7 @@ func Serve(ctx context.Context, c config.Config, stdout, stderr io.Writer) error
 			return err
 		}
 	}
+	watch := newFileWatch(c) // before the files are read
 	opts, err := serveOptions(c, stderr)
 	if err != nil {
 		return err
@@ -66,7 +67,7 @@ func Serve(ctx context.Context, c config.Config, stdout, stderr io.Writer) error
 		return err
 	}
 	names, err := a.begin(ctx)
-	go a.reloads(ctx, hangups)
+	go a.reloads(ctx, hangups, watch)
 	if err == nil {
 		err = a.announce(ctx, names, stdout)
 	}

@@ -163,7 +163,7 @@ func TestResultThatCannotBeTold(t *testing.T) {
 			defer stop()
 			run := s.start(ctx)
 			got := s.ended(ctx, run)
-			if got.GetStatus() != pawlv1.RunStatus_RUN_STATUS_ESCALATED || calls.Load() != tt.calls {
+			if got.GetStatus() != pawlv1.RunStatus_RUN_STATUS_FAILED || calls.Load() != tt.calls {
 				t.Errorf("%d calls, want %d, and the run is %v", calls.Load(), tt.calls, got)
 			}
 			told, err := s.runs.StreamTransitions(ctx, &pawlv1.StreamTransitionsRequest{RunId: run, Kinds: []pawlv1.RecordKind{pawlv1.RecordKind_RECORD_KIND_STEP_RESOLVED}})

@@ -166,7 +166,9 @@ func faultOf(err error) (fault *pawlv1.Fault, final, reject bool) {
 	if failure, ok := errors.AsType[*Failure](err); ok {
 		return bounded(failure.Code, failure.Message), failure.Final || failure.Reject, failure.Reject
 	}
-	return bounded(reasonOf(err), err.Error()), false, false
+	reason := reasonOf(err)
+	// A model without a price has none in the next attempt either.
+	return bounded(reason, err.Error()), reason == "MODEL_UNPRICED", false
 }
 
 // These are the limits of a fault in the API, in bytes.
@@ -217,7 +219,8 @@ func (t *Turn) ask(ctx context.Context, request func(*pawlv1.TurnLease) *pawlv1.
 
 // Step makes a durable tool call and returns its result as JSON. payload is JSON. The step is stored
 // once for a visit and a key, so a repeated execution of the turn receives the same answer. If the tool
-// failed, the error is a [*Failure].
+// failed or was refused, the error is a [*Failure] with Final: a TurnFunc that returns it ends the run
+// as FAILED, because each attempt of the turn gets the recorded answer again.
 func (t *Turn) Step(ctx context.Context, key, tool, payload string) (string, error) {
 	r, err := t.ask(ctx, func(l *pawlv1.TurnLease) *pawlv1.WorkRequest {
 		return &pawlv1.WorkRequest{Item: &pawlv1.WorkRequest_RequestStep{RequestStep: &pawlv1.RequestStepRequest{
@@ -230,7 +233,7 @@ func (t *Turn) Step(ctx context.Context, key, tool, payload string) (string, err
 	}
 	outcome := r.GetRequestStep().GetOutcomes()[0]
 	if d := outcome.GetDenial(); d != nil {
-		return "", &Failure{Code: d.GetCode(), Message: d.GetMessage()}
+		return "", &Failure{Code: d.GetCode(), Message: d.GetMessage(), Final: true}
 	}
 	t.w.mu.Lock()
 	t.requests++
@@ -242,7 +245,7 @@ func (t *Turn) Step(ctx context.Context, key, tool, payload string) (string, err
 		}
 	}
 	if step.GetStatus() != pawlv1.StepStatus_STEP_STATUS_OK {
-		return "", &Failure{Code: step.GetError().GetCode(), Message: step.GetError().GetMessage(), Unknown: step.GetUnknown()}
+		return "", &Failure{Code: step.GetError().GetCode(), Message: step.GetError().GetMessage(), Unknown: step.GetUnknown(), Final: true}
 	}
 	return step.GetResultJson(), nil
 }

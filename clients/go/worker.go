@@ -47,11 +47,12 @@ type Completion struct {
 // may have at most 128 bytes and Message at most 16 KiB. Longer texts are cut off.
 type Failure struct {
 	Code, Message string
-	// Final means that another attempt cannot succeed.
+	// Final means that another attempt cannot succeed. [Turn.Step] sets it in each of its errors that is
+	// a Failure, because another attempt of the turn would get the same recorded answer.
 	Final bool
 	// Unknown means that the call may have taken effect, for example if a request got no answer. The
-	// pack's on_unknown decides how the run continues. It is only for steps, and not together with
-	// Final. [Turn.Step] sets it in the error of a step with an unknown outcome.
+	// pack's on_unknown decides how the run continues. It is only for steps, and a tool does not set it
+	// together with Final. [Turn.Step] sets it in the error of a step with an unknown outcome.
 	Unknown bool
 	// Reject means that the agent refuses the work. It implies Final. It is only for turns.
 	Reject bool

@@ -249,7 +249,7 @@ class Call {
     const { step, denial, maxAnswerBytes } = round;
     if (!step) {
       const text = `the sidecar refused the model call: ${denial?.code ?? ""}: ${denial?.message ?? ""}`;
-      throw new PawlError("step_refused", text, { reason: denial?.code ?? "" });
+      throw new PawlError("step_refused", text, { reason: denial?.code ?? "", retryable: false });
     }
     if (step.status !== StepStatus.OK && step.status !== StepStatus.PENDING) {
       const { code = "MODEL_ERROR", message = "the call came to nothing" } = step.error ?? {};

@@ -261,7 +261,10 @@ function resultIn(step: Step, name: string): unknown {
   if (step.status === StepStatus.ERROR) {
     const { code = "ERROR", message = "" } = step.error ?? {};
     const kind = code === "DENIED" && step.approval ? "step_denied" : "step_failed";
-    throw new PawlError(kind, message || `tool ${name}: ${code}`, { reason: code });
+    throw new PawlError(kind, message || `tool ${name}: ${code}`, {
+      reason: code,
+      retryable: false,
+    });
   }
   throw new PawlError("step_cancelled", `the call of ${name} was cancelled: the run has ended`);
 }

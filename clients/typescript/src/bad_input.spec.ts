@@ -59,6 +59,8 @@ describe("a turn handler", () => {
     ["asks for a tool that is not listed", (turn) => turn.step("none"), "TOOL_NOT_LISTED"],
     ["asks for a tool that is not allowed", (turn) => turn.step("forbidden"), "TOOL_NOT_ALLOWED"],
   ];
+  /** Refusals that the next attempt would get again, so the run ends. */
+  const FINAL = ["TOOL_NOT_LISTED", "TOOL_NOT_ALLOWED"];
 
   test.concurrent.each(faults)(
     "that %s fails one attempt and is told why",
@@ -78,7 +80,8 @@ describe("a turn handler", () => {
       });
       await using _ = serving(worker);
       const run = await start(pack);
-      expect((await run.wait()).run?.status).toBe(RunStatus.COMPLETED);
+      const end = FINAL.includes(word) ? RunStatus.FAILED : RunStatus.COMPLETED;
+      expect((await run.wait()).run?.status).toBe(end);
       expect(report).toHaveLength(1);
       const [error] = report;
       expect(PawlError.is(error) ? error.reason : nameOf(error)).toBe(word);

@@ -212,7 +212,8 @@ export class PawlError extends Error {
  * before it are answered from their records. The pack's attempts bound this, and the rejected
  * answer's usage stays counted. An answer whose tool calls were made (`turn.calls`) is kept,
  * because another answer would make them twice. Any other error keeps the answer, and the next
- * attempt gets it again.
+ * attempt gets it again. The error of a tool call that a handler does not catch (step_failed,
+ * step_denied, step_refused) ends the run FAILED, because each attempt gets the recorded answer.
  *
  *     throw failTurn("NO_QUOTA", "tomorrow again", { retryable: false });
  */

@@ -37,7 +37,9 @@ export function faultOf(error: unknown): HandlerFault {
   const code = () => (PawlError.is(error) ? error.reason || error.kind.toUpperCase() : "");
   const known = error instanceof Error;
   const named = word(safely(code) || (known ? safely(() => error.name) : "Error"));
-  const retryable = PawlError.is(error) ? error.retryable === true : true;
+  // A model without a price has none in the next attempt either.
+  const unpriced = PawlError.is(error, "MODEL_UNPRICED");
+  const retryable = PawlError.is(error) ? error.retryable === true && !unpriced : true;
   const unknown = PawlError.is(error) && (error.unknown || isMade(error));
   const nonRetryable = !unknown && (!retryable || HOPELESS.includes(named));
   const wait = PawlError.is(error) && error.kind === "fail_step" && error.retryAfterMs;

@@ -1,7 +1,7 @@
 /** The turn, as its handler sees it. */
 
 import { brand } from "./brand.js";
-import { INVALID_ARGUMENTS, PawlError } from "./errors.js";
+import { PawlError } from "./errors.js";
 import { StepStatus } from "./gen/pawl/v1/record_pb.js";
 import type {
   AnswerModelResponse,
@@ -434,7 +434,7 @@ export function deniedBy(outcome: Plain<StepOutcome>): PawlError | undefined {
   }
   const { code, message } = outcome.denial;
   const text = `step ${JSON.stringify(outcome.key)} was refused: ${code}: ${message}`;
-  return new PawlError("step_refused", text, { reason: code });
+  return new PawlError("step_refused", text, { reason: code, retryable: false });
 }
 
 /** Returns the result of an answered step. Throws if the step failed or was cancelled. */
@@ -450,8 +450,8 @@ export function resultOf(step: Step): Json | undefined {
     throw new PawlError(kind, step.unknown ? `${text}; the call may have happened` : text, {
       reason: code,
       unknown: step.unknown,
-      // Another execution of the turn would read the same answer.
-      retryable: code !== INVALID_ARGUMENTS,
+      // Another attempt of the turn would read the same answer.
+      retryable: false,
     });
   }
   throw new PawlError(

@@ -327,7 +327,9 @@ class FailTurnError(PawlError):
     """Raised by a handler to fail its turn with a code of its own.
 
     `reason` is the code. `retryable` (default True): another attempt may succeed; False ends the
-    run FAILED. `reject`: the agent refuses the work, and no attempt follows. Any other exception
+    run FAILED. `reject`: the agent refuses the work, and no attempt follows. The error of a tool
+    call (StepFailedError, StepDeniedError, StepRefusedError) that the handler does not catch ends
+    the run FAILED too, because each attempt gets the recorded answer again. Any other exception
     fails the turn as retryable, with the name of its class as the code.
 
     Raised after a model's answer, it rejects that answer. The next attempt of the turn asks the

@@ -19,7 +19,9 @@ from pawl_client._errors import (
     InvalidJsonError,
     PawlError,
     SchemaError,
+    StepDeniedError,
     StepFailedError,
+    StepRefusedError,
 )
 from pawl_client._values import Fault, Json
 
@@ -132,10 +134,16 @@ def _may_have_run(error: BaseException) -> bool:
 
 
 def _is_retryable(error: PawlError) -> bool:
-    """Whether another attempt may succeed. With invalid arguments it cannot: they stay the same."""
+    """Whether another attempt of the turn may succeed.
+
+    An error that the sidecar recorded as the answer of a call stays the same in each attempt. So
+    does the refusal of a model without a price.
+    """
     if isinstance(error, FailTurnError):
         return bool(error.retryable)
-    return not (isinstance(error, StepFailedError) and error.reason == INVALID_ARGUMENTS)
+    if isinstance(error, (StepFailedError, StepDeniedError)):
+        return error.step is None
+    return not (isinstance(error, StepRefusedError) or error.reason == "MODEL_UNPRICED")
 
 
 def rejects(error: BaseException) -> bool:

@@ -7,6 +7,7 @@ import contextlib
 
 from pawl_client import _tracing
 from pawl_client._errors import (
+    INVALID_ARGUMENTS,
     RESULT_INVALID,
     FailTurnError,
     HandlerError,
@@ -153,13 +154,12 @@ class TurnExecution:
             if _is_mistake(error, completing, leased):
                 leased.served.fail(self._named(error))
                 return
-            if error is leased.step_error:
-                _, retryable = fault_of(error)
-                if not retryable:  # The tool's function does not accept the payload.
-                    leased.served.mistake = self._named(error)
+            failed = error.reason if isinstance(error, StepFailedError) else ""
+            if error is leased.step_error and failed == INVALID_ARGUMENTS:
+                # The tool's function does not accept the payload.
+                leased.served.mistake = self._named(error)
             wrong = leased.served.mistake
-            own = isinstance(error, StepFailedError) and error.reason == RESULT_INVALID
-            if own and wrong is not None:
+            if failed == RESULT_INVALID and wrong is not None:
                 leased.served.fail(wrong)
                 return
             if not (leased.revoked and isinstance(error, _TURN_ENDED)):

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"os"
 	"slices"
@@ -16,7 +18,7 @@ import (
 )
 
 func newServe(p *output.Printer) *cobra.Command {
-	printConfig := false
+	printConfig, exitWithStdin := false, false
 	cmd := &cobra.Command{
 		Use:   "serve --data DIR | serve --store URL",
 		Short: "Serve runs over gRPC",
@@ -31,7 +33,11 @@ finishes the calls in flight and exits with 0.`,
 				return showConfig(p, c)
 			}
 			if err == nil {
-				err = server.Serve(cmd.Context(), c, p.Out, p.Err)
+				ctx := cmd.Context()
+				if exitWithStdin {
+					ctx = untilEnd(ctx, cmd.InOrStdin())
+				}
+				err = server.Serve(ctx, c, p.Out, p.Err)
 			} else {
 				err = output.Usage(withFiles(c, err))
 			}
@@ -40,9 +46,20 @@ finishes the calls in flight and exits with 0.`,
 	}
 	config.Flags(cmd.Flags())
 	cmd.Flags().BoolVar(&printConfig, "print-config", false, "print the settings in effect and exit")
+	cmd.Flags().BoolVar(&exitWithStdin, "exit-with-stdin", false, "stop as on SIGTERM when standard input ends: the program that started the sidecar holds a pipe, so the sidecar does not outlive it")
 	completeFrom(cmd, "log-level", "debug", "info", "warn", "error")
 	completeFrom(cmd, "log-format", "text", "json")
 	return cmd
+}
+
+// untilEnd returns a context that ends with ctx, or when a reader has no more data. It discards the data.
+func untilEnd(ctx context.Context, r io.Reader) context.Context {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		defer cancel()
+		_, _ = io.Copy(io.Discard, r) // an error is an end too
+	}()
+	return ctx
 }
 
 // load reads the settings. A variable whose name is almost that of a setting is a fault. A sidecar without authentication

@@ -23,7 +23,7 @@ export class Program {
 
   /** Starts a process with arguments. */
   spawn(...args: string[]): ChildProcess {
-    const stdio = ["ignore", "inherit", "inherit"] as const;
+    const stdio = ["ignore", "inherit", "inherit", "ipc"] as const;
     const path = `${this.#built}/${this.fixture}.js`;
     return spawn(process.execPath, [path, ...args], { stdio: [...stdio] });
   }

@@ -1,6 +1,9 @@
 /** The sidecar of tests, and secured connections to it. */
 
+import { once } from "node:events";
+import { connect } from "node:net";
 import { afterEach, expect, test, vi } from "vitest";
+import { Program } from "./fixture_program.js";
 import type { Turn } from "./index.js";
 import { Sidecar, script } from "./testing.js";
 
@@ -36,3 +39,31 @@ test("a script gives its last answer again, and throws errors", () => {
   expect(model.turns).toHaveLength(4);
   expect(() => script({})(turn("b"))).toThrow("no answers for state b");
 });
+
+test("a sidecar ends with the process that started it", async () => {
+  const program = new Program("fixture_sidecar");
+  try {
+    for (const signal of ["SIGTERM", "SIGKILL"] as const) {
+      const child = program.spawn();
+      const [address] = await once(child, "message");
+      child.kill(signal);
+      await vi.waitFor(() => expect(refused(address)).resolves.toBe(true), 30_000);
+    }
+  } finally {
+    program.remove();
+  }
+});
+
+/** Whether no process listens at an address. */
+async function refused(address: string): Promise<boolean> {
+  const [host, port] = address.split(":");
+  const socket = connect(Number(port), host);
+  try {
+    await once(socket, "connect");
+    return false;
+  } catch {
+    return true;
+  } finally {
+    socket.destroy();
+  }
+}

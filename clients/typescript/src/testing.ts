@@ -41,7 +41,7 @@ export interface SidecarOptions {
 /**
  * A sidecar process with a temporary directory, on a free loopback port. It may be killed and
  * started again, on the same directory and ports. It inherits no PAWL_ variable of the environment:
- * its settings are its flags.
+ * its settings are its flags. It ends with the process that started it.
  *
  *     await using sidecar = await Sidecar.start({ packs: ["my.pack.json"], allowTools: ["add"] });
  *     using client = sidecar.client();
@@ -90,7 +90,8 @@ export class Sidecar {
     const log = openSync(join(this.path, "sidecar.log"), "a");
     const binary = this.#options.binary ?? sidecarPath();
     const child = spawn(binary, this.#arguments(), {
-      stdio: ["ignore", "pipe", log],
+      // The pipe ends with this process, and the sidecar with the pipe.
+      stdio: ["pipe", "pipe", log],
       env: withoutSettings(process.env),
     });
     closeSync(log);
@@ -140,6 +141,7 @@ export class Sidecar {
     const { packs = [], allowTools = [], flags = [] } = this.#options;
     return [
       "serve",
+      "--exit-with-stdin",
       `--data=${join(this.path, "data")}`,
       `--listen=${this.address}`,
       ...packs.map((pack) => `--pack=${pack}`),

@@ -37,7 +37,7 @@ class Sidecar:
     further flags of `pawl serve`, and `binary` is the program (default: `sidecar_path()`). With
     `http` it also has an HTTP port, for agent cards and the gateway. A killed sidecar may be
     started again: it keeps its directory and its ports. It ignores the variables PAWL_* of the
-    environment. Use it in a `with` statement.
+    environment, and ends with the program that started it. Use it in a `with` statement.
     """
 
     def __init__(
@@ -85,6 +85,7 @@ class Sidecar:
         command = [
             self._binary,
             "serve",
+            "--exit-with-stdin",
             f"--data={self.path / 'data'}",
             f"--listen={self.address}",
             *([f"--http={self.http}"] if self.http else []),
@@ -93,7 +94,12 @@ class Sidecar:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PAWL_")}
         with (self.path / "sidecar.log").open("a") as log:
             self._process = subprocess.Popen(  # noqa: S603
-                command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment
+                command,
+                stdin=subprocess.PIPE,  # It ends with this process, and the sidecar with it.
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env=environment,
             )
         # The timer kills a process that neither serves nor ends, which ends the readline.
         timer = threading.Timer(_STARTUP_SECONDS, self._process.kill)
@@ -131,8 +137,9 @@ class Sidecar:
             return 0
         how(process)
         code = process.wait(timeout=_STARTUP_SECONDS)
-        if process.stdout is not None:
-            process.stdout.close()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
         return code
 
     def client(self, **settings: Any) -> Client:

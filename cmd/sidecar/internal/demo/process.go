@@ -38,12 +38,16 @@ func startProcess(binary, dir string, args []string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{log: log, cmd: exec.Command(binary, append([]string{"serve"}, args...)...)}
+	p := &process{log: log, cmd: exec.Command(binary, append([]string{"serve", "--exit-with-stdin"}, args...)...)}
 	p.cmd.Args[0] = "pawl"
 	p.cmd.Env = environment()
 	p.cmd.Stderr = log
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
+	// The pipe ends with this process, even if it is killed, and the sidecar ends with the pipe.
+	if _, err := p.cmd.StdinPipe(); err != nil {
 		return nil, errors.Join(err, log.Close())
 	}
 	began := time.Now()

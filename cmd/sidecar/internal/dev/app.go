@@ -3,10 +3,12 @@ package dev
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -84,19 +86,23 @@ func (a *app) once(ctx context.Context, before *map[string]stamp, say func(forma
 	defer cancel()
 	process := exec.CommandContext(ctx, a.command[0], a.command[1:]...) //nolint:gosec // It is the developer's own command.
 	process.Dir, process.Env, process.Stdout, process.Stderr = a.dir, append(os.Environ(), a.env...), a.out, a.out
-	// The app gets a new process group, because the children of a shell or npm must end too.
-	process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	process.Cancel = func() error { return syscall.Kill(-process.Process.Pid, syscall.SIGTERM) }
-	process.WaitDelay = stopTime
+	group, err := newGroup()
+	if err == nil {
+		defer group.end()
+		process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: group.id()}
+		process.Cancel = func() error { return syscall.Kill(-group.id(), syscall.SIGTERM) }
+		process.WaitDelay = stopTime
+		err = process.Start()
+	}
 	ended := make(chan struct{})
-	if err := process.Start(); err != nil {
+	if err != nil {
 		say("the app does not start: %v; it is tried again when a file changes, or give its command with --app", err)
 		close(ended)
 	} else {
 		go func() {
 			defer close(ended)
 			err := process.Wait()
-			_ = syscall.Kill(-process.Process.Pid, syscall.SIGKILL) // kill the rest of the process group
+			group.end()
 			if ctx.Err() == nil {
 				say("the app ended: %s; it is started again when a file changes", endOf(err))
 				if install := InstallCommand(a.dir); err != nil && install != "" {
@@ -113,6 +119,35 @@ func (a *app) once(ctx context.Context, before *map[string]stamp, say func(forma
 	})
 	<-ended
 	return reason
+}
+
+// group is a process group for the app, because the children of a shell or npm must end too. Its leader is a shell that
+// waits for the end of a pipe from this process. So the group also ends when this process is killed and cannot stop the app.
+type group struct {
+	leader *exec.Cmd
+	once   sync.Once
+}
+
+// leading waits for the end of the pipe, and then ends the processes of its group as [app.once] does.
+var leading = fmt.Sprintf("trap '' TERM; read -r x; kill -s TERM 0; sleep %d; kill -s KILL 0", int(stopTime.Seconds()))
+
+func newGroup() (*group, error) {
+	g := &group{leader: exec.Command("/bin/sh", "-c", leading)} //nolint:noctx // end ends it, also after the context of the app.
+	g.leader.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if _, err := g.leader.StdinPipe(); err != nil {
+		return nil, err
+	}
+	return g, g.leader.Start()
+}
+
+func (g *group) id() int { return g.leader.Process.Pid }
+
+// end kills the processes of the group that are left, the leader included.
+func (g *group) end() {
+	g.once.Do(func() {
+		_ = syscall.Kill(-g.id(), syscall.SIGKILL)
+		_ = g.leader.Wait()
+	})
 }
 
 // endOf describes how a process ended.

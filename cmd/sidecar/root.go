@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/nearest"
 	"github.com/pawl-dev/pawl/internal/output"
 	"github.com/pawl-dev/pawl/internal/script"
 )
@@ -118,7 +119,7 @@ func unknownCommand(cmd *cobra.Command, given string) error {
 		}
 	}
 	text := fmt.Sprintf("unknown command %q for %q; commands: %s", given, cmd.CommandPath(), strings.Join(names, ", "))
-	if meant := output.NearestWord(given, names); meant != "" {
+	if meant := nearest.Word(given, names); meant != "" {
 		text += "\ndid you mean " + meant + "?"
 	}
 	return errors.New(text)
@@ -135,7 +136,7 @@ func unknownFlag(cmd *cobra.Command, err error) error {
 	}
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	if meant := output.NearestWord(given, names); meant != "" {
+	if meant := nearest.Word(given, names); meant != "" {
 		return fmt.Errorf("%w\ndid you mean --%s?", err, meant)
 	}
 	return err

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pawl-dev/pawl/internal/config"
-	"github.com/pawl-dev/pawl/internal/output"
+	"github.com/pawl-dev/pawl/internal/nearest"
 )
 
 const variablePrefix = "PAWL_"
@@ -39,7 +39,7 @@ func unknownVariables(flags *pflag.FlagSet, environ []string) (faults []config.F
 		if !ours || strings.HasPrefix(word, "MODEL_KEY_") || ofService.MatchString(name) || slices.Contains(known, name) {
 			continue
 		}
-		if meant := output.NearestWord(word, words); meant != "" {
+		if meant := nearest.Word(word, words); meant != "" {
 			faults = append(faults, config.Fault{Field: name, Message: "is no setting; did you mean " + variablePrefix + meant + "?"})
 		} else {
 			ignored = append(ignored, name)

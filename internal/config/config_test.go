@@ -286,7 +286,7 @@ agents:
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		path + `:2:1: lisen: is not known; 'pawl serve --print-config' shows the allowed keys`,
+		path + `:2:1: lisen: is not known; 'pawl serve --print-config' shows the allowed keys; did you mean listen?`,
 		path + `:3:1: drain_timeout: "soon" is no duration: want a number with a unit, as 300ms, 20s, 5m or 24h`,
 		path + `:4:1: a2a: is 7, want true or false`,
 		path + `:7:3: limits.pack_bytes: "1MB" is no size: want a number of bytes or one with KiB, MiB or GiB`,

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pawl-dev/pawl/internal/nearest"
 	"github.com/pawl-dev/pawl/internal/pack/source"
 	"github.com/pawl-dev/pawl/internal/store/pg/dsn"
 )
@@ -141,6 +142,18 @@ func (d *document) fill(n *source.Node, field string, v reflect.Value) {
 // shows them.
 const mostNames = 30
 
+// unknownKey returns the message about a key that is not allowed. It names the allowed key that is probably meant.
+func unknownKey(name string, allowed []string) string {
+	text := "is not known; allowed: " + strings.Join(allowed, ", ")
+	if len(allowed) > mostNames {
+		text = "is not known; 'pawl serve --print-config' shows the allowed keys"
+	}
+	if meant := nearest.Word(name, allowed); meant != "" {
+		text += "; did you mean " + meant + "?"
+	}
+	return text
+}
+
 // object fills a struct by its yaml tags; a member without such a tag is a fault.
 func (d *document) object(n *source.Node, field string, v reflect.Value) {
 	byTag, names := map[string]reflect.Value{}, []string{}
@@ -161,10 +174,8 @@ func (d *document) object(n *source.Node, field string, v reflect.Value) {
 		switch at := d.member(m, field); {
 		case ok:
 			d.fill(m.Value, at, into)
-		case len(names) > mostNames:
-			d.wrong(at, "is not known; 'pawl serve --print-config' shows the allowed keys")
 		default:
-			d.wrong(at, "is not known; allowed: %s", strings.Join(names, ", "))
+			d.wrong(at, "%s", unknownKey(m.Name, names))
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/pawl-dev/pawl/internal/pack/source"
 )
@@ -114,5 +113,5 @@ func (l *placed) at(line, col int, field, format string, args ...any) {
 }
 
 func (l *placed) unknown(m *source.Member, field string, allowed []string) {
-	l.at(m.Line, m.Col, field, "is not known; allowed: %s", strings.Join(allowed, ", "))
+	l.at(m.Line, m.Col, field, "%s", unknownKey(m.Name, allowed))
 }

@@ -63,7 +63,7 @@ func TestBadCallLimits(t *testing.T) {
 		entry(", per_minute: 1.5"): "is 1.5, want",
 		entry(", per_minute: -1"):  "is -1, want",
 		entry(", per_minute: no"):  "want a whole number",
-		entry(", per_minut: 3"):    "limits[0].per_minut: is not known; allowed: concurrent, id, key, per_minute, provider, tokens_per_minute, weights",
+		entry(", per_minut: 3"):    "limits[0].per_minut: is not known; allowed: concurrent, id, key, per_minute, provider, tokens_per_minute, weights; did you mean per_minute?",
 		entry(", concurrent: 1, weights: {x: 1001}"):                                                 "limits[0].weights.x: is 1001, want a whole number from 1 to 1000",
 		entry(", concurrent: 1, weights: 3"):                                                         "limits[0].weights: want an object, by name",
 		entry(", concurrent: 1, provider: 3"):                                                        "want true or false",

@@ -76,7 +76,7 @@ func (l *modelList) field(out *Model, m *source.Member, at string) {
 	field := at + "." + source.Clip(m.Name, 80)
 	switch {
 	case !slices.Contains(modelFields, m.Name):
-		l.at(m.Line, m.Col, field, "is not known; allowed: %s", strings.Join(modelFields, ", "))
+		l.unknown(m, field, modelFields)
 	case m.Value.Kind != source.String:
 		l.at(m.Line, m.Col, field, "want a string")
 	case m.Name == "url":

@@ -47,7 +47,7 @@ func TestReadPrices(t *testing.T) {
 func TestBadPrices(t *testing.T) {
 	t.Parallel()
 	for text, says := range map[string][]string{
-		"m: {input: 1, output: 1, outptu: 2}":                {"prices.yaml:1:26: m.outptu: is not known; allowed: cached, input, output, reasoning"},
+		"m: {input: 1, output: 1, outptu: 2}":                {"prices.yaml:1:26: m.outptu: is not known; allowed: cached, input, output, reasoning; did you mean output?"},
 		"m: {input: -0.01, output: 1}":                       {"m.input: is -0.01, want a number"},
 		"m: {input: .inf, output: .nan}":                     {".inf"},
 		"m: {input: 1, output: 1000001}":                     {"m.output: is 1000001, want a number of US dollars from 0 to 1000000"},

@@ -11,6 +11,7 @@ import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { afterAll, expect, test, vi } from "vitest";
 import { useSidecar } from "./fixture.js";
+import { Sidecar } from "./testing.js";
 
 const client = fileURLToPath(new URL("..", import.meta.url));
 const guides = join(client, "../../docs/guides");
@@ -23,6 +24,10 @@ const PROGRAM = /^```ts\n\/\/ file: (\w+\.ts)\n([\s\S]*?)^```$(?:\n\n^```text\n(
 
 const PACK = /^```yaml\n# file: \S+\.pack\.yaml\n([\s\S]*?)^```$/gm;
 
+/** The MCP server of a page, and the settings that start it. */
+const SERVER = /^```py\n# file: bank\.py\n([\s\S]*?)^```$/m;
+const SETTINGS = /^```yaml\n# file: pawl\.yaml\n([\s\S]*?)^```$/m;
+
 /** The output of the Python program with this name. */
 function outputOfPython(text: string, name: string): string | undefined {
   const [, output] = text.split(`\`python ${name}\` prints:\n\n\`\`\`text\n`);
@@ -34,14 +39,17 @@ const programs = readdirSync(guides).flatMap((page) => {
   const packs = [...text.matchAll(PACK)].map(([, pack = ""]) => pack);
   return [...text.matchAll(PROGRAM)].map(([, name = "", code = "", output]) => {
     const same = outputOfPython(text, name.replace(/ts$/, "py"));
-    return { page, packs, name, code, output: output ?? same };
+    const server = SERVER.exec(text)?.[1];
+    const settings = SETTINGS.exec(text)?.[1];
+    return { page, packs, name, code, server, settings, output: output ?? same };
   });
 });
 
 test("the guides have programs", () => {
   const names = programs.map(({ name }) => name).join(" ");
   expect(names).toBe(
-    "forecast.ts refunds.ts search.ts help.ts orders.ts hello.ts stream.ts turn.ts essay.ts desk.ts greet.ts",
+    "forecast.ts refunds.ts search.ts loop.ts support.ts till.ts help.ts pay.ts orders.ts hello.ts " +
+      "stream.ts turn.ts essay.ts desk.ts greet.ts",
   );
 });
 
@@ -73,10 +81,12 @@ const running = programs.filter(({ output }) => output !== undefined);
 
 test.each(running)("$page: $name prints what the page shows", async (program) => {
   const { packs, name, code, output } = program;
+  await using own = await ownSidecar(program);
+  using admin = (own ?? shared.sidecar).client();
   for (const pack of packs) {
-    await shared.client.registerPack(pack);
+    await admin.registerPack(pack);
   }
-  const own = code
+  const text = code
     .replace('from "pawl-client"', 'from "../src/index.ts"')
     .replace(/from "pawl-client\/([\w-]+)"/g, (_, entry: string) => {
       return `from "../src/${entry.replace("-", "_")}.ts"`;
@@ -84,12 +94,12 @@ test.each(running)("$page: $name prints what the page shows", async (program) =>
     // The compiler of the specs leaves `using` to Node, which knows it from version 24 on.
     .replace("using client", "const client");
   const file = join(directory, `run_${name}`);
-  writeFileSync(file, `${own}client.close();\n`);
+  writeFileSync(file, `${text}client.close();\n`);
   const lines: string[] = [];
   const log = vi.spyOn(console, "log").mockImplementation((...words: unknown[]) => {
     lines.push(`${words.join(" ")}\n`);
   });
-  vi.stubEnv("PAWL_ADDR", shared.sidecar.address);
+  vi.stubEnv("PAWL_ADDR", (own ?? shared.sidecar).address);
   try {
     await import(pathToFileURL(file).href);
   } finally {
@@ -98,3 +108,16 @@ test.each(running)("$page: $name prints what the page shows", async (program) =>
   }
   expect(lines.join("")).toBe(output);
 });
+
+/** A sidecar with the settings of the page. Undefined means that the page has none. */
+async function ownSidecar({ settings, server }: (typeof programs)[number]) {
+  if (settings === undefined || server === undefined) {
+    return undefined;
+  }
+  writeFileSync(join(directory, "bank.py"), server);
+  // The server has to run in the directory of its files; on the page the sidecar runs there too.
+  const there = `{command: sh, args: [-c, "cd '${directory}' && exec python3 bank.py"]}`;
+  const file = join(directory, "pawl.yaml");
+  writeFileSync(file, settings.replace(/bank:[\s\S]*/, `bank: ${there}\n`));
+  return Sidecar.start({ allowTools: ["*"], flags: [`--config=${file}`] });
+}

@@ -19,7 +19,9 @@ func newRunsList(p *output.Printer, c *client) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List runs, newest first",
-		Args:  cobra.NoArgs,
+		Long: `Lists runs, newest first, with the reason of their end or what they wait for. The last error
+of a run and its last output are in its records: 'pawl runs show RUN' prints them.`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			selected, err := filter.proto()
 			if err != nil {

@@ -23,6 +23,7 @@ pawl backup /backup/pawl --full --recipient age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3
 	"budgets":              `pawl budgets --name tenant=acme/`,
 	"check":                "pawl check --data /var/lib/pawl/store\npawl check --online",
 	"codegen":              `pawl codegen --lang python --out pack_types.py shop.pack.yaml`,
+	"salvage":              `pawl salvage /var/lib/pawl/damaged --data /var/lib/pawl/store`,
 	"compact":              `pawl compact /var/lib/pawl/store`,
 	"deliveries consumers": `pawl deliveries consumers -o json`,
 	"deliveries dead":      `pawl deliveries dead webhook/orders --body`,

@@ -33,6 +33,8 @@ func openAsOwner(p *output.Printer, cmd *cobra.Command, args []string) error {
 		return nil // the command gives the new directory to the owner of the old one
 	case (name == "compact" || name == "migrate" || name == "prune") && len(args) == 1:
 		return asOwner(p, args[0])
+	case name == "salvage" && len(args) == 1:
+		return errors.Join(asOwner(p, args[0]), asOwner(p, dirOf("data")))
 	case name == "migrate":
 		return errors.Join(asOwner(p, dirOf("from")), asOwner(p, dirOf("to")))
 	}

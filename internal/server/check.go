@@ -191,6 +191,26 @@ func Compact(ctx context.Context, data Data, to string) (Compaction, error) {
 	return done, err
 }
 
+// Salvaged is the result of the salvage of a damaged directory.
+type Salvaged = store.Salvaged
+
+// Salvage creates a store in the directory to from what can be read of a damaged directory, see [store.Salvage].
+// Errors: [ErrUnusable].
+func Salvage(ctx context.Context, data Data, to string) (Salvaged, error) {
+	if dsn.IsURL(data.Dir) || dsn.IsURL(to) {
+		return Salvaged{}, fmt.Errorf("%w: a database is not salvaged by Pawl: restore a backup of the database; DIR and NEW are directories", ErrUnusable)
+	}
+	opts, err := data.options()
+	if err != nil {
+		return Salvaged{}, err
+	}
+	done, err := store.Salvage(ctx, opts, to, func(s *store.Store) check.Graphs { return graphsOf(ctx, s) })
+	if unusable(err) {
+		err = fmt.Errorf("%w: %w", ErrUnusable, err)
+	}
+	return done, err
+}
+
 // graphsOf returns a function that finds and compiles the workflow graph of a run. It reads the packs
 // from the store s.
 func graphsOf(ctx context.Context, s *store.Store) check.Graphs {

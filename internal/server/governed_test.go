@@ -350,18 +350,21 @@ func TestGovernedStaysTheSame(t *testing.T) {
 		// gone says that the undone run has changed.
 		gone bool
 	}{
-		"opened again":   {do: func(g *governedStore) string { return g.dir }},
-		"backup":         {do: func(g *governedStore) string { return g.backedUp(false) }},
-		"backup chain":   {do: func(g *governedStore) string { return g.backedUp(true) }},
-		"compact":        {do: (*governedStore).compacted},
-		"repair":         {do: (*governedStore).repair},
-		"migrate":        {do: (*governedStore).migrated},
-		"erase":          {do: (*governedStore).erased, gone: true},
-		"delete":         {do: (*governedStore).deleted, gone: true},
-		"delete, repair": {do: func(g *governedStore) string { g.deleted(); return g.repair() }, gone: true},
-		"delete, backup": {do: func(g *governedStore) string { g.deleted(); return g.backedUp(false) }, gone: true},
-		"erase, compact": {do: func(g *governedStore) string { g.erased(); return g.compacted() }, gone: true},
-		"erase, backup":  {do: func(g *governedStore) string { g.erased(); return g.backedUp(true) }, gone: true},
+		"opened again":    {do: func(g *governedStore) string { return g.dir }},
+		"backup":          {do: func(g *governedStore) string { return g.backedUp(false) }},
+		"backup chain":    {do: func(g *governedStore) string { return g.backedUp(true) }},
+		"compact":         {do: (*governedStore).compacted},
+		"repair":          {do: (*governedStore).repair},
+		"salvage":         {do: (*governedStore).salvaged},
+		"erase, salvage":  {do: func(g *governedStore) string { g.erased(); return g.salvaged() }, gone: true},
+		"migrate":         {do: (*governedStore).migrated},
+		"erase":           {do: (*governedStore).erased, gone: true},
+		"delete":          {do: (*governedStore).deleted, gone: true},
+		"delete, salvage": {do: func(g *governedStore) string { g.deleted(); return g.salvaged() }, gone: true},
+		"delete, repair":  {do: func(g *governedStore) string { g.deleted(); return g.repair() }, gone: true},
+		"delete, backup":  {do: func(g *governedStore) string { g.deleted(); return g.backedUp(false) }, gone: true},
+		"erase, compact":  {do: func(g *governedStore) string { g.erased(); return g.compacted() }, gone: true},
+		"erase, backup":   {do: func(g *governedStore) string { g.erased(); return g.backedUp(true) }, gone: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -422,6 +425,18 @@ func (g *governedStore) compacted() string {
 	_, err := Compact(g.ctx, Data{Dir: g.dir}, "")
 	g.check(err)
 	return g.dir
+}
+
+// salvaged returns the directory that a salvage of a whole directory makes.
+func (g *governedStore) salvaged() string {
+	g.t.Helper()
+	to := g.dir + ".salvaged"
+	done, err := Salvage(g.ctx, Data{Dir: g.dir}, to)
+	g.check(err)
+	if len(done.Damage)+len(done.LeftOut)+len(done.Removed)+len(done.Named) > 0 {
+		g.t.Errorf("salvaged %+v", done)
+	}
+	return to
 }
 
 func (g *governedStore) repair() string {

@@ -111,7 +111,7 @@ func openError(dir, left string, err error) error {
 		return fmt.Errorf("open store %s: %w; %s: keep a dump of its schema and restore a backup of the database ('pawl check --store URL' names the damage; docs/operations/postgresql-cluster.md)", dir, err, left)
 	}
 	if errors.Is(err, layout.ErrDamaged) {
-		return fmt.Errorf("open store %s: %w; %s: keep a copy of the directory and restore a backup ('pawl check --data DIR' names the damage; docs/operations/backup.md, Damage)", dir, err, left)
+		return fmt.Errorf("open store %s: %w; %s: keep a copy of the directory and restore a backup ('pawl check --data DIR' names the damage, 'pawl salvage' saves what is whole; docs/operations/backup.md, Damage)", dir, err, left)
 	}
 	return fmt.Errorf("open store %s: %w", dir, err)
 }
@@ -159,7 +159,7 @@ func (s *Store) start() error {
 // removes the rows of interrupted imports. It also stores the format of the engine and the number of run keys
 // if the rows are older.
 func (s *Store) finishInterrupted(ctx context.Context) error {
-	return errors.Join(s.upgradeFormat(ctx), s.ignoreDiskLow(s.dropMarked(ctx)), s.ignoreDiskLow(s.dropUnfinished()), s.ignoreDiskLow(s.runKeys.record(ctx)), s.ignoreDiskLow(s.eraser.FinishInterrupted(ctx)))
+	return errors.Join(s.upgradeFormat(ctx), s.ignoreDiskLow(s.dropMarked(ctx)), s.ignoreDiskLow(s.dropUnfinished()), s.ignoreDiskLow(s.runKeys.record(ctx)), s.ignoreDamageInRepair(s.ignoreDiskLow(s.eraser.FinishInterrupted(ctx))))
 }
 
 // ignoreDamageInRepair ignores damage while the store is open for a repair, because the repair may

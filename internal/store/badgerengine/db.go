@@ -1,7 +1,6 @@
 package badgerengine
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -347,33 +346,3 @@ func (d *Directory) CloseFiles() error { return errors.Join(d.DB.Close(), d.keys
 
 // Unlock releases the lock of the directory, so that other processes can open it.
 func (d *Directory) Unlock() error { return d.lock.Release() }
-
-// pending limits the number of batches of copyRows that wait to be written. Each takes some megabytes
-// of memory.
-const pending = 2
-
-// copyRows copies the rows of a storage engine into an empty database. The version of each row is the
-// number of the commit that wrote it. copyRows returns the number of rows.
-func copyRows(ctx context.Context, from kv.KV, to *DB) (rows int64, err error) {
-	view := kv.On(from.View(from.LastKey()))
-	defer view.Close()
-	batch := to.db.NewManagedWriteBatch()
-	defer batch.Cancel()
-	batch.SetMaxPendingTxns(pending)
-	it := view.Scan(kv.Range{})
-	defer it.Close()
-	for it.Rewind(); it.Valid(); it.Next() {
-		if err := ctx.Err(); err != nil {
-			return rows, err
-		}
-		value, err := layout.CopyOf(it)
-		if err != nil {
-			return rows, err
-		}
-		if err := batch.SetEntryAt(badger.NewEntry(it.KeyCopy(), value), it.Group()); err != nil {
-			return rows, err
-		}
-		rows++
-	}
-	return rows, errors.Join(view.Err(), batch.Flush(), to.db.Flatten(1))
-}

@@ -80,9 +80,15 @@ func Open(cfg Config) (*Directory, error) {
 	return opened(d)
 }
 
-// OpenOld opens a directory only to copy it. It makes the same checks of the files as [Open].
+// OpenOld opens a directory only to copy it. It makes the same checks of the files as [Open], and returns the same
+// errors.
 func OpenOld(cfg Config) (*Directory, error) {
-	d := &Directory{cfg: cfg, Log: &Logger{Log: cfg.Logger, AwaitSpace: func() {}}}
+	d := &Directory{cfg: cfg, Log: &Logger{Log: cfg.Logger, AwaitSpace: func() {}, Unflushed: make(chan error, 1)}}
+	// Opening replays the write-ahead log and flushes it to tables, as in Open.
+	d.Disk = &datadir.Disk{Dir: cfg.Dir, Min: cfg.MinFree, Free: cfg.FreeSpace, Log: cfg.Logger}
+	if err := d.Disk.CheckNow(d.MinTableSpace()); err != nil {
+		return nil, err
+	}
 	return opened(d)
 }
 
@@ -287,13 +293,47 @@ func (d *Directory) CopyInto(ctx context.Context, dir string) (rows int64, err e
 }
 
 // Fill copies the rows of a storage engine into the directory of cfg, which must be locked and empty.
-// It returns the number of rows.
+// It returns the number of rows. Errors: *machine.Error DISK_LOW if the disk has too little free space.
 func Fill(ctx context.Context, cfg Config, from kv.KV) (rows int64, err error) {
-	d := &Directory{cfg: cfg, Log: &Logger{Log: cfg.Logger, AwaitSpace: func() {}}}
-	to, err := openDB(d.options())
-	if err != nil {
+	return fill(cfg, func(to *filler) error { return to.copyRows(ctx, from) })
+}
+
+// FillDamaged creates a database in the directory of cfg, which must be locked and empty, from what can be read in the
+// damaged directory from. The rows keep their versions. keep returns false for a version of a row that is left out.
+// lost is called for every part that cannot be read. last returns rows that are added at the end, with the version 1.
+// Errors: those of [datadir.ReadDamaged], and *machine.Error DISK_LOW if the disk has too little free space.
+func FillDamaged(ctx context.Context, cfg Config, from string, keep func(datadir.FoundRow) bool, lost func(*layout.Damage), last func() []layout.Op) (rows int64, err error) {
+	return fill(cfg, func(to *filler) error {
+		err := datadir.ReadDamaged(from, cfg.EncryptionKey, func(row datadir.FoundRow) error {
+			if !keep(row) {
+				return ctx.Err()
+			}
+			return errors.Join(ctx.Err(), to.add(row))
+		}, lost)
+		for _, op := range last() {
+			err = errors.Join(err, to.add(datadir.FoundRow{Key: op.Key, Value: op.Value, Group: 1}))
+		}
+		return err
+	})
+}
+
+// fill creates a database in the directory of cfg and calls write, which adds rows to it. If Badger cannot flush a
+// memtable, fill returns an error and leaves the files open, because Badger would retry forever.
+func fill(cfg Config, write func(to *filler) error) (rows int64, err error) {
+	d := &Directory{cfg: cfg, Log: &Logger{Log: cfg.Logger, AwaitSpace: func() {}, Unflushed: make(chan error, 1)}}
+	to := &filler{disk: &datadir.Disk{Dir: cfg.Dir, Min: d.MinTableSpace(), Free: cfg.FreeSpace, Log: cfg.Logger}}
+	if err := to.disk.CheckNow(to.disk.Min); err != nil {
 		return 0, err
 	}
-	rows, err = copyRows(ctx, from, to)
-	return rows, errors.Join(err, to.Close())
+	if to.db, err = openDB(d.options()); err != nil {
+		return 0, err
+	}
+	done := make(chan error, 1)
+	go func() { done <- errors.Join(to.fill(write), to.db.Close()) }()
+	select {
+	case err := <-done:
+		return to.rows, err
+	case err := <-d.Log.Unflushed:
+		return 0, Unflushed(err)
+	}
 }

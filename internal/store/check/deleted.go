@@ -70,8 +70,8 @@ func (r *repairer) account(ns uint32, row []byte) {
 }
 
 // fillDeleted decides that the cursors of g without an entry belonged to deleted entries, and turns
-// them into gaps. It does so only if there are at least as many deleted entries without a gap. No row
-// shows which cursors the deleted entries had.
+// them into gaps. It does so only if there are at least as many deleted entries without a gap, or if entries were lost
+// for good. No row shows which cursors the deleted entries had.
 func (r *repairer) fillDeleted(ns uint32, g *gap) {
 	last := g.to
 	if last == math.MaxUint64 {
@@ -81,10 +81,10 @@ func (r *repairer) fillDeleted(ns uint32, g *gap) {
 		}
 	}
 	missing := last + 1 - g.from - uint64(len(g.found))
-	if missing == 0 || missing > r.deleted[ns] {
+	if missing == 0 || missing > r.deleted[ns] && !r.lossy {
 		return
 	}
-	r.deleted[ns] -= missing
+	r.deleted[ns] -= min(missing, r.deleted[ns])
 	for cursor := g.from; cursor <= last; cursor++ {
 		if _, ok := g.found[cursor]; !ok {
 			g.found[cursor] = codec.EntryRef{}

@@ -39,7 +39,14 @@ type RowRepair struct{ Made, Changed, Removed int64 }
 // write stores ops. Rebuild calls it several times, and each call must store all or none of its ops.
 // The store must have no other writer. A run whose graph is not found counts as broken.
 func Rebuild(ctx context.Context, view View, write func(ops []layout.Op) error, graphs Graphs) (Repair, error) {
+	return rebuild(ctx, view, write, graphs, false)
+}
+
+// rebuild is [Rebuild]. lossy means that entries were lost for good, so that every cursor without an entry becomes a
+// gap.
+func rebuild(ctx context.Context, view View, write func(ops []layout.Op) error, graphs Graphs, lossy bool) (Repair, error) {
 	r := &repairer{
+		lossy:   lossy,
 		Checker: Checker{Ended: ctx.Err, graphs: graphs, report: &Report{}, sums: accountSums{}, effects: effectRows{}},
 		write:   write,
 		seed:    maphash.MakeSeed(), wanted: map[uint64]struct{}{}, broken: map[queueRun]bool{},
@@ -89,6 +96,7 @@ type repairer struct {
 	// broken are the runs that the repair does not change. They include runs that are being removed.
 	broken map[queueRun]bool
 	gaps   map[uint32][]gap
+	lossy  bool
 	// deleted is the number of deleted entries in each namespace whose cursors have no gap in a cursor
 	// row yet. A gap is written in place of a deleted entry.
 	deleted map[uint32]uint64
@@ -446,6 +454,9 @@ func ownerOf(item *kv.Iterator) (ns uint32, run string, err error) {
 	case layout.KindIndex:
 		_, run, err = layout.TaskRow(key, ns)
 		return ns, run, err
+	case layout.KindSubscription, layout.KindDeadLetter:
+		of, _, err := layout.ReadSubscriptionKey(key)
+		return ns, of.Run, err
 	case layout.KindBlobRef:
 		run, _, ok := layout.CutName(key[min(len(key), 5+32):])
 		if !ok {

@@ -17,25 +17,36 @@ var ErrLocked = errors.New("the data directory is in use")
 // until the database is closed. It replaces Badger's own lock, which is switched off. It has the same
 // form as Badger's lock, so that older programs respect it.
 type DirLock struct {
-	dir  *os.File
+	dir *os.File
+	// note is the path of the file with the process id. It is "" if none was written.
 	note string
 }
 
 // LockDir locks a directory for this process. If another process has locked it, the error is
 // [ErrLocked] with the id of that process.
 func LockDir(dir string) (*DirLock, error) {
+	l, err := HoldDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	l.note = filepath.Join(dir, "LOCK")
+	if err := os.WriteFile(l.note, fmt.Appendln(nil, os.Getpid()), 0o600); err != nil {
+		return nil, errors.Join(err, l.dir.Close())
+	}
+	return l, nil
+}
+
+// HoldDir locks a directory like [LockDir], but writes nothing into it, so that it also locks a read-only
+// directory. Other processes are refused without the id of this process.
+func HoldDir(dir string) (*DirLock, error) {
 	d, err := os.Open(dir)
 	if err != nil {
 		return nil, err
 	}
-	note := filepath.Join(dir, "LOCK")
 	if err := unix.Flock(int(d.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil, errors.Join(heldBy(note, err), d.Close())
+		return nil, errors.Join(heldBy(filepath.Join(dir, "LOCK"), err), d.Close())
 	}
-	if err := os.WriteFile(note, fmt.Appendln(nil, os.Getpid()), 0o600); err != nil {
-		return nil, errors.Join(err, d.Close())
-	}
-	return &DirLock{dir: d, note: note}, nil
+	return &DirLock{dir: d}, nil
 }
 
 func heldBy(note string, err error) error {
@@ -52,7 +63,10 @@ func heldBy(note string, err error) error {
 // process may write its own note. Then it unlocks explicitly. Closing the directory would not be
 // enough, because a child process that is just being started has a copy of the descriptor.
 func (l *DirLock) Release() error {
-	err := os.Remove(l.note)
+	var err error
+	if l.note != "" {
+		err = os.Remove(l.note)
+	}
 	if errors.Is(err, os.ErrNotExist) {
 		err = nil
 	}

@@ -167,12 +167,9 @@ func (t *tableFile) tail(end int64) (b []byte, start int64, err error) {
 	return b, start, t.read(b, start)
 }
 
+// index reads the index of the table and verifies it.
 func (t *tableFile) index() ([]byte, error) {
-	sum, start, err := t.tail(t.size)
-	if err != nil {
-		return nil, err
-	}
-	index, _, err := t.tail(start)
+	index, sum, err := t.indexParts()
 	if err != nil {
 		return nil, err
 	}
@@ -180,6 +177,15 @@ func (t *tableFile) index() ([]byte, error) {
 		return nil, err
 	}
 	return t.decrypt(index)
+}
+
+// indexParts reads the index of the table, as it is stored, and its checksum.
+func (t *tableFile) indexParts() (index, sum []byte, err error) {
+	sum, start, err := t.tail(t.size)
+	if err == nil {
+		index, _, err = t.tail(start)
+	}
+	return index, sum, err
 }
 
 // decrypt decrypts a block or an index of the table in place. The last bytes of data are the
@@ -206,32 +212,45 @@ func (t *tableFile) verify(what string, data, sum []byte) error {
 	return nil
 }
 
-func (t *tableFile) block(at, length int64) (err error) {
-	if at+length > t.size {
-		return layout.NewDamage(t.name, "it has %d bytes and is cut: byte %d should be there", t.size, at+length)
+// block verifies a block.
+func (t *tableFile) block(at, length int64) error {
+	_, err := t.rowsAt(at, length)
+	return err
+}
+
+// rowsAt reads and verifies a block. It returns the block's rows with their offsets, without the checksum. The
+// result is valid until the next call.
+func (t *tableFile) rowsAt(at, length int64) ([]byte, error) {
+	if at < 0 || length < 0 || at+length > t.size {
+		return nil, layout.NewDamage(t.name, "it has %d bytes and is cut: byte %d should be there", t.size, at+length)
 	}
 	if int64(cap(t.raw)) < length {
 		t.raw = make([]byte, length)
 	}
 	t.raw = t.raw[:length]
 	if err := t.read(t.raw, at); err != nil {
-		return err
+		return nil, err
 	}
+	return t.open(at, t.raw)
+}
+
+// open decrypts, decompresses and verifies the bytes of the block at an offset. It decrypts raw in place.
+func (t *tableFile) open(at int64, raw []byte) ([]byte, error) {
 	what := fmt.Sprintf("block at byte %d", at)
-	raw, err := t.decrypt(t.raw)
+	raw, err := t.decrypt(raw)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	data, err := t.decompress(raw)
 	if err != nil || len(data) < 8 {
-		return layout.NewDamage(t.name, "its %s cannot be decompressed: %v", what, err)
+		return nil, layout.NewDamage(t.name, "its %s cannot be decompressed: %v", what, err)
 	}
 	n := int64(binary.BigEndian.Uint32(data[len(data)-4:]))
 	end := int64(len(data)) - 4 - n
 	if end < 4 {
-		return layout.NewDamage(t.name, "its %s ends without a checksum", what)
+		return nil, layout.NewDamage(t.name, "its %s ends without a checksum", what)
 	}
-	return t.verify(what, data[:end], data[end:len(data)-4])
+	return data[:end], t.verify(what, data[:end], data[end:len(data)-4])
 }
 
 // maxBlock is the maximum size of a decompressed block in bytes. Badger ends a block with the row that

@@ -127,3 +127,17 @@ func change(dir string, to func(h *header) (place int, wrap []byte, err error)) 
 	_, err = file.WriteAt(encodeWrap(wrap), int64(wrapsAt+place*wrapSize))
 	return errors.Join(err, file.Sync())
 }
+
+// Extend makes the file of run keys in a directory so long that it has place for the given number of keys. The places
+// that it adds have no valid key.
+func Extend(dir string, keys uint64) error {
+	file, err := os.OpenFile(filepath.Join(dir, Name), os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	info, err := file.Stat()
+	if size := slotPlace(keys + 1); err == nil && info.Size() < size {
+		err = errors.Join(file.Truncate(size), file.Sync())
+	}
+	return errors.Join(err, file.Close())
+}

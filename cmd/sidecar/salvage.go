@@ -25,8 +25,9 @@ named, because a part of it would repeat effects that already happened. Its busi
 subscriptions and other data come out if they are whole. The command prints each file with the place that cannot be
 read. It ends with all checks of 'pawl check'.
 
-If the end of a log is lost, the last commits are lost with it, and runs that were at work then can come out as they
-were shortly before. The command says so in the line about HEAD.
+If commits are lost whose runs nothing names any more, a run that was at work then can come out as it was shortly
+before. The command prints each run that has not ended and may be one of these as doubtful: look at them before
+workers connect.
 
 The new store is a different store: it refuses cursors of the old one (CURSOR_FOREIGN). Never serve both. An encrypted
 directory needs --encryption-key-file, which also encrypts NEW. You can repeat an interrupted command.
@@ -57,21 +58,18 @@ nothing could be read; 2 a directory or the key cannot be used.`,
 
 // printSalvage prints what was lost and what the new store has.
 func printSalvage(p *output.Printer, to string, s *server.Salvaged) error {
-	whole := len(s.Damage)+len(s.LeftOut)+len(s.Removed)+len(s.Named) == 0
+	whole := len(s.Damage)+len(s.LeftOut)+len(s.Doubtful)+len(s.Removed)+len(s.Named) == 0
 	if p.JSON {
-		files, runs, rows := []any{}, []any{}, []any{}
+		files, rows := []any{}, []any{}
 		for _, d := range s.Damage {
 			files = append(files, output.Object{{Key: "file", Value: d.File}, {Key: "detail", Value: d.Detail}})
-		}
-		for _, f := range s.LeftOut {
-			runs = append(runs, output.Object{{Key: "namespace", Value: f.Namespace}, {Key: "run", Value: f.Run}, {Key: "seq", Value: f.Seq}, {Key: "detail", Value: f.Row + ": " + f.Detail}})
 		}
 		for _, f := range s.Removed {
 			rows = append(rows, output.Object{{Key: "namespace", Value: f.Namespace}, {Key: "row", Value: f.Row}, {Key: "detail", Value: f.Detail}})
 		}
 		err := output.WriteJSON(p.Out, output.Object{
-			{Key: "dir", Value: to}, {Key: "whole", Value: whole}, {Key: "damage", Value: files}, {Key: "runs_left_out", Value: runs},
-			{Key: "rows_left_out", Value: rows}, {Key: "namespaces_named", Value: append([]string{}, s.Named...)}, {Key: "report", Value: reportObject(s.Report)},
+			{Key: "dir", Value: to}, {Key: "whole", Value: whole}, {Key: "damage", Value: files}, {Key: "runs_left_out", Value: runFaults(s.LeftOut)},
+			{Key: "runs_doubtful", Value: runFaults(s.Doubtful)}, {Key: "rows_left_out", Value: rows}, {Key: "namespaces_named", Value: append([]string{}, s.Named...)}, {Key: "report", Value: reportObject(s.Report)},
 		})
 		if err == nil && !whole {
 			err = output.Fault()
@@ -87,6 +85,9 @@ func printSalvage(p *output.Printer, to string, s *server.Salvaged) error {
 	for _, f := range s.Removed {
 		p.Printf("%s: %s\n", p.Bad("left out"), f)
 	}
+	for _, f := range s.Doubtful {
+		p.Printf("%s: %s\n", p.Bad("doubtful"), f)
+	}
 	for _, name := range s.Named {
 		p.Printf("%s: the name of a namespace is lost, it is now %s\n", p.Bad("renamed"), name)
 	}
@@ -96,4 +97,13 @@ func printSalvage(p *output.Printer, to string, s *server.Salvaged) error {
 		err = output.Fault()
 	}
 	return err
+}
+
+// runFaults returns the JSON values of faults of runs.
+func runFaults(faults []*server.CheckFault) []any {
+	runs := []any{}
+	for _, f := range faults {
+		runs = append(runs, output.Object{{Key: "namespace", Value: f.Namespace}, {Key: "run", Value: f.Run}, {Key: "seq", Value: f.Seq}, {Key: "detail", Value: f.Row + ": " + f.Detail}})
+	}
+	return runs
 }

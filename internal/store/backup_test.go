@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -359,4 +360,27 @@ func TestBackupUnderLoad(t *testing.T) {
 		}
 	}
 	w.check()
+}
+
+// TestRestoreOfAnotherFormat: the format is compared before a row is stored.
+func TestRestoreOfAnotherFormat(t *testing.T) {
+	t.Parallel()
+	w := busyWorld(t)
+	var file bytes.Buffer
+	err := w.store.withCommittedView(func(ts uint64, view backup.View) error {
+		from := backup.Source{Format: FormatVersion - 1, Epoch: w.store.epoch, Group: ts, View: view, Note: w.store.storeBackupRows}
+		_, err := backup.Take(t.Context(), from, "", testTime, &file)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := backup.Target{Format: FormatVersion, View: w.store.view, Write: func(_ context.Context, ops []layout.Op) error {
+		t.Errorf("%d rows of another format are stored", len(ops))
+		return nil
+	}}
+	err = backup.Restore(t.Context(), to, 1, func(int) (io.ReadCloser, error) { return io.NopCloser(&file), nil })
+	if !errors.Is(err, backup.ErrInvalid) || !strings.Contains(err.Error(), "format 1, this program writes format 2") {
+		t.Fatal(err)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,7 +14,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/check"
 	"github.com/pawl-dev/pawl/internal/store/datadir"
+	"github.com/pawl-dev/pawl/internal/store/engine"
 	"github.com/pawl-dev/pawl/internal/store/layout"
+	"github.com/pawl-dev/pawl/test/testkit/damage"
 )
 
 func compactOptions(dir string, key []byte) Options {
@@ -347,5 +350,68 @@ func TestCompactRefusesWhatWasLost(t *testing.T) {
 	if s, err := Open(compactOptions(lost, nil)); err == nil {
 		t.Error("it opens")
 		_ = s.Close()
+	}
+}
+
+// TestCopyOnAFullDisk: a command that copies a store ends with DISK_LOW when the disk becomes full, and the store stays
+// as it was.
+func TestCopyOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	w := busyWorld(t)
+	dir := copyStore(t, w.store)
+	graphs := func(*Store) check.Graphs { return w.graphs }
+	for name, do := range map[string]func(opts Options, to string) error{
+		"compact": func(opts Options, to string) error {
+			_, err := Compact(t.Context(), opts, to, graphs)
+			return err
+		},
+		"salvage": func(opts Options, to string) error {
+			_, err := Salvage(t.Context(), opts, to, graphs)
+			return err
+		},
+		"move": func(opts Options, to string) error {
+			in := opts
+			in.Dir = to
+			return MoveOut(opts, func(from engine.Engine) error {
+				_, err := MoveIn(t.Context(), in, from, graphs)
+				return err
+			})
+		},
+	} {
+		for what, full := range map[string]func(of string) bool{
+			"its disk": func(of string) bool { return of == dir },
+			"new disk": func(of string) bool { return of != dir && of != filepath.Dir(dir) },
+		} {
+			t.Run(name+", "+what, func(t *testing.T) {
+				before, err := damage.Digest(dir, datadir.WithFile)
+				if err != nil {
+					t.Fatal(err)
+				}
+				opts := Options{Dir: dir, MemTableSize: 8 << 20, MinFree: 1 << 20, FreeSpace: func(of string) (int64, error) {
+					if full(of) {
+						return 1, nil
+					}
+					return 1 << 40, nil
+				}}
+				err = do(opts, filepath.Join(t.TempDir(), "new"))
+				refusal, ok := errors.AsType[*machine.Error](err)
+				switch low := ok && refusal.Reason == datadir.DiskLow; {
+				case name == "salvage" && what == "its disk":
+					if err != nil {
+						t.Errorf("a salvage writes nothing there: %v", err)
+					}
+				case !low:
+					t.Errorf("%v, want DISK_LOW", err)
+				}
+				after, err := damage.Digest(dir, datadir.WithFile)
+				if err != nil || (what == "its disk" || name == "salvage") && !maps.Equal(before, after) {
+					t.Errorf("the directory was changed: %v", err)
+				}
+			})
+		}
+	}
+	s := openTemp(t, func(o *Options) { o.Dir = dir })
+	if _, err := s.Check(t.Context(), w.graphs); err != nil {
+		t.Error(err)
 	}
 }

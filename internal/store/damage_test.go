@@ -296,6 +296,31 @@ func TestScrub(t *testing.T) {
 	}
 }
 
+// TestScrubReportsATableThatCannotBeOpened: such a table is named, because a compaction could make a loss in it
+// lasting. It is no damage, because it may be whole.
+func TestScrubReportsATableThatCannotBeOpened(t *testing.T) {
+	t.Parallel()
+	w := busyWorld(t)
+	w.store = reopen(t, w.store)
+	tables, err := filepath.Glob(filepath.Join(w.store.opts.Dir, "*.sst"))
+	if err != nil || len(tables) == 0 {
+		t.Fatalf("no table: %v", err)
+	}
+	// A link to itself cannot be opened, by root neither.
+	if err := errors.Join(os.Rename(tables[0], tables[0]+".away"), os.Symlink(filepath.Base(tables[0]), tables[0])); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.store.engine.Scrub(t.Context()); err == nil || errors.Is(err, layout.ErrDamaged) || !strings.Contains(err.Error(), filepath.Base(tables[0])) {
+		t.Errorf("the check says %v", err)
+	}
+	if err := os.Rename(tables[0]+".away", tables[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.store.engine.Scrub(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestCollectionLeavesDamagedValues: Badger would move what is before the fault and
 // delete the rest.
 func TestCollectionLeavesDamagedValues(t *testing.T) {

@@ -130,6 +130,7 @@ var onEach = map[string]func(*testing.T){
 	"TestRepairOfEverything":                   TestRepairOfEverything,
 	"TestRepairOfWatermarks":                   TestRepairOfWatermarks,
 	"TestRepairRollsNothingBack":               TestRepairRollsNothingBack,
+	"TestRestoreOfAnotherFormat":               TestRestoreOfAnotherFormat,
 	"TestRestoreOfErasedRuns":                  TestRestoreOfErasedRuns,
 	"TestRunBehindItsHeadNeedsAReplay":         TestRunBehindItsHeadNeedsAReplay,
 	"TestRunBytes":                             TestRunBytes,
@@ -165,6 +166,7 @@ var onBadger = strings.Fields(`
 	TestBadgersMessagesReachTheLogger TestBusinessKeysTravel TestCloseWhileACompactionIsHeld
 	TestCloseWhileNothingCanBeFlushed TestCollectionLeavesDamagedValues TestCompact TestCompactIsBrokenOff
 	TestCompactLeavesOtherStores TestCompactRefusesWhatWasLost TestCompactThroughALink TestCompactedKeys
+	TestCopyOnAFullDisk TestSalvage TestSalvageOfAWholeDirectory TestSalvageOfRunKeys TestScrubReportsATableThatCannotBeOpened
 	TestDamage TestDataKeyCutShort TestDeleteOnALowDisk TestDeletedDirectory TestDiscardNeverPassesARead
 	TestDiskLow TestDiskShrinks TestEmptiedLogIsNotTakenForUnborn TestEveryKindIsInTheTable
 	TestForeignDatabaseIsRefused TestFreeSpaceThatNobodyKnows TestFreshIsBounded TestFreshProvesOnlyWhatItSaw

@@ -290,6 +290,12 @@ func (s *Store) dropImport(mark []byte) error {
 		if head, err := layout.Get(txn, layout.HeadKey(ns, run)); err != nil || head != nil {
 			return err
 		}
+		// The references to blobs are found only in the entries, so they are removed first.
+		refs, err := importedRefs(txn, ns, run)
+		if err != nil {
+			return err
+		}
+		ops = refs
 		for _, kind := range check.PerRun {
 			p := layout.RunKey(nil, kind, ns, run)
 			iterator := txn.Scan(kv.Range{Prefix: p})
@@ -312,4 +318,27 @@ func (s *Store) dropImport(mark []byte) error {
 		ops = ops[n:]
 	}
 	return nil
+}
+
+// importedRefs returns ops that remove the references to blobs which the entries of an unfinished import have stored.
+// The entries of an import are never encrypted.
+func importedRefs(txn *layout.Txn, ns uint32, run string) (ops []layout.Op, err error) {
+	p, seen := layout.RunKey(nil, layout.KindEntry, ns, run), map[[32]byte]bool{}
+	it := txn.Scan(kv.Range{Prefix: p})
+	defer it.Close()
+	for it.Rewind(); layout.AtPrefix(it, p); it.Next() {
+		err = layout.ValueOf(it, func(value []byte) error {
+			for _, sum := range layout.RefsIn(value) {
+				if !seen[sum] {
+					seen[sum] = true
+					ops = append(ops, layout.Op{Key: layout.AppendName(layout.BlobRefsOf(ns, sum), run), Delete: true})
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return ops, nil
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/store/engine"
@@ -52,9 +53,20 @@ func (k *maintenance) run(ctx context.Context) {
 			k.failIfDamaged(k.store.engine.Sync())
 			k.finishRemovals(ctx)
 		case <-scrub.C:
-			k.failIfDamaged(k.store.engine.Scrub(ctx))
+			k.scrub(ctx)
 		}
 	}
+}
+
+// scrub verifies the files of the store. A file that cannot be opened now, for example because the process has no free
+// descriptor, is tried again at the next interval.
+func (k *maintenance) scrub(ctx context.Context) {
+	err := k.store.engine.Scrub(ctx)
+	if err != nil && !errors.Is(err, layout.ErrDamaged) {
+		k.store.opts.Logger.Warn("files of the store not verified, retrying", "error", err)
+		return
+	}
+	k.failIfDamaged(err)
 }
 
 // finishRemovals completes removals of rows that were interrupted because the disk was full. While a

@@ -68,13 +68,18 @@ func salvage(ctx context.Context, opts Options, to string, graphs func(*Store) c
 		return err
 	}
 	if err = fresh.destroyErased(); err == nil {
-		out.Salvaged, err = check.Salvage(ctx, fresh.view, func(ops []layout.Op) error { return fresh.put(ctx, ops) }, graphs(fresh))
+		out.Salvaged, err = check.Salvage(ctx, fresh.view, func(ops []layout.Op) error { return fresh.put(ctx, ops) }, graphs(fresh), out.endLost())
 	}
 	if err = errors.Join(err, fresh.Close()); err != nil {
 		return err
 	}
 	opts.migrated("proven")
 	return datadir.SettleIn(to)
+}
+
+// endLost reports whether the last commits are lost, or whether this is not known.
+func (s *Salvaged) endLost() bool {
+	return slices.ContainsFunc(s.Damage, func(d *layout.Damage) bool { return d.File == datadir.HeadName })
 }
 
 // destroyErased marks the keys of erased runs as destroyed whose places were lost with the file of run keys.

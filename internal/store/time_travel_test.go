@@ -365,16 +365,20 @@ func withFrame(file []byte, kind runfile.Kind) []byte {
 func TestUnfinishedImportIsRemoved(t *testing.T) {
 	t.Parallel()
 	w := travelWorld(t)
+	w.do(runID(1), machine.SetArtifacts{Artifacts: []machine.ArtifactWrite{{Name: "report", Value: []byte("blob:sha256:" + strings.Repeat("ab", 32))}}})
 	file, dir := w.export(runID(1)), t.TempDir()
 	s := openTemp(t, func(o *Options) { o.Dir = dir })
 	var left []layout.Op
 	for _, op := range rows(t, w.store) {
 		switch op.Key[0] {
-		case layout.KindEntry, layout.KindArtifact, layout.KindMessage, layout.KindSnapshot:
+		case layout.KindEntry, layout.KindArtifact, layout.KindMessage, layout.KindSnapshot, layout.KindBlobRef:
 			if bytes.Contains(op.Key, []byte(runID(1))) {
 				left = append(left, op)
 			}
 		}
+	}
+	if !slices.ContainsFunc(left, func(op layout.Op) bool { return op.Key[0] == layout.KindBlobRef }) {
+		t.Fatal("the run refers to no blob")
 	}
 	raw(t, s, append(left, layout.Op{Key: layout.RunKey(nil, layout.KindImport, 0, runID(1)), Value: codec.Mark})...)
 	if err := s.Close(); err != nil {
@@ -383,6 +387,11 @@ func TestUnfinishedImportIsRemoved(t *testing.T) {
 	s = openTemp(t, func(o *Options) { o.Dir = dir })
 	if report, err := s.Check(context.Background(), w.graphs); err != nil || report.Entries != 0 {
 		t.Fatalf("check: %+v, %v", report, err)
+	}
+	for _, op := range rows(t, s) {
+		if bytes.Contains(op.Key, []byte(runID(1))) {
+			t.Errorf("the row %x is left of the import", op.Key)
+		}
 	}
 	if _, _, err := w.importInto(s, 0, file); err != nil {
 		t.Fatal(err)

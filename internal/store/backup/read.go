@@ -19,8 +19,16 @@ import (
 // backup. The rows are certain only after Read has returned without an error, because the digest is at the end
 // of the backup. Errors: [ErrInvalid], and the errors of in and of visit.
 func Read(in io.Reader, visit func(rows []layout.Op) error) (Header, error) {
+	return readIf(in, func(Header) error { return nil }, visit)
+}
+
+// readIf is [Read], but reads no rows if accept returns an error for the header.
+func readIf(in io.Reader, accept func(Header) error, visit func(rows []layout.Op) error) (Header, error) {
 	r := &reader{in: in, sum: sha256.New(), visit: visit}
 	h, err := r.header()
+	if err == nil {
+		err = accept(h)
+	}
 	if err != nil {
 		return h, err
 	}

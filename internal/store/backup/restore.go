@@ -67,7 +67,13 @@ func restoreOne(ctx context.Context, to Target, last bool, open func() (io.ReadC
 		return err
 	}
 	defer in.Close()
-	h, err := Read(in, func(rows []layout.Op) error {
+	accept := func(h Header) error {
+		if h.Format == to.Format {
+			return nil
+		}
+		return fmt.Errorf("%w: it was made from a store of format %d, this program writes format %d: restore it with a program of that format and migrate the result", ErrInvalid, h.Format, to.Format)
+	}
+	_, err = readIf(in, accept, func(rows []layout.Op) error {
 		var ops []layout.Op
 		for _, row := range rows {
 			if last || bytes.IndexByte(stable, row.Key[0]) >= 0 {
@@ -76,9 +82,6 @@ func restoreOne(ctx context.Context, to Target, last bool, open func() (io.ReadC
 		}
 		return writeAll(ctx, to, ops)
 	})
-	if err == nil && h.Format != to.Format {
-		err = fmt.Errorf("%w: it was made from a store of format %d, this program writes format %d", ErrInvalid, h.Format, to.Format)
-	}
 	return err
 }
 

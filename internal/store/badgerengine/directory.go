@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"time"
+
+	"github.com/dgraph-io/badger/v4"
 
 	"github.com/pawl-dev/pawl/internal/store/datadir"
 	"github.com/pawl-dev/pawl/internal/store/engine"
@@ -209,7 +212,7 @@ func (d *Directory) StartMaintenance(ctx context.Context, duties engine.Callback
 		Dir: d.cfg.Dir, DB: d.Badger(), Synced: duties.Stored, Collecting: d.Head.SetCollecting, Before: duties.Removed, Large: ValueLogThreshold,
 		Scrub: func(ctx context.Context) error {
 			err := d.Scrub(ctx)
-			if err != nil {
+			if errors.Is(err, layout.ErrDamaged) {
 				duties.Fail(err)
 			}
 			return err
@@ -264,24 +267,33 @@ func (d *Directory) Sync() error { return d.Head.Sync() }
 
 // Scrub verifies the table files of the open database, one after the other. Badger itself treats a
 // block with a wrong checksum as the end of its table, in reads and also in compactions, which then
-// delete the table.
+// delete the table. Errors: *[layout.Damage] of the first damaged table; otherwise the errors of the tables that could
+// not be opened or read, which may be whole.
 func (d *Directory) Scrub(ctx context.Context) error {
 	open := d.Tables()
 	tables, err := datadir.OpenTables(d.cfg.Dir, d.cfg.EncryptionKey)
+	if errors.Is(err, os.ErrNotExist) {
+		return layout.NewDamage(badger.ManifestFilename, "it was removed while the store was open")
+	}
 	if err != nil {
 		return err
 	}
+	var unread error
 	for _, id := range open {
 		if ctx.Err() != nil {
 			return nil
 		}
-		// A compaction may have deleted the table in the meantime, which is no damage. Errors other than damage are
-		// not returned.
-		if _, err := tables.Verify(id); errors.Is(err, layout.ErrDamaged) && slices.Contains(d.Tables(), id) {
+		_, err := tables.Verify(id)
+		switch {
+		case err == nil || !slices.Contains(d.Tables(), id):
+			// A compaction may have deleted the table in the meantime, which is no damage.
+		case errors.Is(err, layout.ErrDamaged):
 			return err
+		default:
+			unread = errors.Join(unread, fmt.Errorf("table not verified: %w", err))
 		}
 	}
-	return nil
+	return unread
 }
 
 // CopyInto copies all rows into the directory dir, which must be locked and empty. It returns the

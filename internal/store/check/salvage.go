@@ -22,6 +22,9 @@ type Salvaged struct {
 	Report Report
 	// LeftOut has one fault for each run that was removed because it is not whole, in the order of namespaces and ids.
 	LeftOut []*Fault
+	// Doubtful has one fault for each run that stayed, has not ended, and may have had further records: commits after its
+	// last record are lost, and no row names their run.
+	Doubtful []*Fault
 	// Removed has one fault for each other row that was removed because it leads to nothing or is not whole.
 	Removed []*Fault
 	// Named are the namespaces that got a new name because the row with their name was lost.
@@ -35,11 +38,12 @@ type Salvaged struct {
 // whole, and turns the cursors of lost entries into gaps. The store must have no other writer.
 //
 // A run whose last entries are lost can be recognized only if another row tells of them: its head, the order of all
-// entries, or a used request id. Otherwise it stays with the entries that are there.
-func Salvage(ctx context.Context, view View, write func(ops []layout.Op) error, graphs Graphs) (Salvaged, error) {
-	s := &salvager{ended: ctx.Err, view: view, write: write, graphs: graphs, runs: map[queueRun]*Fault{}, deleted: map[queueRun]bool{}, bad: map[queueRun]bool{}}
+// entries, or a used request id. Otherwise it stays with the entries that are there, and is listed as doubtful. endLost
+// means that the last commits of the store are lost, or may be.
+func Salvage(ctx context.Context, view View, write func(ops []layout.Op) error, graphs Graphs, endLost bool) (Salvaged, error) {
+	s := &salvager{endLost: endLost, unnamed: map[uint32][]span{}, ended: ctx.Err, view: view, write: write, graphs: graphs, runs: map[queueRun]*Fault{}, deleted: map[queueRun]bool{}, bad: map[queueRun]bool{}}
 	for _, pass := range []func() error{
-		s.marks, s.knownRuns, s.cursors, s.packs, s.packRefs, s.packNames, s.packDefaults, s.blobs, s.rest, s.deadLetters, s.namespaces,
+		s.marks, s.knownRuns, s.cursors, s.countUnnamed, s.packs, s.packRefs, s.packNames, s.packDefaults, s.blobs, s.rest, s.deadLetters, s.namespaces,
 	} {
 		if err := s.pass(pass); err != nil {
 			return s.out, err
@@ -48,8 +52,11 @@ func Salvage(ctx context.Context, view View, write func(ops []layout.Op) error, 
 	if err := s.rebuildAll(ctx); err != nil {
 		return s.out, err
 	}
-	return s.out, s.pass(s.leftOut)
+	return s.out, errors.Join(s.pass(s.leftOut), s.pass(s.doubtful))
 }
+
+// span is a range of cursors, from and to included. entries is the number of entries that have one of them.
+type span struct{ from, to, entries uint64 }
 
 // salvager is one running salvage.
 type salvager struct {
@@ -63,6 +70,9 @@ type salvager struct {
 	bytes  int
 	// runs are all runs that a row names, with the reason for which a run is left out, or nil.
 	runs map[queueRun]*Fault
+	// unnamed are the cursors of each namespace that no row of the order of all entries has.
+	unnamed map[uint32][]span
+	endLost bool
 	// deleted are the runs that had been deleted. bad are the runs that must be removed.
 	deleted, bad map[queueRun]bool
 }
@@ -210,15 +220,20 @@ func (s *salvager) knownRuns() error {
 // cursors removes the rows of the order of all entries that are not right, so that the repair writes them again. An
 // entry that a row names and that is not there was lost, and with it its run.
 func (s *salvager) cursors() error {
-	next := map[uint32]uint64{}
+	// next has the last cursor of the last right row, and seen that of the last row.
+	next, seen := map[uint32]uint64{}, map[uint32]uint64{}
 	return s.Each([]byte{layout.KindCursor}, func(key, value []byte) error {
 		places, err := codec.DecodeEntryRefs(value)
-		if err != nil || len(key) != 13 {
+		if err != nil || len(key) != 13 || uint64(len(places)) > binary.BigEndian.Uint64(key[5:]) {
 			return s.put(layout.Op{Key: key, Delete: true})
 		}
 		ns, last := binary.BigEndian.Uint32(key[1:]), binary.BigEndian.Uint64(key[5:])
 		first := last + 1 - uint64(len(places))
-		right := uint64(len(places)) <= last && first > next[ns]
+		if first > seen[ns]+1 {
+			s.unnamed[ns] = append(s.unnamed[ns], span{from: seen[ns] + 1, to: first - 1})
+		}
+		seen[ns] = max(seen[ns], last)
+		right := first > next[ns]
 		for i, place := range places {
 			if place.Gap() {
 				continue
@@ -238,6 +253,64 @@ func (s *salvager) cursors() error {
 		next[ns] = last
 		return nil
 	})
+}
+
+// countUnnamed counts the entries whose cursors no row has. The rows of these cursors are lost and the entries are not.
+func (s *salvager) countUnnamed() error {
+	return s.eachEntry(func(ns uint32, _ []byte, cursor uint64) error {
+		spans := s.unnamed[ns]
+		i, _ := slices.BinarySearchFunc(spans, cursor, func(g span, cursor uint64) int { return cmp.Compare(g.to, cursor) })
+		if i < len(spans) && spans[i].from <= cursor {
+			spans[i].entries++
+		}
+		return nil
+	})
+}
+
+// eachEntry calls visit with the namespace, the key and the cursor of each entry. The cursor of an imported entry is 0.
+func (s *salvager) eachEntry(visit func(ns uint32, key []byte, cursor uint64) error) error {
+	return s.Each([]byte{layout.KindEntry}, func(key, value []byte) error {
+		return visit(binary.BigEndian.Uint32(key[1:]), key, codec.EntryCursor(value))
+	})
+}
+
+// doubtful lists the runs that have not ended and end before a lost commit that no row names.
+func (s *salvager) doubtful() error {
+	lost := map[uint32]uint64{}
+	for ns, spans := range s.unnamed {
+		for _, g := range spans {
+			if g.entries <= g.to-g.from {
+				lost[ns] = max(lost[ns], g.to)
+			}
+		}
+	}
+	ends := map[queueRun]uint64{}
+	err := s.eachEntry(func(ns uint32, key []byte, cursor uint64) error {
+		_, run, err := layout.RunOf(key)
+		ends[queueRun{ns, run}] = cursor
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for of, cursor := range ends {
+		if cursor == 0 || cursor >= lost[of.ns] && !s.endLost {
+			continue
+		}
+		end, err := layout.EndOf(s.Txn, of.ns, of.run)
+		if err != nil {
+			return err
+		}
+		if !end.Head.Status.Terminal() {
+			s.out.Doubtful = append(s.out.Doubtful, &Fault{Namespace: of.ns, Run: of.run, Seq: end.Last, Row: "entry", Detail: "later records may be lost: commits after it cannot be read, and nothing names their runs"})
+		}
+	}
+	slices.SortFunc(s.out.Doubtful, byRun)
+	return nil
+}
+
+func byRun(a, b *Fault) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Run, b.Run))
 }
 
 func (s *salvager) packs() error {
@@ -528,8 +601,6 @@ func (s *salvager) leftOut() error {
 		}
 		s.out.LeftOut = append(s.out.LeftOut, fault)
 	}
-	slices.SortFunc(s.out.LeftOut, func(a, b *Fault) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Run, b.Run))
-	})
+	slices.SortFunc(s.out.LeftOut, byRun)
 	return nil
 }

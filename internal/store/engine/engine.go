@@ -44,7 +44,8 @@ type Engine interface {
 	Fatal() <-chan error
 
 	// Check is called every second, Sync is called every Options.MarkInterval, and Scrub is called
-	// every Options.ScrubInterval. If one of them returns an error, the store fails.
+	// every Options.ScrubInterval. If one of them returns an error, the store fails. After an error of Scrub that is no
+	// damage, it is only called again.
 	Check() error
 	Sync() error
 	Scrub(ctx context.Context) error

@@ -151,6 +151,12 @@ func TestWriteBatchLikeBadger(t *testing.T) {
 	dice := rand.New(rand.NewPCG(3, 4))
 	for n := range 40 {
 		key, value, ts := randomKey(dice), fmt.Appendf(nil, "%d", n), 1+dice.Uint64N(9)
+		if n%8 == 7 {
+			if err := errors.Join(a.DeleteAt(bytes.Clone(key), ts), b.DeleteAt(key, ts)); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
 		if err := errors.Join(a.SetEntryAt(badger.NewEntry(key, value), ts), b.SetEntryAt(upstream.NewEntry(bytes.Clone(key), value), ts)); err != nil {
 			t.Fatal(err)
 		}

@@ -31,11 +31,21 @@ func (b *WriteBatch) SetMaxPendingTxns(int) {}
 
 // SetEntryAt adds a row.
 func (b *WriteBatch) SetEntryAt(e *Entry, ts uint64) error {
+	b.add(disk.Op{Key: e.Key, Value: e.Value}, ts)
+	return nil
+}
+
+// DeleteAt adds the removal of a row.
+func (b *WriteBatch) DeleteAt(key []byte, ts uint64) error {
+	b.add(disk.Op{Key: key, Delete: true}, ts)
+	return nil
+}
+
+func (b *WriteBatch) add(op disk.Op, ts uint64) {
 	if b.groups[ts] == nil {
 		b.groups[ts] = &disk.Group{TS: ts}
 	}
-	b.groups[ts].Ops = append(b.groups[ts].Ops, disk.Op{Key: e.Key, Value: e.Value})
-	return nil
+	b.groups[ts].Ops = append(b.groups[ts].Ops, op)
 }
 
 // Flush writes the rows in the order of their versions.

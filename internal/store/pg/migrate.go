@@ -43,19 +43,19 @@ func checkUsable(schema string, known, found, oldest int64) error {
 	return nil
 }
 
-// LivingError means that a migration was refused because a sidecar is running. After the migration,
-// this sidecar could perhaps not use the tables.
+// LivingError means that an upgrade of the tables was refused because a sidecar is running. After the upgrade,
+// this sidecar could perhaps not use the tables. No migration was made.
 type LivingError struct {
 	Schema string
-	// Version is the number of the migration. Address is the address of one of the running
-	// sidecars.
+	// Version is the migration that a program must at least know after the upgrade. Address is the address of one of
+	// the running sidecars.
 	Version int64
 	Address string
 }
 
 // Error returns a text with the address of a running sidecar.
 func (e *LivingError) Error() string {
-	return fmt.Sprintf("migration %d of schema %q works with no older program, and the sidecar at %s lives: stop all of them first", e.Version, e.Schema, e.Address)
+	return fmt.Sprintf("migration %d of schema %q works with no older program, and the sidecar at %s lives: stop all of them first; nothing was migrated", e.Version, e.Schema, e.Address)
 }
 
 // migrating limits the time of the creation or migration of a schema. dying limits the wait for a
@@ -142,8 +142,7 @@ func migrateOnce(ctx context.Context, db *sql.DB, files fs.FS, schema string) er
 	if err != nil {
 		return err
 	}
-	provider, err := goose.NewProvider(goose.DialectPostgres, db, nil,
-		goose.WithTableName(versionsOf(schema)), goose.WithGoMigrations(steps...), goose.WithDisableGlobalRegistry(true))
+	provider, err := providerOf(db, schema, steps)
 	if err != nil {
 		return err
 	}
@@ -152,8 +151,7 @@ func migrateOnce(ctx context.Context, db *sql.DB, files fs.FS, schema string) er
 		return err
 	}
 	if found < want {
-		_, err = provider.Up(ctx)
-		return err
+		return upgrade(ctx, db, schema, steps, found)
 	}
 	if found == want {
 		return nil
@@ -165,22 +163,49 @@ func migrateOnce(ctx context.Context, db *sql.DB, files fs.FS, schema string) er
 	return checkUsable(schema, want, found, oldest)
 }
 
+// upgrade makes all migrations after found. Each one requires what all of them require, so that an upgrade that is
+// refused has made none: after the first ones, the programs that run would perhaps not start again.
+func upgrade(ctx context.Context, db *sql.DB, schema string, steps []*migration, found int64) error {
+	for _, m := range steps {
+		m.needs = 0
+		for _, other := range steps {
+			if other.version > found {
+				m.needs = max(m.needs, other.oldest)
+			}
+		}
+	}
+	provider, err := providerOf(db, schema, steps)
+	if err == nil {
+		_, err = provider.Up(ctx)
+	}
+	return err
+}
+
+func providerOf(db *sql.DB, schema string, steps []*migration) (*goose.Provider, error) {
+	var all []*goose.Migration
+	for _, m := range steps {
+		all = append(all, goose.NewGoMigration(m.version, &goose.GoFunc{RunTx: m.run}, nil))
+	}
+	return goose.NewProvider(goose.DialectPostgres, db, nil,
+		goose.WithTableName(versionsOf(schema)), goose.WithGoMigrations(all...), goose.WithDisableGlobalRegistry(true))
+}
+
 func versionsOf(schema string) string { return schema + ".schema_version" }
 
 // stepsOf returns the migrations in the order of their numbers. The name of each file begins with the
 // number of its migration.
-func stepsOf(files fs.FS, schema string) ([]*goose.Migration, error) {
+func stepsOf(files fs.FS, schema string) ([]*migration, error) {
 	names, err := fs.Glob(files, "migrations/*.sql")
 	if err != nil {
 		return nil, err
 	}
-	var steps []*goose.Migration
+	var steps []*migration
 	for _, name := range names {
 		text, err := fs.ReadFile(files, name)
 		if err != nil {
 			return nil, err
 		}
-		m := migration{schema: schema, text: strings.ReplaceAll(string(text), "{schema}", schema)}
+		m := &migration{schema: schema, text: strings.ReplaceAll(string(text), "{schema}", schema)}
 		number, _, _ := strings.Cut(strings.TrimPrefix(name, "migrations/"), "_")
 		if m.version, err = strconv.ParseInt(number, 10, 64); err != nil {
 			return nil, err
@@ -188,7 +213,7 @@ func stepsOf(files fs.FS, schema string) ([]*goose.Migration, error) {
 		if _, err := fmt.Sscanf(m.text, "-- oldest: %d\n", &m.oldest); err != nil {
 			return nil, fmt.Errorf("%s does not begin with the oldest program that works with it: %w", name, err)
 		}
-		steps = append(steps, goose.NewGoMigration(m.version, &goose.GoFunc{RunTx: m.run}, nil))
+		steps = append(steps, m)
 	}
 	return steps, nil
 }
@@ -200,15 +225,17 @@ type migration struct {
 	// in order to use the tables after this one. It is lower than version if the migration only adds
 	// something.
 	version, oldest int64
+	// needs is the highest oldest of all migrations of the upgrade.
+	needs int64
 }
 
 // programsMigration is the number of the migration that created the table in which the database records which
-// programs can use its schema.
+// programs can use its schema. The one before it created the table of nodes, and the first one all other tables.
 const programsMigration = 3
 
 // run executes the migration. It first locks the table of versions and checks that the migration is
 // still missing.
-func (m migration) run(ctx context.Context, tx *sql.Tx) error {
+func (m *migration) run(ctx context.Context, tx *sql.Tx) error {
 	if _, err := tx.ExecContext(ctx, "SET LOCAL lock_timeout = '"+lockShort+"'"); err != nil {
 		return err
 	}
@@ -235,24 +262,32 @@ func (m migration) run(ctx context.Context, tx *sql.Tx) error {
 
 const raiseOldestText = `UPDATE {s}.schema_oldest SET version = greatest(version, $1)`
 
-// livingText returns the address of a running sidecar if some running sidecar may not know the
-// migration. It ignores a lease that is longer than the maximum. Such a lease was written before the
-// clock was set back, and a running owner corrects it within a second.
-const livingText = `SELECT coalesce(max(address), '') FROM (
-	SELECT address, lease_until FROM {s}.node UNION ALL SELECT address, lease_until FROM {s}.part) AS living
-	WHERE lease_until > clock_timestamp() AND lease_until < clock_timestamp() + interval '1 minute'
-	AND (SELECT max(version) FROM {s}.schema_oldest) < $1`
+// livingText returns the text of a query for the address of a running sidecar that may not know the migration $1. It
+// ignores a lease that is longer than the maximum. Such a lease was written before the clock was set back, and a
+// running owner corrects it within a second. Before a migration of the oldest ones the tables of later ones are missing,
+// and every running program is older.
+func (m *migration) livingText() string {
+	leases, known := "SELECT address, lease_until FROM {s}.part", "$1::bigint - 1"
+	if m.version >= programsMigration {
+		leases += " UNION ALL SELECT address, lease_until FROM {s}.node"
+	}
+	if m.version > programsMigration {
+		known = "(SELECT max(version) FROM {s}.schema_oldest)"
+	}
+	return inSchema(`SELECT coalesce(max(address), '') FROM (`+leases+`) AS living
+	WHERE lease_until > clock_timestamp() AND lease_until < clock_timestamp() + interval '1 minute' AND `+known+` < $1::bigint`, m.schema)
+}
 
 // checkLivePrograms returns a *[LivingError] if a sidecar is running that could perhaps not use the schema after
-// the migration.
-func (m migration) checkLivePrograms(ctx context.Context, tx *sql.Tx) error {
-	if m.version <= programsMigration {
+// the upgrade.
+func (m *migration) checkLivePrograms(ctx context.Context, tx *sql.Tx) error {
+	if m.version == 1 {
 		return nil
 	}
 	address := ""
-	err := tx.QueryRowContext(ctx, inSchema(livingText, m.schema), m.oldest).Scan(&address)
+	err := tx.QueryRowContext(ctx, m.livingText(), m.needs).Scan(&address)
 	if err == nil && address != "" {
-		err = &LivingError{Schema: m.schema, Version: m.version, Address: address}
+		err = &LivingError{Schema: m.schema, Version: m.needs, Address: address}
 	}
 	return err
 }

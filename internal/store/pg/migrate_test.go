@@ -148,6 +148,47 @@ func TestOneStoreBecomesAPartition(t *testing.T) {
 	}
 }
 
+// TestARefusedUpgradeMigratesNothing: an upgrade of several migrations, of which the last one works with no older
+// program, is refused before the first one while a program of any older version lives. This program starts again.
+func TestARefusedUpgradeMigratesNothing(t *testing.T) {
+	t.Parallel()
+	for has := 1; has <= 4; has++ {
+		t.Run(strconv.Itoa(has), func(t *testing.T) {
+			t.Parallel()
+			w := newWay(t, pgserver.Shared(t))
+			older := olderMigrations(t, has)
+			next := newer(t, adds).(fstest.MapFS)
+			next["migrations/6_changes.sql"] = &fstest.MapFile{Data: []byte("-- oldest: 6\nALTER TABLE {schema}.part RENAME COLUMN address TO place;")}
+			if err := pg.MigrateWith(w.cfg, older); err != nil {
+				t.Fatal(err)
+			}
+			// From the second migration on, a sidecar without a partition is in a table of its own.
+			leases := map[bool]string{
+				false: "INSERT INTO pawl.part (id, owner, address, lease_until) VALUES (7, 'old', 'old:1', now() + interval '50 s')",
+				true:  "INSERT INTO pawl.node (id, address, key, leaving, lease_until, since) VALUES ('old', 'old:1', '', false, now() + interval '50 s', now())",
+			}
+			w.query(t, leases[has > 1])
+			err := pg.MigrateWith(w.cfg, next)
+			if living, ok := errors.AsType[*pg.LivingError](err); !ok || living.Version != 6 || living.Address != "old:1" {
+				t.Fatalf("while one lives: %v", err)
+			}
+			if found := w.query(t, "SELECT max(version_id) FROM pawl.schema_version"); found != strconv.Itoa(has) {
+				t.Errorf("the schema has version %s, want %d", found, has)
+			}
+			if err := pg.MigrateWith(w.cfg, older); err != nil {
+				t.Errorf("the older program starts again: %v", err)
+			}
+			w.query(t, map[bool]string{false: "DELETE FROM pawl.part", true: "DELETE FROM pawl.node"}[has > 1])
+			if err := pg.MigrateWith(w.cfg, next); err != nil {
+				t.Fatal(err)
+			}
+			if found := w.query(t, "SELECT max(version_id) FROM pawl.schema_version"); found != "6" {
+				t.Errorf("the schema has version %s", found)
+			}
+		})
+	}
+}
+
 // TestAMigrationHoldsNobodyUp: a migration that waits for a reader does not block commits in the meantime.
 func TestAMigrationHoldsNobodyUp(t *testing.T) {
 	t.Parallel()

@@ -91,7 +91,7 @@ func (r *Pool) checkSchemaUsable(ctx context.Context, text statements) error {
 	if err != nil {
 		return err
 	}
-	known, found := steps[len(steps)-1].Version, int64(0)
+	known, found := steps[len(steps)-1].version, int64(0)
 	if err := r.pool.QueryRow(ctx, text.version).Scan(&found); err != nil || found <= known {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pawl-dev/pawl/internal/grpcapi/apierror"
+	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
 	"github.com/pawl-dev/pawl/internal/grpcapi/gateway"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
@@ -53,8 +54,8 @@ func newCallMetrics(counts CallCounts, log *slog.Logger) *callMetrics {
 	return &callMetrics{counts: counts, log: log, Lines: rate.NewLimiter(rate.Every(logEvery), logBurst)}
 }
 
-// Refused counts and logs a status that ends a call. It ignores calls that the caller itself has
-// cancelled.
+// Refused counts and logs a status that ends a call. The log line has the name of the caller, if the caller was
+// authenticated. Refused ignores calls that the caller itself has cancelled.
 func (t *callMetrics) Refused(ctx context.Context, method string, st *status.Status) {
 	if st.Code() == codes.OK || st.Code() == codes.Canceled {
 		return
@@ -68,7 +69,11 @@ func (t *callMetrics) Refused(ctx context.Context, method string, st *status.Sta
 	case codes.Unauthenticated, codes.PermissionDenied, codes.ResourceExhausted:
 		level = slog.LevelInfo
 	}
-	t.line(ctx, level, "call refused", "method", method, "reason", reason)
+	attrs := []any{"method", method, "reason", reason}
+	if name := auth.RefusedCaller(ctx); name != "" {
+		attrs = append(attrs, "principal", name)
+	}
+	t.line(ctx, level, "call refused", attrs...)
 }
 
 // Ignored counts and logs an ignored answer to a step. A repeated answer is logged at a lower level,

@@ -85,6 +85,36 @@ func TestRefusedAndIgnoredAreCounted(t *testing.T) {
 	}
 }
 
+// TestRefusedCallNamesItsCaller: the log line of a refused call has the principal and the reason, over gRPC, in a
+// stream and for the metrics page. Without an authenticated caller it has no principal.
+func TestRefusedCallNamesItsCaller(t *testing.T) {
+	t.Parallel()
+	var log syncBuffer
+	r := newRig(t, withTokens, func(c *Config, _ *services.Config) {
+		c.Log = slog.New(slog.NewTextHandler(&log, nil))
+	})
+	ctx := testContext(t)
+	const reason = "SCOPE_MISSING"
+	_, err := r.runs.StartRun(withToken(ctx, "runs:read"), &pawlv1.StartRunRequest{Pack: "p"})
+	wantError(t, err, codes.PermissionDenied, reason)
+	stream, err := pawlv1.NewWorkerServiceClient(r.conn).Work(withToken(ctx, "runs:read"))
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	wantError(t, err, codes.PermissionDenied, reason)
+	_, err = r.runs.GetRun(ctx, &pawlv1.GetRunRequest{RunId: "01J99999999999999999999999"})
+	wantError(t, err, codes.Unauthenticated, "TOKEN_MISSING")
+	for _, line := range []string{
+		`msg="call refused" method=pawl.v1.RunService/StartRun reason=SCOPE_MISSING principal=runs:read` + "\n",
+		`msg="call refused" method=pawl.v1.WorkerService/Work reason=SCOPE_MISSING principal=runs:read` + "\n",
+		`msg="call refused" method=pawl.v1.RunService/GetRun reason=TOKEN_MISSING` + "\n",
+	} {
+		if !strings.Contains(log.String(), line) {
+			t.Errorf("the log lacks %q:\n%s", line, log.String())
+		}
+	}
+}
+
 // TestRefusalsDoNotFloodTheLog: the log grows with time, not with what callers do.
 func TestRefusalsDoNotFloodTheLog(t *testing.T) {
 	t.Parallel()

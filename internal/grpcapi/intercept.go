@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"buf.build/go/protovalidate"
+	middleware "github.com/grpc-ecosystem/go-grpc-middleware/v2"
 	mwauth "github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/auth"
 	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/logging"
 	mwvalidate "github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/protovalidate"
@@ -134,6 +135,7 @@ type edge struct {
 func (e *edge) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	e.calls.Add(1)
 	defer e.calls.Add(-1)
+	ctx, _ = auth.WithCallerRef(ctx)
 	resp, err := next(ctx, req)
 	if err != nil {
 		return nil, e.finish(ctx, info.FullMethod, err)
@@ -142,8 +144,10 @@ func (e *edge) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, n
 }
 
 func (e *edge) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-	if err := next(srv, codec.NewStream(stream)); err != nil {
-		return e.finish(stream.Context(), info.FullMethod, err)
+	outer := middleware.WrapServerStream(stream)
+	outer.WrappedContext, _ = auth.WithCallerRef(stream.Context())
+	if err := next(srv, codec.NewStream(outer)); err != nil {
+		return e.finish(outer.WrappedContext, info.FullMethod, err)
 	}
 	return nil
 }

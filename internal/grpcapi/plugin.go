@@ -60,6 +60,9 @@ func (s *Server) Admit(r *http.Request, method string) (context.Context, error) 
 func (s *Server) refused(ctx context.Context, method string, p *auth.Caller, err error) {
 	if err != nil {
 		st, _ := apierror.Status(err)
+		if p != nil {
+			ctx = auth.WithCaller(ctx, p)
+		}
 		s.edge.metrics.Refused(ctx, method, st)
 		s.edge.auditLog.Refused(ctx, method, p, err)
 	}

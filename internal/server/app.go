@@ -94,7 +94,7 @@ func newApp(opts options) (*app, error) {
 		return nil, err
 	}
 	a := &app{ownSecret: executing(opts.config), serveErrors: make(chan error, 1)}
-	opts.log = slog.New(telemetry.WithTraces(opts.log.Handler(), a.traceOf))
+	opts.log = slog.New(telemetry.WithRuns(opts.log.Handler(), a.runContext))
 	a.opts = opts
 	a.files.Store(files)
 	if a.observers, err = newObservers(opts); err != nil {
@@ -103,14 +103,14 @@ func newApp(opts options) (*app, error) {
 	return a, nil
 }
 
-// traceOf returns the trace id of a run for log lines. It returns "" if no open partition has the run.
-func (a *app) traceOf(ctx context.Context, run string) string {
+// runContext returns the namespace and the trace id of a run for log lines. Both are "" if no open partition has the run.
+func (a *app) runContext(ctx context.Context, run string) telemetry.RunContext {
 	for _, t := range a.partitions.all() {
-		if trace := t.traceOf(ctx, run); trace != "" {
-			return trace
+		if of := t.runContext(ctx, run); of.Namespace != "" {
+			return of
 		}
 	}
-	return ""
+	return telemetry.RunContext{}
 }
 
 // build builds the server. Without a cluster it opens the store first. In a cluster it builds the

@@ -141,16 +141,16 @@ func (t *partition) stopRuntime(ctx context.Context) error {
 	return wrap("engine", t.runtime.Close())
 }
 
-// traceOf returns the trace of a run. It returns "" if the run is not in this partition.
-func (t *partition) traceOf(ctx context.Context, run string) string {
+// runContext returns the namespace and the trace of a run. Both are "" if the run is not in this partition.
+func (t *partition) runContext(ctx context.Context, run string) telemetry.RunContext {
 	for _, name := range t.runtime.Namespaces() {
 		if ns, err := t.runtime.Namespace(name); err == nil {
 			if state, err := t.store.Head(ctx, ns, run); err == nil {
-				return telemetry.TraceOf(state)
+				return telemetry.RunContext{Namespace: name, Trace: telemetry.TraceOf(state)}
 			}
 		}
 	}
-	return ""
+	return telemetry.RunContext{}
 }
 
 // close syncs and closes the store.

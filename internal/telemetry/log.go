@@ -14,8 +14,9 @@ import (
 
 // Attributes of a log line about a run.
 const (
-	runAttr   = "run_id"
-	traceAttr = "trace_id"
+	runAttr       = "run_id"
+	traceAttr     = "trace_id"
+	namespaceAttr = "namespace"
 )
 
 // TraceOf returns the trace id of a run for log lines. It returns "" if the run has no trace.
@@ -28,46 +29,53 @@ func TraceOf(s *machine.State) string {
 	return ctx.String()[3:35]
 }
 
-// logHandler adds the trace id to lines that name a run.
+// RunContext is what each log line about a run has besides its run_id. Trace is "" for a run without a trace.
+type RunContext struct{ Namespace, Trace string }
+
+// logHandler adds the namespace and the trace id to lines that name a run.
 type logHandler struct {
 	slog.Handler
-	traceOf func(ctx context.Context, run string) string
+	find func(ctx context.Context, run string) RunContext
 }
 
-// WithTraces returns a handler that adds trace_id to each line with the attribute run_id that has no trace_id
-// yet. It looks only at attributes of the line itself, not at those of [slog.Logger.With]. traceOf returns the
-// trace id of a run, or "".
-func WithTraces(next slog.Handler, traceOf func(ctx context.Context, run string) string) slog.Handler {
-	return logHandler{next, traceOf}
+// WithRuns returns a handler that adds namespace and trace_id to each line with the attribute run_id, as far as the
+// line does not have them yet. It looks only at attributes of the line itself, not at those of [slog.Logger.With].
+// find returns what is known about a run.
+func WithRuns(next slog.Handler, find func(ctx context.Context, run string) RunContext) slog.Handler {
+	return logHandler{next, find}
 }
 
 // Handle implements [slog.Handler].
 func (h logHandler) Handle(ctx context.Context, r slog.Record) error {
-	run, known := "", false
+	run, given := "", map[string]bool{}
 	r.Attrs(func(a slog.Attr) bool {
 		if a.Key == runAttr {
 			run = a.Value.String()
 		}
-		known = known || a.Key == traceAttr
+		given[a.Key] = true
 		return true
 	})
-	if run != "" && !known {
-		if id := h.traceOf(ctx, run); id != "" {
-			r = r.Clone()
-			r.AddAttrs(slog.String(traceAttr, id))
-		}
+	if run == "" || given[namespaceAttr] && given[traceAttr] {
+		return h.Handler.Handle(ctx, r)
 	}
-	return h.Handler.Handle(ctx, r)
+	of, added := h.find(ctx, run), r.Clone()
+	if of.Namespace != "" && !given[namespaceAttr] {
+		added.AddAttrs(slog.String(namespaceAttr, of.Namespace))
+	}
+	if of.Trace != "" && !given[traceAttr] {
+		added.AddAttrs(slog.String(traceAttr, of.Trace))
+	}
+	return h.Handler.Handle(ctx, added)
 }
 
 // WithAttrs implements [slog.Handler].
 func (h logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return logHandler{h.Handler.WithAttrs(slices.Clone(attrs)), h.traceOf}
+	return logHandler{h.Handler.WithAttrs(slices.Clone(attrs)), h.find}
 }
 
 // WithGroup implements [slog.Handler].
 func (h logHandler) WithGroup(name string) slog.Handler {
-	return logHandler{h.Handler.WithGroup(name), h.traceOf}
+	return logHandler{h.Handler.WithGroup(name), h.find}
 }
 
 // maxLines bounds the lines that wait to be written. Further lines are dropped.

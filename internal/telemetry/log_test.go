@@ -10,24 +10,29 @@ import (
 	"github.com/pawl-dev/pawl/internal/telemetry"
 )
 
-// TestLogHasTraces: a line about a run that is in a trace says so, once.
-func TestLogHasTraces(t *testing.T) {
+// TestLogNamesNamespaceAndTrace: a line about a run has its namespace, and its trace if it is in one, each once.
+func TestLogNamesNamespaceAndTrace(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	traceOf := func(_ context.Context, run string) string {
-		return map[string]string{"R": "abc"}[run]
+	find := func(_ context.Context, run string) telemetry.RunContext {
+		return map[string]telemetry.RunContext{"R": {Namespace: "red", Trace: "abc"}, "untraced": {Namespace: "red"}}[run]
 	}
-	log := slog.New(telemetry.WithTraces(slog.NewTextHandler(&out, nil), traceOf)).With("host", "h")
-	for line, want := range map[string]int{"R": 1, "other": 0} {
+	log := slog.New(telemetry.WithRuns(slog.NewTextHandler(&out, nil), find)).With("host", "h")
+	for _, tt := range []struct {
+		attrs []any
+		want  string
+	}{
+		{[]any{"run_id", "R"}, "run_id=R namespace=red trace_id=abc"},
+		{[]any{"run_id", "untraced"}, "run_id=untraced namespace=red"},
+		{[]any{"run_id", "other"}, "run_id=other"},
+		{[]any{"run_id", "R", "trace_id", "abc"}, "run_id=R trace_id=abc namespace=red"},
+		{[]any{"namespace", "red", "run_id", "R"}, "namespace=red run_id=R trace_id=abc"},
+		{[]any{"count", 1}, "count=1"},
+	} {
 		out.Reset()
-		log.Info("x", "run_id", line)
-		if got := strings.Count(out.String(), "trace_id=abc"); got != want {
-			t.Errorf("run %s: %s", line, out.String())
+		log.Info("x", tt.attrs...)
+		if _, got, _ := strings.Cut(strings.TrimSpace(out.String()), "host=h "); got != tt.want {
+			t.Errorf("%v: %q, want %q", tt.attrs, got, tt.want)
 		}
-	}
-	out.Reset()
-	log.Info("x", "run_id", "R", "trace_id", "abc")
-	if strings.Count(out.String(), "trace_id") != 1 {
-		t.Errorf("twice: %s", out.String())
 	}
 }

@@ -385,11 +385,23 @@ type CallerRef struct{ Caller *Caller }
 
 type callerRefKey struct{}
 
-// WithCallerRef returns a context and a CallerRef. The CallerRef contains the caller after the
-// authentication, even if the call is refused later.
+// WithCallerRef returns a context and its CallerRef, which it makes if ctx has none. The CallerRef contains the
+// caller after the authentication, even if the call is refused later.
 func WithCallerRef(ctx context.Context) (context.Context, *CallerRef) {
+	if ref, ok := ctx.Value(callerRefKey{}).(*CallerRef); ok {
+		return ctx, ref
+	}
 	ref := &CallerRef{}
 	return context.WithValue(ctx, callerRefKey{}, ref), ref
+}
+
+// RefusedCaller returns the name of the caller of a call that was refused, or "" if the caller was not
+// authenticated. ctx has the caller or a CallerRef.
+func RefusedCaller(ctx context.Context) string {
+	if ref, ok := ctx.Value(callerRefKey{}).(*CallerRef); ok && ref.Caller != nil {
+		return ref.Caller.Name()
+	}
+	return CallerOf(ctx).Name()
 }
 
 // setCallerRef stores a caller in the CallerRef of its call, if there is one.

@@ -168,6 +168,11 @@ func (f figures) Outbox(ctx context.Context, kind machine.OutboxKind, limit int)
 	return f.Delegations.Outbox(ctx, kind, limit)
 }
 
+// SubscriptionLags implements [telemetry.Source].
+func (f figures) SubscriptionLags(ctx context.Context) (map[machine.SubscriptionKind]uint64, error) {
+	return f.Subscriptions.Lags(ctx)
+}
+
 // Quotas implements [telemetry.Source].
 func (f figures) Quotas() []quota.Figure { return f.Runtime.Quotas.Figures() }
 
@@ -180,7 +185,7 @@ func (w *observation) start(engine *services.Runtime, s *store.Store) {
 	ctx, w.cancel = context.WithCancel(context.Background())
 	w.loops.Go(func() { w.log.Run(ctx) })
 	if w.metrics != nil {
-		unwatch := w.metrics.Watch(figures{engine}, s.Sizes)
+		unwatch := w.metrics.Watch(figures{engine}, s)
 		w.loops.Go(func() {
 			defer unwatch()
 			w.metrics.Run(ctx)

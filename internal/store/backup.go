@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/backup"
@@ -23,6 +24,10 @@ func (s *Store) Backup(ctx context.Context, after string, at int64, out io.Write
 	})
 	return h, err
 }
+
+// LastBackup returns the time at which the newest backup of this store began. It is the zero time if the store
+// remembers none, see [backup.Last]. A backup whose last bytes did not reach the caller is one too.
+func (s *Store) LastBackup(now time.Time) (time.Time, error) { return backup.Last(s.view, now) }
 
 // withCommittedView calls do with ts, the number of the last synced commit, and view, which opens a short read of
 // the store at this commit. do may call view many times. The commit stays readable until do returns.

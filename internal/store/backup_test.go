@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/backup"
@@ -237,6 +238,36 @@ func TestBackupsAreForgotten(t *testing.T) {
 	if _, err := s.Backup(ctx, h.ID, testTime, io.Discard); err != nil || marks != 1000 {
 		t.Errorf("%d marks, the newest: %v", marks, err)
 	}
+}
+
+// TestLastBackup: the store says when its newest backup was taken. It does not take a random id of an older program, or
+// a time after now, for that time.
+func TestLastBackup(t *testing.T) {
+	t.Parallel()
+	s, ctx := openTemp(t), context.Background()
+	first := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+	second := first.Add(36 * time.Hour)
+	want := func(now, want time.Time) {
+		t.Helper()
+		if got, err := s.LastBackup(now); err != nil || !got.Equal(want) {
+			t.Errorf("at %v the last backup is that of %v, %v; want %v", now, got, err, want)
+		}
+	}
+	var ops []layout.Op
+	for _, id := range []string{"00000000000000000000000000000001", "0123456789abcdef0123456789abcdef", "ffffffffffffffffffffffffffffffff", "other"} {
+		ops = append(ops, layout.Op{Key: layout.BackupKey(id), Value: codec.EncodeNumber(0)})
+	}
+	if err := s.put(ctx, ops); err != nil {
+		t.Fatal(err)
+	}
+	want(second, time.Time{})
+	for _, at := range []time.Time{first, second} {
+		if _, err := s.Backup(ctx, "", at.UnixNano(), io.Discard); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want(second.Add(time.Hour), second)
+	want(second.Add(-time.Hour), first)
 }
 
 // fullAt is a writer that returns an error after the given number of bytes.

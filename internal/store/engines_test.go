@@ -96,6 +96,7 @@ var onEach = map[string]func(*testing.T){
 	"TestKeysAndRowsBelongTogether":            TestKeysAndRowsBelongTogether,
 	"TestKeysPerTransition":                    TestKeysPerTransition,
 	"TestLargeGroupsAreCut":                    TestLargeGroupsAreCut,
+	"TestLastBackup":                           TestLastBackup,
 	"TestListLooksAtSoMany":                    TestListLooksAtSoMany,
 	"TestListPacksPages":                       TestListPacksPages,
 	"TestListRunsByEveryFilter":                TestListRunsByEveryFilter,

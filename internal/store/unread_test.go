@@ -138,6 +138,7 @@ func readers(w *world, blob machine.Blob, step machine.OutboxRow) map[string]fun
 			s.runCounts = runCounts{}
 			return s.CountRuns(ctx, 0, []machine.Status{machine.Running, machine.Cancelled})
 		},
+		"LastBackup":      func(s *Store) (any, error) { return s.LastBackup(time.Now()) },
 		"ListDeadLetters": func(s *Store) (any, error) { return s.ListDeadLetters(ctx, webhook, 0, 10) },
 		"DueTimers": func(s *Store) (any, error) {
 			s.watermarks.queues = map[layout.QueueID]*watermark{}

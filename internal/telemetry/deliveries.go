@@ -37,6 +37,7 @@ func receiver(kind machine.SubscriptionKind) string {
 	case machine.SubscriptionWebhook:
 		return "webhook"
 	case machine.SubscriptionConsumer:
+		return "consumer"
 	}
 	return "other"
 }

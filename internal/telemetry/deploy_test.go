@@ -44,6 +44,14 @@ func (idle) Followers(context.Context) (streams.Followers, error) {
 	return streams.Followers{Streams: 1, Lag: 3}, nil
 }
 
+func (idle) SubscriptionLags(context.Context) (map[machine.SubscriptionKind]uint64, error) {
+	return map[machine.SubscriptionKind]uint64{machine.SubscriptionWebhook: 2}, nil
+}
+
+// Sizes and LastBackup are those of a store with one backup.
+func (idle) Sizes() (lsm, log int64)                 { return 1, 2 }
+func (idle) LastBackup(time.Time) (time.Time, error) { return time.Unix(8, 0), nil }
+
 func (idle) AccountFigures() []budget.Figure {
 	return []budget.Figure{{Name: "tenant=*/day", Refused: 1}}
 }
@@ -59,7 +67,7 @@ func (idle) Quotas() []quota.Figure {
 func newFilledMetrics(t *testing.T) *telemetry.Metrics {
 	t.Helper()
 	m := telemetry.NewMetrics()
-	m.Watch(idle{}, func() (lsm, log int64) { return 1, 2 })
+	m.Watch(idle{}, idle{})
 	usage := machine.Usage{InputTokens: 1, OutputTokens: 1, CostMicro: 1}
 	state := &machine.State{RunID: "R", TotalVisits: 1, Transitions: 1, Limits: machine.Limits{MaxTransitions: 10}}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -16,9 +16,10 @@ type figure struct {
 	labels []string
 }
 
-// largest are the metrics that report the maximum over all runtimes. All other metrics report the sum.
+// largest are the metrics that report the maximum over all runtimes. backupDesc reports the minimum, because the
+// store is as old as the oldest backup of a partition. All other metrics report the sum.
 var largest = map[*prometheus.Desc]bool{
-	ageDesc: true, lagDesc: true, quotaDesc: true, accountLimitDesc: true,
+	ageDesc: true, lagDesc: true, subscriptionLagDesc: true, quotaDesc: true, accountLimitDesc: true,
 	// Partitions of a database share their tables.
 	sizeDesc: true,
 }
@@ -78,7 +79,7 @@ func (h *runtimes) figures() []figure {
 
 // Describe implements [prometheus.Collector].
 func (h *runtimes) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{runsDesc, workersDesc, heldDesc, waitingDesc, unservedDesc, depthDesc, ageDesc, watchersDesc, lagDesc, sizeDesc, quotaDesc, heldOfDesc, overDesc, limitOpen, limitWaiting, limitStarted, limitWaited} {
+	for _, d := range []*prometheus.Desc{runsDesc, workersDesc, heldDesc, waitingDesc, unservedDesc, depthDesc, ageDesc, watchersDesc, lagDesc, subscriptionLagDesc, backupDesc, sizeDesc, quotaDesc, heldOfDesc, overDesc, limitOpen, limitWaiting, limitStarted, limitWaited} {
 		out <- d
 	}
 	for _, d := range accountDescs {
@@ -102,6 +103,8 @@ func (h *runtimes) Collect(out chan<- prometheus.Metric) {
 			sums[at] = &f
 		case largest[f.desc]:
 			sum.value = max(sum.value, f.value)
+		case f.desc == backupDesc:
+			sum.value = min(sum.value, f.value)
 		default:
 			sum.value += f.value
 		}

@@ -26,6 +26,8 @@ type Source interface {
 	Work(ctx context.Context) dispatch.Stats
 	Outbox(ctx context.Context, kind machine.OutboxKind, limit int) ([]machine.OutboxRow, error)
 	Followers(ctx context.Context) (streams.Followers, error)
+	// SubscriptionLags returns how many commits the slowest consumer and the slowest webhook are behind.
+	SubscriptionLags(ctx context.Context) (map[machine.SubscriptionKind]uint64, error)
 	// Quotas returns the quotas of namespaces and their use.
 	Quotas() []quota.Figure
 	// AccountFigures returns the amounts that runs have reserved and spent in each of the operator's accounts.
@@ -34,8 +36,13 @@ type Source interface {
 	Limits() []ratelimit.Total
 }
 
-// Sizes returns the sizes of the store on disk, in bytes.
-type Sizes func() (lsm, log int64)
+// Store is the store of a runtime, as far as metrics are about it.
+type Store interface {
+	// Sizes returns the sizes of the store on disk, in bytes.
+	Sizes() (lsm, log int64)
+	// LastBackup returns the time of the newest backup that is not after now. It is the zero time if there is none.
+	LastBackup(now time.Time) (time.Time, error)
+}
 
 // maxOutboxScan bounds the number of unsent messages that are counted. A longer outbox is reported with this number.
 const maxOutboxScan = 10_000
@@ -46,8 +53,8 @@ const scrapeEvery = 5 * time.Second
 
 // Watch adds the metrics of a runtime. Their values are read from its engine and store when Prometheus reads the
 // metrics. unwatch removes them. The values of several runtimes are combined.
-func (m *Metrics) Watch(source Source, sizes Sizes) (unwatch func()) {
-	g := &gauges{source: source, sizes: sizes}
+func (m *Metrics) Watch(source Source, store Store) (unwatch func()) {
+	g := &gauges{source: source, of: store}
 	m.runtimes.add(g)
 	return func() {
 		m.runtimes.remove(g)
@@ -62,7 +69,7 @@ func (m *Metrics) Watch(source Source, sizes Sizes) (unwatch func()) {
 // for example refused calls. What [Metrics] counts is not part of it.
 type gauges struct {
 	source  Source
-	sizes   Sizes
+	of      Store
 	mu      sync.Mutex
 	removed bool
 	last    []figure
@@ -74,23 +81,25 @@ func gauge(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	runsDesc     = gauge("pawl_runs", "Runs in the store, by status.", "status")
-	workersDesc  = gauge("pawl_workers", "Connected workers.")
-	heldDesc     = gauge("pawl_work_held", "Turns and steps leased by connected workers, by kind.", "kind")
-	waitingDesc  = gauge("pawl_work_waiting", "Ready turns and steps that are not leased yet.")
-	unservedDesc = gauge("pawl_work_unserved", "Ready turns and steps that no connected worker serves.")
-	depthDesc    = gauge("pawl_outbox_depth", "Effects that are not sent or not answered yet, by kind; counted up to 10000.", "kind")
-	ageDesc      = gauge("pawl_outbox_age_seconds", "Age of the oldest effect that is due, by kind.", "kind")
-	watchersDesc = gauge("pawl_watchers", "Streams that follow all runs.")
-	lagDesc      = gauge("pawl_watcher_lag", "Commits that the slowest stream over all runs is behind.")
-	quotaDesc    = gauge("pawl_quota", "Quota of a namespace for a resource; without a namespace, of each principal.", "namespace", "resource")
-	heldOfDesc   = gauge("pawl_quota_used", "Usage of a namespace's quota, by resource: open_runs, streams.", "namespace", "resource")
-	overDesc     = gauge("pawl_quota_refused_total", "Calls that a quota refused; without a namespace, those of principals.", "namespace", "resource")
-	limitOpen    = gauge("pawl_limit_open", "Calls of models and tools in flight, by limit.", "limit")
-	limitWaiting = gauge("pawl_limit_waiting", "Calls of models and tools that wait for a limit, by limit.", "limit")
-	limitStarted = gauge("pawl_limit_started_total", "Calls of models and tools started, by limit and whether they had waited.", "limit", "waited")
-	limitWaited  = gauge("pawl_limit_wait_seconds_total", "Time that started calls of models and tools had waited, by limit.", "limit")
-	sizeDesc     = gauge("pawl_store_size_bytes", "Size of the store on disk, by part: lsm or log.", "part")
+	runsDesc            = gauge("pawl_runs", "Runs in the store, by status.", "status")
+	workersDesc         = gauge("pawl_workers", "Connected workers.")
+	heldDesc            = gauge("pawl_work_held", "Turns and steps leased by connected workers, by kind.", "kind")
+	waitingDesc         = gauge("pawl_work_waiting", "Ready turns and steps that are not leased yet.")
+	unservedDesc        = gauge("pawl_work_unserved", "Ready turns and steps that no connected worker serves.")
+	depthDesc           = gauge("pawl_outbox_depth", "Effects that are not sent or not answered yet, by kind; counted up to 10000.", "kind")
+	ageDesc             = gauge("pawl_outbox_age_seconds", "Age of the oldest effect that is due, by kind.", "kind")
+	watchersDesc        = gauge("pawl_watchers", "Streams that follow all runs.")
+	lagDesc             = gauge("pawl_watcher_lag", "Commits that the slowest stream over all runs is behind.")
+	subscriptionLagDesc = gauge("pawl_subscription_lag", "Commits that the slowest subscription is behind, connected or not, by kind: consumer, webhook.", "kind")
+	backupDesc          = gauge("pawl_backup_last_success_timestamp_seconds", "Time of the newest backup that the store remembers, in seconds since 1970; 0 without one.")
+	quotaDesc           = gauge("pawl_quota", "Quota of a namespace for a resource; without a namespace, of each principal.", "namespace", "resource")
+	heldOfDesc          = gauge("pawl_quota_used", "Usage of a namespace's quota, by resource: open_runs, streams.", "namespace", "resource")
+	overDesc            = gauge("pawl_quota_refused_total", "Calls that a quota refused; without a namespace, those of principals.", "namespace", "resource")
+	limitOpen           = gauge("pawl_limit_open", "Calls of models and tools in flight, by limit.", "limit")
+	limitWaiting        = gauge("pawl_limit_waiting", "Calls of models and tools that wait for a limit, by limit.", "limit")
+	limitStarted        = gauge("pawl_limit_started_total", "Calls of models and tools started, by limit and whether they had waited.", "limit", "waited")
+	limitWaited         = gauge("pawl_limit_wait_seconds_total", "Time that started calls of models and tools had waited, by limit.", "limit")
+	sizeDesc            = gauge("pawl_store_size_bytes", "Size of the store on disk, by part: lsm or log.", "part")
 )
 
 // read returns the current metric values, which are at most scrapeEvery old. For a closed runtime it returns none.
@@ -168,9 +177,24 @@ func (g *gauges) store(ctx context.Context) {
 		g.add(watchersDesc, float64(followers.Streams))
 		g.add(lagDesc, float64(followers.Lag))
 	}
-	lsm, log := g.sizes()
+	for kind, lag := range g.lags(ctx) {
+		g.add(subscriptionLagDesc, float64(lag), receiver(kind))
+	}
+	lsm, log := g.of.Sizes()
 	g.add(sizeDesc, float64(lsm), "lsm")
 	g.add(sizeDesc, float64(log), "log")
+	if last, err := g.of.LastBackup(time.Now()); err == nil {
+		g.add(backupDesc, max(0, seconds(last)))
+	}
+}
+
+// lags returns how far the slowest subscription of each kind is behind. It returns none if they cannot be read.
+func (g *gauges) lags(ctx context.Context) map[machine.SubscriptionKind]uint64 {
+	lags, err := g.source.SubscriptionLags(ctx)
+	if err != nil {
+		return nil
+	}
+	return lags
 }
 
 func (g *gauges) count(d *prometheus.Desc, value float64, labels ...string) {

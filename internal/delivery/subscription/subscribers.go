@@ -33,6 +33,31 @@ func (r *Service) OwnSubscription(ctx context.Context, call runtime.Call, kind m
 	return sub, nil
 }
 
+// Lags returns, for consumers and for webhooks of all namespaces, how many commits of its namespace the slowest one has
+// not acknowledged or was not sent. A kind without a subscription has the lag 0.
+func (r *Service) Lags(ctx context.Context) (map[machine.SubscriptionKind]uint64, error) {
+	lags := map[machine.SubscriptionKind]uint64{machine.SubscriptionConsumer: 0, machine.SubscriptionWebhook: 0}
+	for _, ns := range r.cfg.Engine.NamespaceNumbers() {
+		tail, err := r.cfg.Journal.Tail(ctx, ns)
+		if err != nil {
+			return nil, err
+		}
+		for kind, most := range lags {
+			subs, err := r.cfg.Store.Subscriptions(ctx, ns, kind, "")
+			if err != nil {
+				return nil, err
+			}
+			for i := range subs {
+				if s := &subs[i]; !s.Done && s.After < tail {
+					most = max(most, tail-s.After)
+				}
+			}
+			lags[kind] = most
+		}
+	}
+	return lags, nil
+}
+
 // removeOwn removes a subscription that belongs to no run and that the caller owns, and returns its key. A caller with
 // the scope admin may remove those of other owners. Errors: see [Service.OwnSubscription].
 func (r *Service) removeOwn(ctx context.Context, call runtime.Call, kind machine.SubscriptionKind, id string) (machine.SubscriptionKey, error) {

@@ -120,3 +120,39 @@ func TestChangesAreNotTriedForEver(t *testing.T) {
 		t.Errorf("tried %d times, want 8", n)
 	}
 }
+
+// ends is an engine with two namespaces, and the ends of their records.
+type ends map[uint32]uint64
+
+func (e ends) Admit(runtime.Call, runtime.Scopes) (uint32, error) { return 0, nil }
+func (e ends) NamespaceNumbers() []uint32                         { return []uint32{0, 1} }
+func (e ends) Tail(_ context.Context, ns uint32) (uint64, error)  { return e[ns], nil }
+func (e ends) Epoch() [16]byte                                    { return [16]byte{} }
+
+// TestLags: the lag of a kind is that of its slowest subscription in any namespace. An expired consumer does not count.
+func TestLags(t *testing.T) {
+	t.Parallel()
+	ctx, store := t.Context(), testkit.StoreFor(t)
+	service, err := subscription.New(subscription.Config{
+		Engine: ends{0: 10, 1: 30}, Journal: ends{0: 10, 1: 30}, Store: store, Clock: runtime.SystemClock{},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sub := range []machine.Subscription{
+		{SubscriptionKey: machine.SubscriptionKey{Kind: machine.SubscriptionConsumer, ID: "near"}, After: 10},
+		{SubscriptionKey: machine.SubscriptionKey{Kind: machine.SubscriptionConsumer, ID: "far"}, After: 3},
+		{SubscriptionKey: machine.SubscriptionKey{Kind: machine.SubscriptionConsumer, ID: "expired"}, Done: true},
+		{SubscriptionKey: machine.SubscriptionKey{Kind: machine.SubscriptionWebhook, ID: "w"}, After: 9},
+		{SubscriptionKey: machine.SubscriptionKey{Namespace: 1, Kind: machine.SubscriptionWebhook, ID: "w"}, After: 4},
+	} {
+		sub.Owner = "me"
+		if err := store.PutSubscription(ctx, sub, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := service.Lags(ctx)
+	if err != nil || got[machine.SubscriptionConsumer] != 7 || got[machine.SubscriptionWebhook] != 26 {
+		t.Errorf("lags %v, %v", got, err)
+	}
+}

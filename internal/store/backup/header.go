@@ -6,6 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
+
+	"github.com/oklog/ulid/v2"
 )
 
 // formVersion is the version of the file format of a backup.
@@ -19,7 +22,8 @@ type Header struct {
 	// Form is the version of the file format of the backup. Format is the storage format of the store.
 	Form   int    `json:"form"`
 	Format uint32 `json:"format"`
-	// ID identifies the backup. Parent is the ID of the backup that it continues. For a full backup
+	// ID identifies the backup: a ULID in hexadecimal digits, which begins with the time of the backup. In a backup of an
+	// older program all of it is random. Parent is the ID of the backup that it continues. For a full backup
 	// Parent is "".
 	ID     string `json:"id"`
 	Parent string `json:"parent,omitempty"`
@@ -43,8 +47,8 @@ var ErrInvalid = errors.New("the backup is invalid or incomplete")
 // next returns the header of the backup that continues the backup with the id parent. since is the last
 // commit of parent. For a full backup, parent is "" and since is 0.
 func next(from Source, parent string, since uint64, at int64) (Header, error) {
-	var id [16]byte
-	if _, err := rand.Read(id[:]); err != nil {
+	id, err := ulid.New(ulid.Timestamp(time.Unix(0, at)), rand.Reader)
+	if err != nil {
 		return Header{}, err
 	}
 	return Header{

@@ -3,8 +3,12 @@ package backup
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"fmt"
 	"slices"
+	"time"
+
+	"github.com/oklog/ulid/v2"
 
 	"github.com/pawl-dev/pawl/internal/store/codec"
 	"github.com/pawl-dev/pawl/internal/store/kv"
@@ -57,6 +61,35 @@ func note(ctx context.Context, from Source, h Header) error {
 		ops = append(ops, layout.Op{Key: old.key, Delete: true})
 	}
 	return from.Note(ctx, ops)
+}
+
+// Last returns the time of the newest backup that the store remembers and that is not after now. It is the zero time
+// if there is none: a new store, a restored one, one whose rows check --repair has rebuilt, or one whose backups are
+// all of a program that gave them ids without a time.
+func Last(view View, now time.Time) (last time.Time, err error) {
+	err = eachMark(view, func(item *kv.Iterator) error {
+		if at := timeOf(item.Key()); at.After(last) && !at.After(now) {
+			last = at
+		}
+		return nil
+	})
+	return last, err
+}
+
+// oldestID is before the first backup whose id has its time. An earlier time is that of a random id.
+var oldestID = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+
+// timeOf returns the time in the id of the backup whose mark has the key. It is the zero time if the id has none.
+func timeOf(key []byte) time.Time {
+	id, _, _ := layout.CutName(key[len(layout.Prefix(nil, layout.KindBackup, 0)):])
+	raw, err := hex.DecodeString(id)
+	if err != nil || len(raw) != len(ulid.ULID{}) {
+		return time.Time{}
+	}
+	if at := ulid.Time(ulid.ULID(raw).Time()); at.After(oldestID) {
+		return at
+	}
+	return time.Time{}
 }
 
 // Forget removes the rows by which the store remembers its backups, so that the next backup must be a

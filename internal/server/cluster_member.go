@@ -87,7 +87,7 @@ func (a *app) share(ctx context.Context) (err error) {
 	}
 	a.cluster = s
 	if s.pool, err = pg.Connect(ctx, pg.Config{URL: s.url, Schema: s.location.Schema}); err != nil {
-		return s.location.userError(err)
+		return s.location.explained(ctx, s.url, err)
 	}
 	if err = a.checkPartitionConfig(); err != nil {
 		return err
@@ -123,8 +123,9 @@ func (s *clusterMember) place(ctx context.Context, names []string, log *slog.Log
 			s.parts = parts
 			return nil
 		}
+		err = s.location.explained(ctx, s.url, err)
 		if ctx.Err() == nil && time.Since(began) > placementTimeout {
-			return s.location.userError(err)
+			return err
 		}
 		log.Warn("assigning namespaces to partitions failed, retrying", "error", err)
 		select {
@@ -225,7 +226,8 @@ func (a *app) join(s *clusterMember) error {
 	}
 	s.node = membership.New(membership.Config{
 		Self: s.self, Oldest: layout.OldestFormat, Registry: &nodeRegistry{Membership: s.rows, checkPlacement: s.checkPlacement}, Slot: func(part int32) membership.Slot { return s.slots.At(part) }, Open: a.acquirePartition, NotifyPeer: s.clients.NotifyPeer,
-		Lease: lease, HandoverTimeout: min(handoverTimeout, a.opts.config.DrainTimeout), Log: a.opts.log,
+		FindHindrance: func(ctx context.Context) error { return s.location.hindrance(ctx, s.url) },
+		Lease:         lease, HandoverTimeout: min(handoverTimeout, a.opts.config.DrainTimeout), Log: a.opts.log,
 	})
 	late.set(s.node)
 	s.counts.Watch(func() telemetry.ClusterState {

@@ -192,7 +192,7 @@ func (d Database) open(ctx context.Context, url dsn.URL, want preflight.Requirem
 	where := d.URL.String()
 	e, err := pgengine.Open(pgengine.Config{URL: url, Schema: d.Schema, Part: d.Part, Address: address, Raise: want.Served || want.Make, Logger: log.With("partition", d.Part)})
 	if err != nil {
-		return nil, d.userError(err)
+		return nil, d.explained(ctx, url, err)
 	}
 	if e.LastKey() == 0 && !want.Served && !want.Make {
 		none := &preflight.Error{Reason: preflight.SchemaNone, Where: where, Message: fmt.Sprintf("the schema %q has no store", d.Schema)}
@@ -215,6 +215,26 @@ func (d Database) checkDurability(ctx context.Context, url dsn.URL, want preflig
 	}
 	for _, line := range told {
 		log.Warn("database not safe", "warning", line, "database", location)
+	}
+	return nil
+}
+
+// explained does the same as userError. If the error is that the database did not answer in time, it looks for the
+// reason in the database: a standby that is missing, or a session that holds a lock.
+func (d Database) explained(ctx context.Context, url dsn.URL, err error) error {
+	known := d.userError(err)
+	if one, ok := errors.AsType[*preflight.Error](known); ok && (one.Reason == preflight.Unreachable || one.Reason == preflight.SchemaOpened) {
+		if hindrance := d.hindrance(ctx, url); hindrance != nil {
+			return hindrance
+		}
+	}
+	return known
+}
+
+// hindrance returns why the database does not answer in time, or nil, see [preflight.FindHindrance].
+func (d Database) hindrance(ctx context.Context, url dsn.URL) error {
+	if found := preflight.FindHindrance(ctx, url.Secret(), d.URL.String(), d.Schema); found != nil {
+		return found
 	}
 	return nil
 }

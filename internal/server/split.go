@@ -91,7 +91,7 @@ func (d Database) planSplit(ctx context.Context, do func(*pgengine.Database, spl
 		err = &preflight.Error{Reason: preflight.SchemaOwned, Where: d.URL.String(), Err: err, Message: alive.Error()}
 	}
 	if err != nil {
-		err = fmt.Errorf("%w: %w", ErrUnusable, d.userError(err))
+		err = fmt.Errorf("%w: %w", ErrUnusable, d.explained(ctx, url, err))
 	}
 	return plan, err
 }

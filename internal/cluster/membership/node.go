@@ -29,7 +29,7 @@ type OpenPartition interface {
 	Closed() <-chan struct{}
 }
 
-// Config configures a [Node]. All fields are required except Oldest, the times and Log.
+// Config configures a [Node]. All fields are required except Oldest, FindHindrance, the times and Log.
 type Config struct {
 	// Self is this node, with the partitions that it may own.
 	Self Member
@@ -45,6 +45,9 @@ type Config struct {
 	Open func(ctx context.Context, part int32) (OpenPartition, error)
 	// NotifyPeer asks another node to read the rows of the database now.
 	NotifyPeer func(ctx context.Context, to router.Peer) error
+	// FindHindrance returns why the database does not answer in time, or nil if it does not find a reason. It is called
+	// once when the database becomes unreachable, for the log. It may be nil.
+	FindHindrance func(ctx context.Context) error
 	// Lease is how long a node is treated as alive after a heartbeat, and how long a lease on a
 	// partition is valid. Default 3 s.
 	Lease time.Duration

@@ -28,7 +28,7 @@ func (n *Node) poll(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	n.logReachability(err, sent)
+	n.logReachability(ctx, err, sent)
 	if err != nil && !n.stale && !n.viewRequestedAt.IsZero() && time.Since(n.viewRequestedAt) >= n.cfg.Lease {
 		n.stale = true
 		n.signal()
@@ -46,16 +46,26 @@ func (n *Node) poll(ctx context.Context) {
 	n.reconcile()
 }
 
-// logReachability logs when the database becomes unreachable, and when it becomes reachable again. The
-// caller holds the mutex n.mu.
-func (n *Node) logReachability(err error, sent time.Time) {
+// logReachability logs when the database becomes unreachable, with the reason if one is found, and when it becomes
+// reachable again. The caller holds the mutex n.mu.
+func (n *Node) logReachability(ctx context.Context, err error, sent time.Time) {
 	switch {
 	case err != nil && n.pollError == nil:
 		n.cfg.Log.Warn("database unreachable, retrying", "error", err)
+		if n.cfg.FindHindrance != nil {
+			n.work.Go(func() { n.logHindrance(ctx) })
+		}
 	case err == nil && n.pollError != nil:
 		n.cfg.Log.Info("database reachable again", "duration", sent.Sub(n.viewRequestedAt))
 	}
 	n.pollError = err
+}
+
+// logHindrance logs why a database that can be reached does not answer in time.
+func (n *Node) logHindrance(ctx context.Context) {
+	if why := n.cfg.FindHindrance(ctx); why != nil {
+		n.cfg.Log.Warn("database reachable, but does not answer in time", "error", why)
+	}
 }
 
 // updateView stores a new view of the cluster and wakes the callers that wait for a change. The caller

@@ -16,16 +16,18 @@ type Reason string
 
 // The reasons of an [Error].
 const (
-	Unreachable  Reason = "DATABASE_UNREACHABLE"
-	NoPassword   Reason = "DATABASE_PASSWORD_REFUSED"
-	NoDatabase   Reason = "DATABASE_MISSING"
-	NoPlace      Reason = "DATABASE_CONNECTIONS"
-	NoRight      Reason = "DATABASE_PERMISSION"
-	NoTrust      Reason = "DATABASE_TLS"
-	ReadOnly     Reason = "DATABASE_READ_ONLY"
-	TooOld       Reason = "DATABASE_VERSION"
-	Lossy        Reason = "DATABASE_LOSES_COMMITS"
-	NotFollowed  Reason = "DATABASE_NOT_SYNCHRONOUS"
+	Unreachable Reason = "DATABASE_UNREACHABLE"
+	NoPassword  Reason = "DATABASE_PASSWORD_REFUSED"
+	NoDatabase  Reason = "DATABASE_MISSING"
+	NoPlace     Reason = "DATABASE_CONNECTIONS"
+	NoRight     Reason = "DATABASE_PERMISSION"
+	NoTrust     Reason = "DATABASE_TLS"
+	ReadOnly    Reason = "DATABASE_READ_ONLY"
+	TooOld      Reason = "DATABASE_VERSION"
+	Lossy       Reason = "DATABASE_LOSES_COMMITS"
+	NotFollowed Reason = "DATABASE_NOT_SYNCHRONOUS"
+	// Locked means that another session holds a lock on a table of the store for too long.
+	Locked       Reason = "DATABASE_LOCKED"
 	SchemaNewer  Reason = "SCHEMA_NEWER"
 	SchemaLiving Reason = "SCHEMA_IN_USE"
 	FormatNewer  Reason = "FORMAT_NEWER"

@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/pawl-dev/pawl/internal/store/pg/preflight"
 	"github.com/pawl-dev/pawl/test/testkit/pgserver"
@@ -102,5 +105,61 @@ func TestLookAtStandbys(t *testing.T) {
 	primary.Await(t, "postgres", "SELECT count(*) = 0 FROM pg_stat_replication")
 	if got, err := preflight.Inspect(ctx, primary.URL("postgres"), "db", "pawl"); err != nil || got.Following != 0 {
 		t.Errorf("without it: %+v, %v", got, err)
+	}
+}
+
+// TestFindHindrance: a lock that another session holds is found with the session and the table, and commits that wait for
+// a standby are found with the setting. Without either there is nothing to find.
+func TestFindHindrance(t *testing.T) {
+	t.Parallel()
+	primary, standby := pgserver.StartWithStandby(t, pgserver.Synchronous)
+	url := primary.URL("postgres")
+	primary.Query(t, "postgres", "CREATE SCHEMA pawl")
+	primary.Query(t, "postgres", "CREATE TABLE pawl.part (id integer)")
+	find := func() *preflight.Error { return preflight.FindHindrance(t.Context(), url, "here", "pawl") }
+	await := func(reason preflight.Reason, words ...string) {
+		t.Helper()
+		for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+			got := find()
+			if got != nil && got.Reason == reason {
+				for _, word := range words {
+					if !strings.Contains(got.Error(), word) {
+						t.Errorf("%q does not have %q", got, word)
+					}
+				}
+				return
+			}
+			if time.Since(began) > time.Minute {
+				t.Fatalf("%v after a minute, want %s", got, reason)
+			}
+		}
+	}
+	if got := find(); got != nil {
+		t.Fatalf("without a fault: %v", got)
+	}
+
+	holder, err := pgx.Connect(t.Context(), url+"&application_name=editor")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer holder.Close(context.Background())
+	if _, err := holder.Exec(t.Context(), "BEGIN; LOCK TABLE pawl.part"); err != nil {
+		t.Fatal(err)
+	}
+	await(preflight.Locked, "editor", "pawl.part", "idle in transaction", "pg_terminate_backend(")
+	if _, err := holder.Exec(t.Context(), "ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+
+	standby.Kill(t)
+	committed := make(chan error, 1)
+	go func() {
+		_, err := holder.Exec(context.Background(), "INSERT INTO pawl.part VALUES (1)")
+		committed <- err
+	}()
+	await(preflight.NotFollowed, "standby1", "0 of these stream")
+	primary.Set(t, map[string]string{"synchronous_standby_names": ""})
+	if err := <-committed; err != nil {
+		t.Error(err)
 	}
 }

@@ -286,8 +286,12 @@ test-deploy: ## Test deploy/: Kubernetes objects and compose files decoded stric
 	GO="$(GO)" .ci/test-deploy
 
 .PHONY: test-alerts
-test-alerts: ## Test deploy/alerts.yaml by promtool, and by faults of real sidecars under a real Prometheus; installs it itself
+test-alerts: ## Test deploy/alerts.yaml by promtool, and the operator's day as `make operate`; installs Prometheus itself
 	GO="$(GO)" .ci/test-alerts
+
+.PHONY: operate
+operate: ## Print a day of an operator: each incident of docs/operations/incidents.md, its alert, log line, command and fix
+	GO="$(GO)" FLAGS=-v .ci/test-alerts 2>&1 | grep --line-buffered -Ev '^=== (RUN|PAUSE|CONT)'
 
 .PHONY: clean
 clean: ## Remove what the other targets built

@@ -121,6 +121,9 @@ func (m *Metrics) countWork() {
 	m.tokens = m.counters("pawl_usage_tokens_total", "Tokens that runs consumed, by type and model, without those of agents that they called.", "type", "model")
 	m.cost = m.counters("pawl_usage_cost_usd_total", "Cost of what runs consumed, by model, in US dollars, without that of agents that they called.", "model")
 	m.exported = m.counters("pawl_trace_spans_total", "Spans, by outcome: exported, lost (not accepted by the collector).", "outcome")
+	for _, outcome := range []string{"exported", "lost"} {
+		m.exported.WithLabelValues(outcome) // so that a rate over them starts correctly
+	}
 }
 
 func (m *Metrics) timeCommits() {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,7 +27,9 @@ func newAuditVerify(p *output.Printer) *cobra.Command {
 it, and prints its end as NUMBER:HASH. Keep that value outside of the machine: a later check with
 --head finds lines that were cut off at the end.
 
-Exit codes: 0 the log is intact; 1 it is not; 2 it cannot be read.`,
+A log that "serve --audit-key" wrote is verified only with the same key (--key).
+
+Exit codes: 0 the log is intact; 1 it is not; 2 it cannot be read, or its key was not given.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			secret, err := auditKey(key)
@@ -35,14 +38,24 @@ Exit codes: 0 the log is intact; 1 it is not; 2 it cannot be read.`,
 			}
 			end, err := verifyAudit(args[0], secret, head)
 			if err != nil {
-				return err
+				return explainKey(err)
 			}
 			return printEnd(p, end)
 		},
 	}
-	cmd.Flags().StringVar(&key, "key", "", "file with the HMAC key of the log (default: the log has none)")
+	cmd.Flags().StringVar(&key, "key", "", auditKeyUsage)
 	cmd.Flags().StringVar(&head, "head", "", "NUMBER:HASH of an earlier end of the log, which it must still contain")
 	return cmd
+}
+
+const auditKeyUsage = "file with the HMAC key of the log, the one of serve --audit-key (default: the log has none)"
+
+// explainKey adds to the error about a missing key how to give it.
+func explainKey(err error) error {
+	if errors.Is(err, audit.ErrNeedsKey) {
+		return output.Usage(fmt.Errorf("%w: give the file of the sidecar's --audit-key with --key", err))
+	}
+	return err
 }
 
 // auditKey reads the key of an audit log from a file. If path is "", the log has no key and auditKey returns nil.
@@ -87,31 +100,71 @@ func printEnd(p *output.Printer, end audit.End) error {
 }
 
 func newAuditExport(p *output.Printer) *cobra.Command {
-	key, principal, method, after := "", "", "", uint64(0)
+	key, f := "", auditFilter{}
 	cmd := &cobra.Command{
 		Use:   "export DIR",
 		Short: "Verify an audit log and print its lines",
 		Long: `Prints the lines of an audit log as they are stored, one JSON object each. It checks the hash chain
-and fails at the first line that does not match.`,
+and fails at the first line that does not match. The filters choose the lines that are printed; the
+chain is checked over all lines.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			secret, err := auditKey(key)
+			if err == nil {
+				err = f.parse(time.Now())
+			}
 			if err != nil {
 				return output.Usage(err)
 			}
 			_, err = audit.Verify(args[0], secret, func(e *audit.Entry, _ string, line []byte) error {
-				if e.Seq <= after || principal != "" && e.Principal != principal || method != "" && !strings.HasSuffix(e.Method, method) {
+				if !f.selects(e) {
 					return nil
 				}
 				_, err := fmt.Fprintf(p.Out, "%s\n", line)
 				return err
 			})
-			return errors.Join(err)
+			return explainKey(err)
 		},
 	}
-	cmd.Flags().StringVar(&key, "key", "", "file with the HMAC key of the log (default: the log has none)")
-	cmd.Flags().Uint64Var(&after, "after", 0, "only lines after this number; 0 = all")
-	cmd.Flags().StringVar(&principal, "principal", "", "only lines of this principal")
-	cmd.Flags().StringVar(&method, "method", "", "only lines of methods with this ending, for example StartRun")
+	fs := cmd.Flags()
+	fs.StringVar(&key, "key", "", auditKeyUsage)
+	fs.Uint64Var(&f.after, "after", 0, "only lines after this number; 0 = all")
+	fs.StringVar(&f.principal, "principal", "", "only lines of this principal")
+	fs.StringVar(&f.method, "method", "", "only lines of methods with this ending, for example StartRun")
+	fs.StringVar(&f.run, "run", "", "only lines about this run (or pack, webhook, consumer)")
+	fs.StringVar(&f.fromText, "from", "", "only lines of this time or later: RFC 3339, or a duration back from now, for example 24h")
+	fs.StringVar(&f.toText, "to", "", "only lines before this time: RFC 3339, or a duration back from now")
 	return cmd
+}
+
+// auditFilter selects lines of an audit log. An empty field selects all lines.
+type auditFilter struct {
+	after                  uint64
+	principal, method, run string
+	fromText, toText       string
+	from, to               time.Time
+}
+
+// parse reads the times. A duration is subtracted from now.
+func (f *auditFilter) parse(now time.Time) error {
+	from, to, err := span(f.fromText, f.toText, now)
+	if err != nil {
+		return err
+	}
+	if from != nil {
+		f.from = from.AsTime()
+	}
+	if to != nil {
+		f.to = to.AsTime()
+	}
+	return nil
+}
+
+func (f *auditFilter) selects(e *audit.Entry) bool {
+	return e.Seq > f.after &&
+		(f.principal == "" || e.Principal == f.principal) &&
+		(f.method == "" || strings.HasSuffix(e.Method, f.method)) &&
+		(f.run == "" || e.Resource == f.run) &&
+		(f.from.IsZero() || !e.At.Before(f.from)) &&
+		(f.to.IsZero() || e.At.Before(f.to))
 }

@@ -72,6 +72,20 @@ func (r timeRange) set(filter *pawlv1.RunFilter, now time.Time) (err error) {
 	return nil
 }
 
+// span parses the flags --from and --to. An empty text means no bound, and its result is nil.
+func span(from, to string, now time.Time) (begin, end *timestamppb.Timestamp, err error) {
+	if begin, err = timeOf("--from", from, now); err != nil {
+		return nil, nil, err
+	}
+	if end, err = timeOf("--to", to, now); err != nil {
+		return nil, nil, err
+	}
+	if begin != nil && end != nil && !begin.AsTime().Before(end.AsTime()) {
+		return nil, nil, output.Usage(fmt.Errorf("--from %q is not before --to %q", from, to))
+	}
+	return begin, end, nil
+}
+
 // timeOf parses a time in RFC 3339, or a duration that is subtracted from now. For an empty text it returns nil.
 func timeOf(flag, text string, now time.Time) (*timestamppb.Timestamp, error) {
 	if text == "" {

@@ -26,6 +26,7 @@ import (
 	pawl "github.com/pawl-dev/pawl/clients/go"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/a2a/protocol"
+	"github.com/pawl-dev/pawl/internal/audit"
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/output"
 )
@@ -174,6 +175,37 @@ func TestHeldCallAsks(t *testing.T) {
 	_, err := r.client.SendMessage(r.context(carol), decisionMessage(t, task, "till/clerk", "", decision))
 	if reason := refusedBy(err); reason != "UNSUPPORTED_OPERATION" && reason != "ALREADY_DECIDED" {
 		t.Errorf("behind the end: %v", err)
+	}
+}
+
+// TestMessageDecisionsAreInTheAudit: the audit line about a message that decides has the step and the decision, if it was taken and if it was
+// refused, over gRPC and over JSON. The line about another message has neither.
+func TestMessageDecisionsAreInTheAudit(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "audit")
+	r := newRig(t, withTokens, withTill(&payments{}), func(r *rig) { r.config.Audit = dir })
+	task, q := r.holdCall(t, carol, "till/clerk", `call refund {"order":"7","amount":150}`)
+	decision := map[string]any{"step": q.Step, "digest": q.Digest, "decision": "deny"}
+	if _, err := r.client.SendMessage(r.context(alice), decisionMessage(t, task, "till/clerk", "", decision)); err == nil {
+		t.Error("alice has decided about a task of carol")
+	}
+	raw, err := protojson.Marshal(decisionMessage(t, task, "", "no", decision))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.http("POST", "/a2a/till/clerk/message:send", string(raw), "Authorization", "Bearer "+secretOf(carol))
+	var got []string
+	if _, err := audit.Verify(dir, nil, func(e *audit.Entry, _ string, _ []byte) error {
+		if strings.HasSuffix(e.Method, "/SendMessage") {
+			got = append(got, fmt.Sprintf("%s %d %s %s", e.Principal, e.Step, e.Decision, e.Outcome))
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{carol + " 0  OK", alice + " 1 DENY NOT_FOUND", carol + " 1 DENY OK"}
+	if !slices.Equal(got, want) {
+		t.Errorf("lines %q, want %q", got, want)
 	}
 }
 

@@ -227,7 +227,7 @@ func (s *stage) command(t *testing.T, d *datadriven.TestData) ([]event, error) {
 
 // decision returns a decision about a held call in its current form.
 func (s *stage) decision(is string, step uint32, payload []byte) machine.DecideStep {
-	c := machine.DecideStep{Step: step, Digest: s.digest(step), Verdict: verdicts[is], Reason: "because"}
+	c := machine.DecideStep{Step: step, Digest: s.digest(step), Verdict: protocol.Verdicts[is], Reason: "because"}
 	if c.Verdict == machine.Edited {
 		c.Payload, c.PayloadHash = payload, validate.PayloadHash(payload)
 	}

@@ -26,9 +26,6 @@ const (
 	maxQuestionText    = 1024
 )
 
-// digestMark is the prefix of a digest of a call's arguments in messages.
-const digestMark = "sha256:"
-
 // heldCall is a tool call for which the pack requires a person's decision.
 type heldCall struct {
 	step    uint32
@@ -212,10 +209,10 @@ func approvalPart(value any) *a2apb.Part {
 	return &a2apb.Part{Content: &a2apb.Part_Data{Data: protocol.ValueToProto(compact.Bytes())}}
 }
 
-func digestText(d [32]byte) string { return digestMark + hex.EncodeToString(d[:]) }
+func digestText(d [32]byte) string { return protocol.DigestMark + hex.EncodeToString(d[:]) }
 
 func wordOf(v machine.Verdict) string {
-	for word, verdict := range verdicts {
+	for word, verdict := range protocol.Verdicts {
 		if verdict == v {
 			return word
 		}

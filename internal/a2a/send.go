@@ -283,7 +283,7 @@ func (s *Service) resume(ctx context.Context, m *inbound) (runtime.Answer, error
 	if id := msg.GetContextId(); id != "" && id != state.Task.ContextID {
 		return runtime.Answer{}, failAt(invalidParams, "message.contextId", "task %s is of another context", state.RunID)
 	}
-	decision, err := decisionOf(m.parts)
+	decision, err := protocol.DecisionOf(m.parts)
 	if err != nil {
 		return runtime.Answer{}, err
 	}

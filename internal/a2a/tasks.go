@@ -3,12 +3,11 @@ package a2a
 import (
 	"context"
 	"errors"
-	"math"
 	"strconv"
-	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
+	"github.com/pawl-dev/pawl/internal/a2a/protocol"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/query"
@@ -177,24 +176,12 @@ func (s *Service) listOf(ctx context.Context, a *agent, req *a2apb.ListTasksRequ
 		list.PageSize = int(req.GetPageSize())
 	}
 	if after := req.GetStatusTimestampAfter(); after != nil {
-		list.StatusFrom = nanosOf(after.AsTime())
+		list.StatusFrom = protocol.NanosOf(after.AsTime())
 	}
 	if want := req.GetStatus(); want != a2apb.TaskState_TASK_STATE_UNSPECIFIED {
 		list.Match = func(state *machine.State) bool { return state.Erased == nil && s.stateOf(state) == want }
 	}
 	return list, nil
-}
-
-// nanosOf converts a time to Unix nanoseconds. A time outside the range becomes the nearest time in the
-// range.
-func nanosOf(at time.Time) int64 {
-	switch {
-	case at.After(time.Unix(0, math.MaxInt64)):
-		return math.MaxInt64
-	case at.Before(time.Unix(0, 0)):
-		return 0
-	}
-	return at.UnixNano()
 }
 
 // cancelTask executes CancelTask, which cancels the delegations of the task too. For a task that is already cancelled it

@@ -25,7 +25,8 @@ type Entry struct {
 	Resource  string `json:"resource,omitempty"`
 	// Method is the gRPC method without its first slash, or the name of an action of the process itself.
 	Method string `json:"method"`
-	// Step and Decision are of a decision about a held call: APPROVE, DENY or EDIT.
+	// Step and Decision are of a decision about a held call: APPROVE, DENY or EDIT. They are set for each way in which a decision comes: the
+	// API, a link, and a message of A2A.
 	Step     uint32 `json:"step,omitempty"`
 	Decision string `json:"decision,omitempty"`
 	// Outcome is OK or the name of the gRPC status, and Reason is the reason of the error. Outcome is BEGUN in the line before the whole
@@ -40,6 +41,8 @@ type Entry struct {
 	LeftOut int64 `json:"left_out,omitempty"`
 	// Note is a message of the process, or the name of the principal for which the caller speaks.
 	Note string `json:"note,omitempty"`
+	// Keyed means that the hash of the line is made with the key of the log. Lines of versions before this field lack it.
+	Keyed bool `json:"keyed,omitempty"`
 	// Prev is the hash of the previous line. It is 64 zeros in the first line.
 	Prev string `json:"prev"`
 }
@@ -77,20 +80,37 @@ func (e *Entry) line(key []byte) (line []byte, sum string, err error) {
 	return fmt.Appendf(body, "%s%s%s\n", hashBefore, sum, hashAfter), sum, nil
 }
 
-// parse decodes a line without its line break and verifies the hash in it.
+// ErrNeedsKey is the error about a log whose lines are made with a key, if no key is given. It does not mean that a line was changed.
+var ErrNeedsKey = errors.New("the log is made with a key, and it is verified with that key only")
+
+var (
+	errHash    = errors.New("its hash is not that of what it says")
+	errKeyless = errors.New("its hash is made without the key: either the log has no key, or the line was not written by the sidecar")
+)
+
+// parse decodes a line without its line break and verifies the hash in it. Errors: [ErrNeedsKey].
 func parse(key, line []byte) (e Entry, sum string, err error) {
 	if len(line) < tailBytes || !bytes.HasSuffix(line, []byte(hashAfter)) {
 		return e, "", errors.New("it is no line of an audit")
 	}
 	body, tail := line[:len(line)-tailBytes], line[len(line)-tailBytes:]
 	said, ok := bytes.CutPrefix(tail, []byte(hashBefore))
-	sum = hashOf(key, body)
-	if !ok || !hmac.Equal(said[:2*sha256.Size], []byte(sum)) {
-		return e, "", errors.New("its hash is not that of what it says")
+	if !ok {
+		return e, "", errors.New("it is no line of an audit")
 	}
-	decode := json.NewDecoder(bytes.NewReader(line))
-	if err := decode.Decode(&e); err != nil {
-		return e, "", fmt.Errorf("it cannot be read: %w", err)
+	decoded := json.NewDecoder(bytes.NewReader(line)).Decode(&e)
+	sum = hashOf(key, body)
+	switch {
+	case hmac.Equal(said[:2*sha256.Size], []byte(sum)):
+	case decoded == nil && e.Keyed && len(key) == 0:
+		return e, "", ErrNeedsKey
+	case len(key) > 0 && hmac.Equal(said[:2*sha256.Size], []byte(hashOf(nil, body))):
+		return e, "", errKeyless
+	default:
+		return e, "", errHash
+	}
+	if decoded != nil {
+		return e, "", fmt.Errorf("it cannot be read: %w", decoded)
 	}
 	return e, sum, nil
 }

@@ -118,7 +118,7 @@ func (l *Log) add(e *Entry) error {
 			return err
 		}
 	}
-	e.Seq, e.Prev = l.seq+1, l.sum
+	e.Seq, e.Prev, e.Keyed = l.seq+1, l.sum, len(l.opts.Key) > 0
 	if e.At.IsZero() {
 		e.At = time.Now().UTC()
 	}

@@ -65,9 +65,50 @@ func TestChain(t *testing.T) {
 		if err != nil || end.Seq != 300 || end.First != 1 || end.Lines != 300 || len(files) < 10 {
 			t.Fatalf("%+v in %d files: %v", end, len(files), err)
 		}
-		if _, err := Verify(o.Dir, []byte("another key"), nil); err == nil {
-			t.Error("another key proves the chain")
+		if _, err := Verify(o.Dir, []byte("another key"), nil); err == nil || errors.Is(err, ErrNeedsKey) {
+			t.Errorf("another key proves the chain: %v", err)
 		}
+	}
+}
+
+// TestNeedsKey: without the key, a log that is made with one is not reported as changed. A log of a version that did not mark its lines may be
+// either.
+func TestNeedsKey(t *testing.T) {
+	t.Parallel()
+	key := []byte("key of the audit")
+	o := Options{Dir: t.TempDir(), Key: key}
+	l := open(t, o)
+	add(t, l, 2)
+	closeLog(t, l)
+	if _, err := Verify(o.Dir, nil, nil); !errors.Is(err, ErrNeedsKey) {
+		t.Errorf("without the key: %v", err)
+	}
+	if _, err := Open(Options{Dir: o.Dir}); !errors.Is(err, ErrNeedsKey) {
+		t.Errorf("a sidecar without the key: %v", err)
+	}
+	if _, err := Verify(o.Dir, []byte("another"), nil); err == nil || !strings.Contains(err.Error(), "the key is not that of the log") {
+		t.Errorf("with another key: %v", err)
+	}
+	files, _ := filesOf(o.Dir)
+	write := func(key []byte, e Entry) {
+		line, _, err := e.line(key)
+		if err == nil {
+			err = os.WriteFile(files[0], line, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(key, Entry{Seq: 1, Method: "m", Outcome: "OK", Prev: zero})
+	if _, err := Verify(o.Dir, key, nil); err != nil {
+		t.Errorf("a line of an older version: %v", err)
+	}
+	if _, err := Verify(o.Dir, nil, nil); err == nil || !strings.Contains(err.Error(), "or the log is made with a key") {
+		t.Errorf("a line of an older version, without the key: %v", err)
+	}
+	write(nil, Entry{Seq: 1, Method: "m", Outcome: "OK", Prev: zero})
+	if _, err := Verify(o.Dir, key, nil); !errors.Is(err, errKeyless) {
+		t.Errorf("a line that is made without the key: %v", err)
 	}
 }
 

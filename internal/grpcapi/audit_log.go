@@ -263,10 +263,24 @@ func auditSubject(m any) subject {
 	switch in := m.(type) {
 	case *a2apb.SendMessageRequest:
 		s.claims = clip(protocol.AnswererOf(in.GetMessage()))
+		s.step, s.decision = messageDecision(in.GetMessage())
 	case *pawlv1.DecideStepRequest:
 		s.step, s.decision = in.GetStep(), strings.TrimPrefix(in.GetDecision().String(), "STEP_DECISION_")
 	}
 	return s
+}
+
+// messageDecision returns the step and the decision in a message of A2A. They are 0 and "" if it has no valid decision.
+func messageDecision(msg *a2apb.Message) (uint32, string) {
+	parts, err := protocol.PartsFromProto("message.parts", msg.GetParts())
+	if err != nil {
+		return 0, ""
+	}
+	c, err := protocol.DecisionOf(parts)
+	if err != nil || c == nil {
+		return 0, ""
+	}
+	return c.Step, map[machine.Verdict]string{machine.Approved: "APPROVE", machine.Refused: "DENY", machine.Edited: "EDIT"}[c.Verdict]
 }
 
 func resourceOf(m any) string {

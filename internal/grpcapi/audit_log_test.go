@@ -3,14 +3,20 @@ package grpcapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/a2aproject/a2a-go/v2/a2apb/v1"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/a2a/protocol"
 	"github.com/pawl-dev/pawl/internal/audit"
 	"github.com/pawl-dev/pawl/internal/policy"
 	"github.com/pawl-dev/pawl/internal/runtime"
@@ -38,6 +44,32 @@ func TestADecisionIsInItsLine(t *testing.T) {
 	})
 	if want := (subject{namespace: "shop", resource: "01J00000000000000000000001", id: "d1", step: 3, decision: "EDIT"}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// TestADecisionByMessageIsInItsLine: the line about a message of A2A that decides has the step and the verdict as well, in each encoding of
+// JSON in a part. A message that is no valid decision has neither.
+func TestADecisionByMessageIsInItsLine(t *testing.T) {
+	t.Parallel()
+	digest := "sha256:" + strings.Repeat("0", 64)
+	for text, want := range map[string]string{
+		`{"step":3,"digest":"` + digest + `","decision":"approve"}`:                      "3 APPROVE",
+		`{"step":3,"digest":"` + digest + `","decision":"deny","reason":"not this one"}`: "3 DENY",
+		`{"step":3,"digest":"` + digest + `","decision":"edit","payload":{"amount":1}}`:  "3 EDIT",
+		`{"step":3,"digest":"` + digest + `","decision":"the secret"}`:                   "0 ",
+		`{"step":3,"digest":"short","decision":"approve"}`:                               "0 ",
+		`"words"`: "0 ",
+	} {
+		value := `{"` + protocol.ApprovalURI + `":` + text + `}`
+		for _, part := range []*a2apb.Part{
+			protocol.PartToProto(&machine.Part{Kind: machine.PartJSON, Data: []byte(value)}),
+			{Content: &a2apb.Part_Text{Text: value}, Metadata: &structpb.Struct{Fields: map[string]*structpb.Value{protocol.ExactURI: structpb.NewBoolValue(true)}}},
+		} {
+			got := auditSubject(&a2apb.SendMessageRequest{Message: &a2apb.Message{MessageId: "m", TaskId: "T", Parts: []*a2apb.Part{part}}})
+			if decided := fmt.Sprint(got.step) + " " + got.decision; decided != want || got.resource != "T" || got.id != "m" {
+				t.Errorf("%v: %+v, want %s", part, got, want)
+			}
+		}
 	}
 }
 

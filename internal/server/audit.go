@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/pawl-dev/pawl/internal/audit"
@@ -22,6 +23,9 @@ func openAudit(c config.Config) (*audit.Log, error) {
 		}
 	}
 	log, err := audit.Open(opts)
+	if errors.Is(err, audit.ErrNeedsKey) {
+		return nil, &config.Error{Faults: []config.Fault{{Field: "audit_key", Message: "is required: " + err.Error()}}}
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/a2a"
@@ -24,6 +25,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/grpcapi"
 	"github.com/pawl-dev/pawl/internal/grpcapi/auth"
+	"github.com/pawl-dev/pawl/internal/grpcapi/codec"
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/quota"
@@ -466,8 +468,16 @@ var errFaulty = errors.New("has errors")
 // offerPacks registers the configured pack files in order and returns the names of the packs. The node
 // that owns the partition of the default namespace stores them.
 func (a *app) offerPacks(ctx context.Context, paths []string) ([]string, error) {
+	if len(paths) == 0 {
+		return []string{}, nil
+	}
 	ctx = auth.WithCaller(ctx, &auth.Caller{Principal: runtime.Principal{Subject: runtime.SidecarName, Scopes: runtime.ScopePacksWrite}})
 	names := make([]string, 0, len(paths))
+	before, err := a.clusterDefaults(ctx)
+	if err != nil {
+		return names, err
+	}
+	configured := map[string]string{}
 	for _, path := range paths {
 		content, err := os.ReadFile(path)
 		if err != nil {
@@ -480,25 +490,57 @@ func (a *app) offerPacks(ctx context.Context, paths []string) ([]string, error) 
 		if err != nil {
 			return names, &PackError{Path: path, Diagnostics: found, Err: err}
 		}
-		if err := a.offerPack(ctx, content); err != nil {
+		if _, err := a.routed(ctx, pawlv1.PackService_RegisterPack_FullMethodName, &pawlv1.RegisterPackRequest{Content: content}); err != nil {
 			return names, &PackError{Path: path, Err: err}
 		}
+		configured[loaded.ID] = loaded.Version
 		pack.LogWarnings(ctx, a.opts.log, path, found)
 		names = append(names, loaded.ID+"@"+loaded.Version)
 	}
+	warnChangedDefaults(a.opts.log, before, configured)
 	return names, nil
 }
 
-// packRetryDelay is the pause between two attempts to register a pack.
+// clusterDefaults returns the version that an id without a version means, for each pack of the default
+// namespace. The node that owns its partition answers.
+func (a *app) clusterDefaults(ctx context.Context) (map[string]string, error) {
+	versions := map[string]string{}
+	for token := ""; ; {
+		got, err := a.routed(ctx, pawlv1.PackService_ListPacks_FullMethodName, &pawlv1.ListPacksRequest{PageToken: token})
+		if err != nil {
+			return nil, err
+		}
+		page, ok := got.(*pawlv1.ListPacksResponse)
+		if raw, encoded := got.(codec.Message); encoded { // another node has answered
+			page, ok = &pawlv1.ListPacksResponse{}, true
+			if err := proto.Unmarshal(raw, page); err != nil {
+				return nil, fmt.Errorf("ListPacks of another node: %w", err)
+			}
+		}
+		if !ok {
+			return nil, fmt.Errorf("ListPacks answered %T", got)
+		}
+		for _, p := range page.GetPacks() {
+			if p.GetIsDefault() {
+				versions[p.GetId()] = p.GetVersion()
+			}
+		}
+		if token = page.GetNextPageToken(); token == "" {
+			return versions, nil
+		}
+	}
+}
+
+// packRetryDelay is the pause between two attempts of a call about packs.
 const packRetryDelay = 200 * time.Millisecond
 
-// offerPack registers a pack. While the error is temporary, for example because no node can commit, it
-// retries, so that the start of the sidecar does not fail.
-func (a *app) offerPack(ctx context.Context, content []byte) error {
+// routed makes a call about packs at the node that owns them. While the error is temporary, for example
+// because no node can commit, it retries, so that the start of the sidecar does not fail.
+func (a *app) routed(ctx context.Context, method string, req any) (any, error) {
 	for said := ""; ; {
-		_, err := a.cluster.router.Unary(ctx, &pawlv1.RegisterPackRequest{Content: content}, &grpc.UnaryServerInfo{FullMethod: pawlv1.PackService_RegisterPack_FullMethodName}, nil)
+		got, err := a.cluster.router.Unary(ctx, req, &grpc.UnaryServerInfo{FullMethod: method}, nil)
 		if !isAway(err) {
-			return err
+			return got, err
 		}
 		if why := err.Error(); why != said {
 			a.opts.log.Warn("registering configured packs failed, retrying", "error", err)
@@ -507,7 +549,7 @@ func (a *app) offerPack(ctx context.Context, content []byte) error {
 		select {
 		case <-time.After(packRetryDelay):
 		case <-ctx.Done():
-			return ctx.Err()
+			return nil, ctx.Err()
 		}
 	}
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 
@@ -61,12 +62,18 @@ func (t *partition) registerPacks(ctx context.Context, paths []string) ([]string
 		names = append(names, got.Row.ID+"@"+got.Row.Version)
 		t.opts.log.Info("pack registered", "file", path, "pack", names[len(names)-1], "digest", got.Row.Digest, "warnings", len(got.Diagnostics))
 	}
+	warnChangedDefaults(t.opts.log, before, configured)
+	return names, nil
+}
+
+// warnChangedDefaults warns about each pack whose default version the files of the configuration have changed. before are the default versions
+// before that, and configured those of the files, by the pack's id.
+func warnChangedDefaults(log *slog.Logger, before, configured map[string]string) {
 	for id, version := range configured {
 		if was := before[id]; was != "" && was != version {
-			t.opts.log.Warn("default version of a pack changed by its configured file", "pack", id+"@"+version, "previous", was)
+			log.Warn("default version of a pack changed by its configured file", "pack", id+"@"+version, "previous", was)
 		}
 	}
-	return names, nil
 }
 
 // defaultVersions returns the version that an id without a version means, for each registered pack.

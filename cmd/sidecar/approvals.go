@@ -23,11 +23,12 @@ func newApprovals(p *output.Printer) *cobra.Command {
 	c := &client{}
 	cmd := &cobra.Command{
 		Use:   "approvals",
-		Short: "Calls that wait for a person: list, show, approve, deny, edit",
+		Short: "Calls that wait for a person: list, show, approve, deny, edit, history",
 		Long: `A pack can hold calls of a tool until a person decides (x_pawl.tools.NAME.approve). These commands
-list the held calls and decide about them. A decision needs the scope steps:approve.`,
+list the held calls, decide about them, and list the decisions that were made. A decision needs the
+scope steps:approve.`,
 	}
-	cmd.AddCommand(newList(p, c), newShow(p, c))
+	cmd.AddCommand(newList(p, c), newShow(p, c), newHistory(p, c))
 	for _, d := range decisions {
 		cmd.AddCommand(newDecide(p, c, d))
 	}

@@ -14,6 +14,7 @@ var examples = map[string]string{ //nolint:gosec // "token" is the name of a com
 	"approvals edit":    `pawl approvals edit 01J9Z3NDEK 4 '{"amount": 20}'`,
 	"approvals list":    `pawl approvals list --oldest`,
 	"approvals show":    `pawl approvals show 01J9Z3NDEK 4`,
+	"approvals history": `pawl approvals history --from 24h --decision DENIED,TIMED_OUT`,
 	"audit export":      `pawl audit export /var/lib/pawl/audit --run 01KE3Y1V1RSX46PK6M20MV9FEG --from 24h`,
 	"audit verify":      `pawl audit verify /var/lib/pawl/audit --key /etc/pawl/audit.key`,
 	"backup": `pawl backup /backup/pawl

@@ -45,7 +45,7 @@ func (f *runFilter) bind(cmd *cobra.Command) {
 }
 
 func (f *runFilter) proto() (*pawlv1.RunFilter, error) {
-	out := &pawlv1.RunFilter{Unserved: f.unserved, Pack: f.pack, State: f.state, ParentRunId: f.parent, Labels: map[string]string{}}
+	out := &pawlv1.RunFilter{Unserved: f.unserved, Pack: f.pack, State: f.state, ParentRunId: f.parent}
 	for _, name := range f.statuses {
 		n, err := enumValue(pawlv1.RunStatus_value, pawlv1.RunStatus_name, "RunStatus", "--status", name)
 		if err != nil {
@@ -60,12 +60,20 @@ func (f *runFilter) proto() (*pawlv1.RunFilter, error) {
 		}
 		out.Waiting = append(out.Waiting, pawlv1.WaitingKind(n))
 	}
-	for _, label := range f.labels {
+	labels, err := parseLabels(f.labels)
+	out.Labels = labels
+	return out, err
+}
+
+// parseLabels reads labels, each KEY=VALUE.
+func parseLabels(labels []string) (map[string]string, error) {
+	out := map[string]string{}
+	for _, label := range labels {
 		key, value, ok := strings.Cut(label, "=")
 		if !ok {
 			return nil, output.Usage(fmt.Errorf("--label %q is no KEY=VALUE", label))
 		}
-		out.Labels[key] = value
+		out[key] = value
 	}
 	return out, nil
 }

@@ -82,6 +82,7 @@ func TestScripts(t *testing.T) {
 			"flip":   scriptFlip,
 			"ready":  scriptReady,
 			"start":  scriptStart,
+			"hold":   scriptHold,
 			"prefix": scriptPrefix,
 			"term":   scriptTerm,
 			"hup":    scriptHup,
@@ -228,6 +229,25 @@ func scriptStart(ts *testscript.TestScript, _ bool, args []string) {
 	})
 	ts.Check(err)
 	ts.Setenv("RUN", got.GetRun().GetRunId())
+}
+
+// scriptHold starts a run over a socket, whose turn requests a call of a tool, and sets $RUN: hold SOCKET PACK TOOL PAYLOAD.
+func scriptHold(ts *testscript.TestScript, _ bool, args []string) {
+	conn, err := output.Dial(output.Target{Addr: "unix:" + args[0]})
+	ts.Check(err)
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	runs := pawlv1.NewRunServiceClient(conn)
+	got, err := runs.StartRun(ctx, &pawlv1.StartRunRequest{Pack: args[1], VariablesJson: "{}", Execution: pawlv1.Execution_EXECUTION_CALLER})
+	ts.Check(err)
+	turn := got.GetTurn()
+	_, err = runs.RequestStep(ctx, &pawlv1.RequestStepRequest{
+		RunId: turn.GetRunId(), TurnSeq: turn.GetTurnSeq(), Attempt: turn.GetAttempt(), TurnToken: turn.GetToken(),
+		Requests: []*pawlv1.StepRequest{{Tool: args[2], PayloadJson: args[3]}},
+	})
+	ts.Check(err)
+	ts.Setenv("RUN", turn.GetRunId())
 }
 
 // scriptTerm sends SIGTERM to the processes in the background.

@@ -112,3 +112,26 @@ func (s *controlService) ListApprovals(ctx context.Context, in *pawlv1.ListAppro
 	}
 	return out, nil
 }
+
+// ListDecisions implements pawl.v1.ControlService.
+func (s *controlService) ListDecisions(ctx context.Context, in *pawlv1.ListDecisionsRequest) (*pawlv1.ListDecisionsResponse, error) {
+	position, err := convert.PagePosition(in)
+	if err != nil {
+		return nil, err
+	}
+	call := callOf(ctx, in.GetNamespace())
+	page, err := s.runs.views.Decisions(ctx, convert.DecisionsFromProto(call, in, position))
+	if err != nil {
+		return nil, err
+	}
+	out := &pawlv1.ListDecisionsResponse{NextPageToken: convert.PageToken(in, page.Next), RemovedEntries: page.Removed}
+	for i := range page.Decisions {
+		d := &page.Decisions[i]
+		shown := convert.DecisionToProto(d)
+		if err := s.runs.redactor.Hide(ctx, call, d.State, shown); err != nil {
+			return nil, err
+		}
+		out.Decisions = append(out.Decisions, shown)
+	}
+	return out, nil
+}

@@ -218,6 +218,15 @@ func TestNobodyDecidesBlind(t *testing.T) {
 		if _, err := control.DecideStep(admin, &pawlv1.DecideStepRequest{RunId: run, Step: 1, Digest: digest, Decision: pawlv1.StepDecision_STEP_DECISION_APPROVE}); err != nil {
 			t.Errorf("%s: who may see all: %v", pack, err)
 		}
+		for _, c := range []struct {
+			caller context.Context //nolint:containedctx // the caller's token
+			hidden bool
+		}{{clerk, true}, {admin, false}} {
+			made, err := control.ListDecisions(c.caller, &pawlv1.ListDecisionsRequest{RunId: run})
+			if err != nil || len(made.GetDecisions()) != 1 || (made.GetDecisions()[0].GetRecord().GetStepDecided().GetDigest() == "") != c.hidden {
+				t.Errorf("%s: the history is %v, %v", pack, made, err)
+			}
+		}
 	}
 	r.register1(driver, "", controlled("open", `"tools": {"run_tests": {"approve": "always"}}, "sensitive": {"tools": ["write_file"]}`))
 	run := r.startRun(driver, "", "open", "a").GetRunId()

@@ -87,6 +87,7 @@ var Operations = []Operation{
 
 	{Name: "/pawl.v1.ControlService/DecideStep", Scopes: StepsApprove, Changes: true},
 	{Name: "/pawl.v1.ControlService/ListApprovals", Scopes: RunsRead | RunsWrite | StepsApprove},
+	{Name: "/pawl.v1.ControlService/ListDecisions", Scopes: RunsRead | RunsWrite | StepsApprove},
 	{Name: "/pawl.v1.ControlService/RaiseBudget", Scopes: BudgetsWrite, Changes: true},
 	{Name: "/pawl.v1.ControlService/ListBudgets", Scopes: RunsRead},
 

@@ -395,6 +395,9 @@ type Store interface {
 	// Held lists the calls and events that wait for a person: at most limit rows of [machine.HeldIndex], ordered by time,
 	// beginning after the given place. The zero place means the first row.
 	Held(ctx context.Context, ns uint32, after machine.HeldPlace, newest bool, limit int) ([]machine.HeldPlace, error)
+	// Decisions returns entries with a decision about a held call, the newest first. It examines a bounded number of entries, so a page
+	// may be short although more follow.
+	Decisions(ctx context.Context, ns uint32, search machine.DecisionSearch) (machine.DecisionPage, error)
 
 	// CountRuns counts the runs of a namespace that are in any of the statuses.
 	CountRuns(ctx context.Context, ns uint32, statuses []machine.Status) (int, error)

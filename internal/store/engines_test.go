@@ -62,6 +62,8 @@ var onEach = map[string]func(*testing.T){
 	"TestCopyOfKeys":                           TestCopyOfKeys,
 	"TestCountRuns":                            TestCountRuns,
 	"TestDeadLettersAreBounded":                TestDeadLettersAreBounded,
+	"TestDecisions":                            TestDecisions,
+	"TestDecisionsEnd":                         TestDecisionsEnd,
 	"TestDeleteRun":                            TestDeleteRun,
 	"TestDeleteRunIsEndedAfterACrash":          TestDeleteRunIsEndedAfterACrash,
 	"TestDeleteWhoseCallerGoes":                TestDeleteWhoseCallerGoes,

@@ -165,6 +165,14 @@ func readers(w *world, blob machine.Blob, step machine.OutboxRow) map[string]fun
 			st, err := s.Head(ctx, 0, "nobody")
 			return st, withoutError(err, errors.Is(err, machine.ErrNoRun))
 		},
+		"Decisions": func(s *Store) (any, error) {
+			all, err := s.Decisions(ctx, 0, machine.DecisionSearch{Limit: 10})
+			return fmt.Sprint(len(all.Entries), all.Next, all.Removed), err
+		},
+		"Decisions of a run": func(s *Store) (any, error) {
+			all, err := s.Decisions(ctx, 0, machine.DecisionSearch{Run: run, Limit: 10})
+			return fmt.Sprint(len(all.Entries), all.Next), err
+		},
 		"Held": func(s *Store) (any, error) { return s.Held(ctx, 0, machine.HeldPlace{}, false, 10) },
 		"Journal": func(s *Store) (any, error) {
 			e, at, err := s.Journal(ctx, 0, 0, page)

@@ -33,6 +33,7 @@ type Backend interface {
 	ListRuns(ctx context.Context, ns uint32, filter machine.RunFilter, after string, limit int) ([]*machine.State, string, error)
 	Tasks(ctx context.Context, ns uint32, owner, contextID string, most int, visit func(*machine.State) bool) error
 	Held(ctx context.Context, ns uint32, after machine.HeldPlace, newest bool, limit int) ([]machine.HeldPlace, error)
+	Decisions(ctx context.Context, ns uint32, search machine.DecisionSearch) (machine.DecisionPage, error)
 	CountRuns(ctx context.Context, ns uint32, statuses []machine.Status) (int, error)
 	PutPack(ctx context.Context, ns uint32, put machine.PackPut) (machine.PackRow, error)
 	Pack(ctx context.Context, ns uint32, ref string) (machine.PackRow, error)

@@ -89,6 +89,32 @@ func (d *disk) Journal(_ context.Context, ns uint32, after uint64, page machine.
 	return slices.Clone(journal[from:to]), max(to, after), nil
 }
 
+// Decisions returns the entries with decisions, the newest first.
+func (d *disk) Decisions(_ context.Context, ns uint32, q machine.DecisionSearch) (page machine.DecisionPage, err error) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	all, place := d.journal[ns], func(e *machine.Entry) uint64 { return e.Cursor }
+	if q.Run != "" {
+		if all = nil; d.runs[runKey{ns, q.Run}] != nil {
+			all, place = d.runs[runKey{ns, q.Run}].entries, func(e *machine.Entry) uint64 { return e.First }
+		}
+	}
+	for i := range slices.Backward(all) {
+		e := &all[i]
+		if q.Before != 0 && place(e) >= q.Before || e.Input.At < q.From {
+			continue
+		}
+		if len(page.Entries) == q.Limit {
+			page.Next = place(&page.Entries[q.Limit-1])
+			break
+		}
+		if slices.ContainsFunc(e.Records, func(r machine.Record) bool { _, ok := r.Body.(*machine.StepDecided); return ok }) {
+			page.Entries = append(page.Entries, *e)
+		}
+	}
+	return page, nil
+}
+
 // ReplayWith implements runtime.Store: this one keeps every state.
 func (d *disk) ReplayWith(func(context.Context, *machine.State, []machine.Entry) (*machine.State, error)) {
 }

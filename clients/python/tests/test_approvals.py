@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 
@@ -94,6 +95,31 @@ def test_each_answer_is_recorded(
     assert decided(run).verdict == StepVerdict(verdict)
     assert (decided(run).payload, decided(run).reason) == (payload, "so it is")
     assert not list(refunds.list_approvals(run_id=run.id))
+
+
+def test_the_history_has_each_decision(refunds: Client) -> None:
+    run, waits = held(refunds)
+    assert waits.call is not None
+    assert waits.call.approval is not None
+    assert not list(refunds.list_decisions(run_id=run.id))
+    record = run.decide_step(1, waits.call.approval.digest, "DENY", reason="too much")
+    [made] = refunds.list_decisions(
+        run_id=run.id,
+        after=waits.since,
+        before=record.at + timedelta(seconds=1),
+        tool="refund",
+        principal=record.principal,
+        verdicts=["DENIED"],
+        pack="refunds",
+    )
+    assert (made.run_id, made.pack_id, made.since) == (run.id, "refunds", waits.since)
+    assert made.record == record
+    assert isinstance(made.record.body, StepDecided)
+    assert made.record.body.reason == "too much"
+    newest = next(iter(refunds.list_decisions(page_size=1)))
+    assert newest.run_id == run.id
+    assert not list(refunds.list_decisions(run_id=run.id, before=waits.since))
+    assert not list(refunds.list_decisions(run_id=run.id, labels={"team": "none"}))
 
 
 def test_the_second_is_told_who_was_first(refunds: Client) -> None:

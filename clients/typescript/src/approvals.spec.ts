@@ -95,6 +95,33 @@ test.each([
   expect(await waiting(run.id)).toEqual([]);
 });
 
+test("the history has each decision", async () => {
+  const { run, waits: pending, digest } = await held();
+  const history = async (options: Parameters<typeof shared.client.listDecisions>[0]) => {
+    const all = [];
+    for await (const one of shared.client.listDecisions({ runId: run.id, ...options })) {
+      all.push(one);
+    }
+    return all;
+  };
+  expect(await history({})).toEqual([]);
+  const { decided } = await run.decideStep(1, digest, StepDecision.DENY, { reason: "too much" });
+  const [made, ...more] = await history({
+    tool: "add",
+    pack: "refunds",
+    principal: decided?.principal ?? "",
+    verdicts: [StepVerdict.DENIED],
+    from: new Date(Date.now() - 3_600_000),
+    to: new Date(Date.now() + 3_600_000),
+    pageSize: 1,
+  });
+  expect(more).toEqual([]);
+  expect(made).toMatchObject({ runId: run.id, packId: "refunds", since: pending.since });
+  expect(made?.record?.seq).toEqual(decided?.seq);
+  expect(await history({ to: new Date(Date.now() - 3_600_000) })).toEqual([]);
+  expect(await history({ labels: { team: "none" } })).toEqual([]);
+});
+
 test("the second is told who was first, and what is no decision is refused", async () => {
   const { run, digest } = await held();
   const refused = async (of: Promise<unknown>) =>

@@ -39,7 +39,15 @@ export class PawlClient extends BaseClient {
   }
 }
 
-export type { Account, Approval, Limit, Pack, RunFilter, Schedule } from "./client_base.js";
+export type {
+  Account,
+  Approval,
+  Decision,
+  Limit,
+  Pack,
+  RunFilter,
+  Schedule,
+} from "./client_base.js";
 export type { ClientOptions } from "./connection.js";
 export { ErrorReason } from "./error_reason.js";
 export { type Conflict, type ErrorKind, PawlError, type Violation } from "./errors.js";

@@ -1,6 +1,7 @@
 /** The calls that the client for Node and the one for web pages share. */
 
 import type { MessageInitShape } from "@bufbuild/protobuf";
+import { timestampFromDate } from "@bufbuild/protobuf/wkt";
 import type { Transport } from "@connectrpc/connect";
 import { Connection, pages } from "./connection.js";
 import {
@@ -15,10 +16,12 @@ import { follow } from "./follow.js";
 import {
   ListApprovalsResponseSchema,
   ListBudgetsResponseSchema,
+  ListDecisionsResponseSchema,
   ListLimitsResponseSchema,
   ListSchedulesResponseSchema,
   type Account as WireAccount,
   type Approval as WireApproval,
+  type Decision as WireDecision,
   type Limit as WireLimit,
   type Schedule as WireSchedule,
 } from "./gen/pawl/v1/control_pb.js";
@@ -30,7 +33,7 @@ import {
   ListPacksResponseSchema,
   type Pack as WirePack,
 } from "./gen/pawl/v1/pack_pb.js";
-import type { RunStatus } from "./gen/pawl/v1/record_pb.js";
+import type { RunStatus, StepVerdict } from "./gen/pawl/v1/record_pb.js";
 import {
   CountRunsResponseSchema,
   type GetCallerResponse,
@@ -50,6 +53,9 @@ export type Pack = Plain<WirePack>;
 
 /** An open decision of a person: a held call, or a run that waits for an outside event. */
 export type Approval = Plain<WireApproval>;
+
+/** A decision about a held call, or the fact that there was none in time. */
+export type Decision = Plain<WireDecision>;
 
 /**
  * One of the operator's accounts: what all runs of a namespace with a label have reserved and
@@ -179,6 +185,56 @@ export class BaseClient {
         options,
       );
       return { items: page.approvals, next: page.nextPageToken };
+    });
+  }
+
+  /**
+   * Iterates over the decisions about held calls, of all runs, newest first: `record` has the
+   * principal, the time and, in its body, the verdict and the reason; the call waited since
+   * `since`. The options select; `from` is included, `to` is not. A recent `from` makes it fast in a
+   * large store. Deleted runs are not in it: the audit log has their decisions. Scope runs:read,
+   * runs:write or steps:approve.
+   *
+   * ```ts
+   * const from = new Date(Date.now() - 24 * 3600 * 1000);
+   * for await (const made of client.listDecisions({ from, verdicts: [StepVerdict.DENIED] })) {
+   *   console.log(made.runId, made.record?.principal);
+   * }
+   * ```
+   */
+  listDecisions(
+    options: CallOptions & {
+      readonly runId?: string;
+      readonly from?: Date;
+      readonly to?: Date;
+      readonly tool?: string;
+      readonly principal?: string;
+      readonly verdicts?: readonly StepVerdict[];
+      readonly pack?: string;
+      readonly labels?: { readonly [key: string]: string };
+      readonly pageSize?: number;
+    } = {},
+  ): AsyncGenerator<Decision, void, undefined> {
+    const { namespace, control } = this.connection;
+    const request = {
+      namespace,
+      runId: options.runId ?? "",
+      ...(options.from === undefined ? {} : { from: timestampFromDate(options.from) }),
+      ...(options.to === undefined ? {} : { to: timestampFromDate(options.to) }),
+      tool: options.tool ?? "",
+      principal: options.principal ?? "",
+      verdicts: [...(options.verdicts ?? [])],
+      pack: options.pack ?? "",
+      labels: { ...options.labels },
+      pageSize: options.pageSize ?? 0,
+    };
+    return pages(async (pageToken) => {
+      const page = await this.connection.call(
+        ListDecisionsResponseSchema,
+        (rpc) => control.listDecisions({ ...request, pageToken }, rpc),
+        options,
+      );
+      return { items: page.decisions, next: page.nextPageToken };
     });
   }
 

@@ -14,7 +14,15 @@ export {
   type RunOptions,
   type StartOptions,
 } from "./client.js";
-export type { Account, Approval, Limit, Pack, RunFilter, Schedule } from "./client_base.js";
+export type {
+  Account,
+  Approval,
+  Decision,
+  Limit,
+  Pack,
+  RunFilter,
+  Schedule,
+} from "./client_base.js";
 export type { ClientOptions, TokenSource } from "./connection.js";
 export type { ConsumeOptions, Consumer } from "./consumers.js";
 export { DiagnosticCode } from "./diagnostic_code.js";

@@ -78,6 +78,27 @@ func decidedToProto(b *machine.StepDecided) *pawlv1.StepDecided {
 	}
 }
 
+// DecisionsFromProto converts a ListDecisions request. position is what its page token says.
+func DecisionsFromProto(call runtime.Call, in *pawlv1.ListDecisionsRequest, position string) *query.DecisionsRequest {
+	out := &query.DecisionsRequest{
+		Call: call, RunID: in.GetRunId(), From: timeFromProto(in.GetFrom()), To: timeFromProto(in.GetTo()), Tool: in.GetTool(), By: in.GetPrincipal(),
+		Pack: in.GetPack(), Labels: labelsFromProto(in.GetLabels()), Position: position, PageSize: int(in.GetPageSize()),
+	}
+	for _, v := range in.GetVerdicts() {
+		out.Verdicts = append(out.Verdicts, machine.Verdict(v)) //nolint:gosec // the request was checked
+	}
+	return out
+}
+
+// DecisionToProto converts a decision that was made.
+func DecisionToProto(d *query.Decision) *pawlv1.Decision {
+	s := d.State
+	return &pawlv1.Decision{
+		RunId: s.RunID, PackId: s.PackID, PackVersion: s.PackVersion, Labels: LabelsToProto(s.Labels),
+		Record: RecordToProto(&d.Row, nil, nil), Since: TimeToProto(d.Since),
+	}
+}
+
 // ApprovalToProto converts a call that waits for a decision.
 func ApprovalToProto(v *query.WaitingItem) *pawlv1.Approval {
 	s := v.State

@@ -124,7 +124,7 @@ func TestEveryValueIsTakenOut(t *testing.T) {
 	bodies := (&pawlv1.Record{}).ProtoReflect().Descriptor().Oneofs().ByName("body").Fields()
 	messages := []proto.Message{
 		&pawlv1.GetRunResponse{}, &pawlv1.ShowTurnResponse{}, &pawlv1.Snapshot{}, &pawlv1.Run{}, &pawlv1.GetTurnResponse{},
-		&pawlv1.GetModelStepResponse{}, &pawlv1.Approval{}, &pawlv1.DecideStepResponse{}, &pawlv1.SteerRunResponse{},
+		&pawlv1.GetModelStepResponse{}, &pawlv1.Approval{}, &pawlv1.Decision{}, &pawlv1.DecideStepResponse{}, &pawlv1.SteerRunResponse{},
 	}
 	for i := range bodies.Len() {
 		record := &pawlv1.Record{}

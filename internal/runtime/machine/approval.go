@@ -148,6 +148,27 @@ type (
 	}
 )
 
+// DecisionSearch selects journal entries with decisions about held calls.
+type DecisionSearch struct {
+	// Run selects the entries of one run. "" selects those of all runs in the order of commits, without imported ones.
+	Run string
+	// Before is the Next of the page before. 0 means the newest entry.
+	Before uint64
+	// From excludes entries before this time, in Unix nanoseconds.
+	From int64
+	// Limit is the largest number of entries of a page. It must be at least 1.
+	Limit int
+}
+
+// DecisionPage is the result of a [DecisionSearch], the newest entry first.
+type DecisionPage struct {
+	Entries []Entry
+	// Next is the position after which the next page begins. 0 means that there is none.
+	Next uint64
+	// Removed is the number of entries of deleted runs among those that the page passed.
+	Removed uint64
+}
+
 func (DecideStep) command() CommandKind { return CmdDecideStep }
 func (*StepDecided) record() RecordKind { return RecStepDecided }
 

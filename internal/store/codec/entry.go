@@ -577,6 +577,36 @@ func EntrySpan(value []byte) (first uint64, records int, err error) {
 	return first, records, s.err
 }
 
+// stepDecidedNum is the number of the field step_decided of a stored record.
+const stepDecidedNum = 36
+
+// EntryDecides returns the time of a journal entry, and whether one of its records is a decision about a held call, without decoding the rest. A
+// search of the journal uses it, because it examines many entries and returns few.
+func EntryDecides(value []byte) (at int64, decides bool, err error) {
+	if value, err = leftOf("entry", value, entryAt); err != nil {
+		return 0, false, err
+	}
+	if err := checkFormat("entry", value, entryAt); err != nil {
+		return 0, false, err
+	}
+	s := newScan("entry", value[entryAt:])
+	for s.next() {
+		switch s.num {
+		case 2:
+			if in := newScan("input", s.message()); in.next() && in.num == 1 {
+				at = in.time()
+			}
+		case 3:
+			r := newScan("record", s.message())
+			for r.next() {
+				decides = decides || r.num == stepDecidedNum
+			}
+			s.keep(r.err)
+		}
+	}
+	return at, decides, s.err
+}
+
 // EntryHash returns the hash of the run's chain after an entry. The caller must have checked the
 // version byte.
 func EntryHash(value []byte) (hash [32]byte) {

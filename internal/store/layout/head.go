@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
@@ -136,6 +137,44 @@ func EachPlace(txn *Txn, ns uint32, from uint64, visit func(cursor uint64, place
 		}
 	}
 	return nil
+}
+
+// EachPlaceBack calls visit for every cursor of a namespace, in the opposite order, beginning at the cursor from, which must exist. For a deleted
+// entry, place is a gap. EachPlaceBack stops when visit returns false. If a cursor is missing, it returns damage.
+func EachPlaceBack(txn *Txn, ns uint32, from uint64, visit func(cursor uint64, place codec.EntryRef) (bool, error)) error {
+	p := Prefix(make([]byte, 0, 5), KindCursor, ns)
+	row, err := cursorRowOf(txn, p, CursorKey(nil, ns, from))
+	if err != nil {
+		return err
+	}
+	it := txn.Scan(kv.Range{Prefix: p, Reverse: true})
+	defer it.Close()
+	for it.Seek(row); AtPrefix(it, p) && from > 0; it.Next() {
+		first, places, err := readEntryRefs(it)
+		if err != nil {
+			return err
+		}
+		if end := first + uint64(len(places)); from < first || from >= end {
+			return NewDamage("", "a row of the order of everything is missing: cursor %d, the row before it ends with %d", from, end-1)
+		}
+		for ; from >= first; from-- {
+			if more, err := visit(from, places[from-first]); err != nil || !more {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// cursorRowOf returns the key of the cursor row that contains a cursor, whose own key is given. A row has the key of its last cursor.
+func cursorRowOf(txn *Txn, p, cursor []byte) ([]byte, error) {
+	it := txn.Scan(kv.Range{Prefix: p, KeysOnly: true})
+	defer it.Close()
+	it.Seek(cursor)
+	if !AtPrefix(it, p) {
+		return nil, NewDamage("", "the row of the order of everything with the key %x is missing", cursor)
+	}
+	return slices.Clone(it.Key()), nil
 }
 
 // readEntryRefs decodes a cursor row. first is the cursor of its first entry.

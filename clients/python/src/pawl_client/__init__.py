@@ -26,6 +26,7 @@ from pawl_client._consumers import Consumer
 from pawl_client._control import (
     Account,
     Approval,
+    Decision,
     ExternalEvent,
     Limit,
     LimitUse,
@@ -327,6 +328,7 @@ __all__ = [
     "CountChange",
     "CycleEdge",
     "DeadlineError",
+    "Decision",
     "Deletion",
     "Denial",
     "Diagnostic",

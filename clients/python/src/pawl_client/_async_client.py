@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -15,8 +16,8 @@ from pawl_client._async_serve import served_run
 from pawl_client._blobs import AsyncBlobData
 from pawl_client._client_base import document, start_of, started_by
 from pawl_client._consumers import Consumer
-from pawl_client._control import Account, Approval, Limit, Schedule
-from pawl_client._enums import RunStatus
+from pawl_client._control import Account, Approval, Decision, Limit, Schedule
+from pawl_client._enums import RunStatus, StepVerdict
 from pawl_client._outcomes import RunResult
 from pawl_client._packs import Pack, PackDetails, PackGraph, PackReport, RegisteredPack
 from pawl_client._records import Record
@@ -274,6 +275,42 @@ class AsyncClient(AsyncCaller):
         token = ""
         while True:
             call = self._runs.list_approvals(run_id, order, page_size, token, link_for)
+            page, token = await self.call(call)
+            for item in page:
+                yield item
+            if not token:
+                return
+
+    async def list_decisions(
+        self,
+        *,
+        run_id: str = "",
+        after: datetime | None = None,
+        before: datetime | None = None,
+        tool: str = "",
+        principal: str = "",
+        verdicts: Sequence[StepVerdict | str] = (),
+        pack: str = "",
+        labels: Mapping[str, str] | None = None,
+        page_size: int = 100,
+    ) -> AsyncIterator[Decision]:
+        """Iterates over the decisions about held calls, of all runs, newest first.
+
+        Each has the principal, the verdict, the time, how long the call waited, and the reason.
+        The arguments select: `after` (included) and `before` bound the time, `principal` is who
+        decided, `verdicts` are for example "DENIED" and "TIMED_OUT". A recent `after` makes it fast
+        in a large store. Deleted runs are not in it: the audit log has their decisions. Scope
+        runs:read, runs:write or steps:approve.
+
+            yesterday = datetime.now(UTC) - timedelta(days=1)
+            for made in client.list_decisions(after=yesterday, verdicts=["DENIED"]):
+                print(made.run_id, made.record.principal, made.record.body)
+        """
+        token = ""
+        while True:
+            call = self._runs.list_decisions(
+                run_id, after, before, tool, principal, verdicts, pack, labels, page_size, token
+            )
             page, token = await self.call(call)
             for item in page:
                 yield item

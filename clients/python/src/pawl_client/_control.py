@@ -52,6 +52,23 @@ class Approval:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """A decision about a held call, or the fact that there was none in time.
+
+    `record` has the principal and the time, and its body (`StepDecided`) the step, the tool, the
+    verdict, the digest and the reason. The call waited from `since` to `record.at`; `since` is None
+    if the values of the run were erased.
+    """
+
+    run_id: str
+    pack_id: str
+    pack_version: str
+    labels: Mapping[str, str]
+    record: Record
+    since: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
     """Usage of all runs of a namespace with a label, in a window.
 

@@ -12,9 +12,9 @@ from google.protobuf.duration_pb2 import Duration
 
 from pawl_client import _outcomes as outcomes
 from pawl_client import _requests as wire
-from pawl_client._control import Approval
+from pawl_client._control import Approval, Decision
 from pawl_client._convert import from_proto, optional, parse_json, record_from_proto
-from pawl_client._enums import RecordKind, SteerWhen, StepDecision
+from pawl_client._enums import RecordKind, SteerWhen, StepDecision, StepVerdict
 from pawl_client._flow import Flow, Operation, new_id
 from pawl_client._json_text import dump_json
 from pawl_client._model_calls import AnsweredModel, RequestedModel, ShownModel, UpdatedModelCall
@@ -408,6 +408,42 @@ class Runs:
 
         return Operation(
             _CONTROL + "ListApprovals", request, control_pb2.ListApprovalsResponse, read
+        )
+
+    def list_decisions(
+        self,
+        run_id: str,
+        after: datetime | None,
+        before: datetime | None,
+        tool: str,
+        principal: str,
+        verdicts: Sequence[StepVerdict | str],
+        pack: str,
+        labels: Mapping[str, str] | None,
+        page_size: int,
+        token: str,
+    ) -> Operation[tuple[tuple[Decision, ...], str]]:
+        request = control_pb2.ListDecisionsRequest(
+            namespace=self.namespace,
+            run_id=run_id,
+            tool=tool,
+            principal=principal,
+            verdicts=["STEP_VERDICT_" + StepVerdict(str(v).upper()) for v in verdicts],
+            pack=pack,
+            labels=labels or {},
+            page_size=page_size,
+            page_token=token,
+        )
+        if after is not None:
+            getattr(request, "from").FromDatetime(after)
+        if before is not None:
+            request.to.FromDatetime(before)
+
+        def read(answer: Any) -> tuple[tuple[Decision, ...], str]:
+            return tuple(from_proto(item) for item in answer.decisions), answer.next_page_token
+
+        return Operation(
+            _CONTROL + "ListDecisions", request, control_pb2.ListDecisionsResponse, read
         )
 
     def steer(

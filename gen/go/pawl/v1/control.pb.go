@@ -485,6 +485,303 @@ func (x *ListApprovalsResponse) GetNextPageToken() string {
 	return ""
 }
 
+// ListDecisionsRequest selects decisions about held calls. All selections must apply.
+type ListDecisionsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Namespace of the call. A namespace isolates its runs, packs and workers from those of others.
+	// Default: empty, which means "default".
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Selects the decisions about calls of this run, also if it was imported. Default: empty, which
+	// means all runs of this store.
+	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// Selects decisions at this time or later. The list ends soon after the first older record, so a
+	// recent time makes it fast. Default: unset, which means any time.
+	From *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=from,proto3" json:"from,omitempty"`
+	// Selects decisions before this time. Default: unset, which means any time.
+	To *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=to,proto3" json:"to,omitempty"`
+	// Selects decisions about calls of this tool. Default: empty, which means any tool.
+	Tool string `protobuf:"bytes,5,opt,name=tool,proto3" json:"tool,omitempty"`
+	// Selects decisions of this principal. Default: empty, which means any principal.
+	Principal string `protobuf:"bytes,6,opt,name=principal,proto3" json:"principal,omitempty"`
+	// Selects these results. Default: empty, which means any result.
+	Verdicts []StepVerdict `protobuf:"varint,7,rep,packed,name=verdicts,proto3,enum=pawl.v1.StepVerdict" json:"verdicts,omitempty"`
+	// Selects runs of this pack: "id", "id@version" or a digest. Default: empty, which means any pack.
+	Pack string `protobuf:"bytes,8,opt,name=pack,proto3" json:"pack,omitempty"`
+	// Labels that the run must have, all of them. Default: empty, which means any labels.
+	Labels map[string]string `protobuf:"bytes,9,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Maximum number of decisions on a page, 1 to 1000. Default: 0, which means 100.
+	PageSize int32 `protobuf:"varint,10,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// The next_page_token of the previous page. All other fields must be the same as in that request.
+	// Default: empty, which means the first page.
+	PageToken     string `protobuf:"bytes,11,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDecisionsRequest) Reset() {
+	*x = ListDecisionsRequest{}
+	mi := &file_pawl_v1_control_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDecisionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDecisionsRequest) ProtoMessage() {}
+
+func (x *ListDecisionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_control_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDecisionsRequest.ProtoReflect.Descriptor instead.
+func (*ListDecisionsRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ListDecisionsRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *ListDecisionsRequest) GetTo() *timestamppb.Timestamp {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+func (x *ListDecisionsRequest) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetVerdicts() []StepVerdict {
+	if x != nil {
+		return x.Verdicts
+	}
+	return nil
+}
+
+func (x *ListDecisionsRequest) GetPack() string {
+	if x != nil {
+		return x.Pack
+	}
+	return ""
+}
+
+func (x *ListDecisionsRequest) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *ListDecisionsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListDecisionsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// ListDecisionsResponse is a page of decisions.
+type ListDecisionsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Decisions of this page, the newest first.
+	Decisions []*Decision `protobuf:"bytes,1,rep,name=decisions,proto3" json:"decisions,omitempty"`
+	// Token for the next page. Empty means that there is no next page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// Number of journal entries of deleted runs among those that the page passed. Some of them may have
+	// been decisions, which only the audit log still has.
+	RemovedEntries uint64 `protobuf:"varint,3,opt,name=removed_entries,json=removedEntries,proto3" json:"removed_entries,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ListDecisionsResponse) Reset() {
+	*x = ListDecisionsResponse{}
+	mi := &file_pawl_v1_control_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDecisionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDecisionsResponse) ProtoMessage() {}
+
+func (x *ListDecisionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_control_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDecisionsResponse.ProtoReflect.Descriptor instead.
+func (*ListDecisionsResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ListDecisionsResponse) GetDecisions() []*Decision {
+	if x != nil {
+		return x.Decisions
+	}
+	return nil
+}
+
+func (x *ListDecisionsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *ListDecisionsResponse) GetRemovedEntries() uint64 {
+	if x != nil {
+		return x.RemovedEntries
+	}
+	return 0
+}
+
+// Decision is a decision about a held call, or the fact that there was none in time.
+type Decision struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// ID of the run.
+	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// ID of the run's pack.
+	PackId string `protobuf:"bytes,2,opt,name=pack_id,json=packId,proto3" json:"pack_id,omitempty"`
+	// Version of the run's pack.
+	PackVersion string `protobuf:"bytes,3,opt,name=pack_version,json=packVersion,proto3" json:"pack_version,omitempty"`
+	// Labels of the run.
+	Labels map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// The record of the decision: step_decided has the step, the tool, the verdict, the digest of the
+	// call and the reason; the record has the principal and the time.
+	Record *Record `protobuf:"bytes,5,opt,name=record,proto3" json:"record,omitempty"`
+	// Time when the call began to wait for this decision. Unset if the values of the run were erased.
+	Since         *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=since,proto3" json:"since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Decision) Reset() {
+	*x = Decision{}
+	mi := &file_pawl_v1_control_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Decision) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Decision) ProtoMessage() {}
+
+func (x *Decision) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_control_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Decision.ProtoReflect.Descriptor instead.
+func (*Decision) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Decision) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *Decision) GetPackId() string {
+	if x != nil {
+		return x.PackId
+	}
+	return ""
+}
+
+func (x *Decision) GetPackVersion() string {
+	if x != nil {
+		return x.PackVersion
+	}
+	return ""
+}
+
+func (x *Decision) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *Decision) GetRecord() *Record {
+	if x != nil {
+		return x.Record
+	}
+	return nil
+}
+
+func (x *Decision) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
 // Approval is one item that needs a decision: a held call, or an event from outside.
 type Approval struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -530,7 +827,7 @@ type Approval struct {
 
 func (x *Approval) Reset() {
 	*x = Approval{}
-	mi := &file_pawl_v1_control_proto_msgTypes[4]
+	mi := &file_pawl_v1_control_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -542,7 +839,7 @@ func (x *Approval) String() string {
 func (*Approval) ProtoMessage() {}
 
 func (x *Approval) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_control_proto_msgTypes[4]
+	mi := &file_pawl_v1_control_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -555,7 +852,7 @@ func (x *Approval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Approval.ProtoReflect.Descriptor instead.
 func (*Approval) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_control_proto_rawDescGZIP(), []int{4}
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Approval) GetRunId() string {
@@ -694,7 +991,7 @@ type ExternalEvent struct {
 
 func (x *ExternalEvent) Reset() {
 	*x = ExternalEvent{}
-	mi := &file_pawl_v1_control_proto_msgTypes[5]
+	mi := &file_pawl_v1_control_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -706,7 +1003,7 @@ func (x *ExternalEvent) String() string {
 func (*ExternalEvent) ProtoMessage() {}
 
 func (x *ExternalEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_control_proto_msgTypes[5]
+	mi := &file_pawl_v1_control_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -719,7 +1016,7 @@ func (x *ExternalEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExternalEvent.ProtoReflect.Descriptor instead.
 func (*ExternalEvent) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_control_proto_rawDescGZIP(), []int{5}
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ExternalEvent) GetEvent() string {
@@ -776,7 +1073,7 @@ type RaiseBudgetRequest struct {
 
 func (x *RaiseBudgetRequest) Reset() {
 	*x = RaiseBudgetRequest{}
-	mi := &file_pawl_v1_control_proto_msgTypes[6]
+	mi := &file_pawl_v1_control_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -788,7 +1085,7 @@ func (x *RaiseBudgetRequest) String() string {
 func (*RaiseBudgetRequest) ProtoMessage() {}
 
 func (x *RaiseBudgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_control_proto_msgTypes[6]
+	mi := &file_pawl_v1_control_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -801,7 +1098,7 @@ func (x *RaiseBudgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseBudgetRequest.ProtoReflect.Descriptor instead.
 func (*RaiseBudgetRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_control_proto_rawDescGZIP(), []int{6}
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RaiseBudgetRequest) GetNamespace() string {
@@ -865,7 +1162,7 @@ type RaiseBudgetResponse struct {
 
 func (x *RaiseBudgetResponse) Reset() {
 	*x = RaiseBudgetResponse{}
-	mi := &file_pawl_v1_control_proto_msgTypes[7]
+	mi := &file_pawl_v1_control_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -877,7 +1174,7 @@ func (x *RaiseBudgetResponse) String() string {
 func (*RaiseBudgetResponse) ProtoMessage() {}
 
 func (x *RaiseBudgetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_control_proto_msgTypes[7]
+	mi := &file_pawl_v1_control_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -890,7 +1187,7 @@ func (x *RaiseBudgetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseBudgetResponse.ProtoReflect.Descriptor instead.
 func (*RaiseBudgetResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_control_proto_rawDescGZIP(), []int{7}
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RaiseBudgetResponse) GetRecord() *Record {
@@ -940,7 +1237,7 @@ type ListSchedulesRequest struct {
 
 func (x *ListSchedulesRequest) Reset() {
 	*x = ListSchedulesRequest{}
-	mi := &file_pawl_v1_control_proto_msgTypes[8]
+	mi := &file_pawl_v1_control_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -952,7 +1249,7 @@ func (x *ListSchedulesRequest) String() string {
 func (*ListSchedulesRequest) ProtoMessage() {}
 
 func (x *ListSchedulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_control_proto_msgTypes[8]
+	mi := &file_pawl_v1_control_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -965,7 +1262,7 @@ func (x *ListSchedulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSchedulesRequest.ProtoReflect.Descriptor instead.
 func (*ListSchedulesRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_control_proto_rawDescGZIP(), []int{8}
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListSchedulesRequest) GetNamespace() string {
@@ -986,7 +1283,7 @@ type ListSchedulesResponse struct {
 
 func (x *ListSchedulesResponse) Reset() {
 	*x = ListSchedulesResponse{}
-	mi := &file_pawl_v1_control_proto_msgTypes[9]
+	mi := &file_pawl_v1_control_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -998,7 +1295,7 @@ func (x *ListSchedulesResponse) String() string {
 func (*ListSchedulesResponse) ProtoMessage() {}
 
 func (x *ListSchedulesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_control_proto_msgTypes[9]
+	mi := &file_pawl_v1_control_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1011,7 +1308,7 @@ func (x *ListSchedulesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSchedulesResponse.ProtoReflect.Descriptor instead.
 func (*ListSchedulesResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_control_proto_rawDescGZIP(), []int{9}
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListSchedulesResponse) GetSchedules() []*Schedule {
@@ -1071,7 +1368,7 @@ type Schedule struct {
 
 func (x *Schedule) Reset() {
 	*x = Schedule{}
-	mi := &file_pawl_v1_control_proto_msgTypes[10]
+	mi := &file_pawl_v1_control_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1083,7 +1380,7 @@ func (x *Schedule) String() string {
 func (*Schedule) ProtoMessage() {}
 
 func (x *Schedule) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_control_proto_msgTypes[10]
+	mi := &file_pawl_v1_control_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1096,7 +1393,7 @@ func (x *Schedule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Schedule.ProtoReflect.Descriptor instead.
 func (*Schedule) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_control_proto_rawDescGZIP(), []int{10}
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Schedule) GetScheduleId() string {
@@ -1245,7 +1542,7 @@ type ScheduleFault struct {
 
 func (x *ScheduleFault) Reset() {
 	*x = ScheduleFault{}
-	mi := &file_pawl_v1_control_proto_msgTypes[11]
+	mi := &file_pawl_v1_control_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1257,7 +1554,7 @@ func (x *ScheduleFault) String() string {
 func (*ScheduleFault) ProtoMessage() {}
 
 func (x *ScheduleFault) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_control_proto_msgTypes[11]
+	mi := &file_pawl_v1_control_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1270,7 +1567,7 @@ func (x *ScheduleFault) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScheduleFault.ProtoReflect.Descriptor instead.
 func (*ScheduleFault) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_control_proto_rawDescGZIP(), []int{11}
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ScheduleFault) GetInstant() *timestamppb.Timestamp {
@@ -1330,7 +1627,7 @@ type SteerRunRequest struct {
 
 func (x *SteerRunRequest) Reset() {
 	*x = SteerRunRequest{}
-	mi := &file_pawl_v1_control_proto_msgTypes[12]
+	mi := &file_pawl_v1_control_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1342,7 +1639,7 @@ func (x *SteerRunRequest) String() string {
 func (*SteerRunRequest) ProtoMessage() {}
 
 func (x *SteerRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_control_proto_msgTypes[12]
+	mi := &file_pawl_v1_control_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1355,7 +1652,7 @@ func (x *SteerRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SteerRunRequest.ProtoReflect.Descriptor instead.
 func (*SteerRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_control_proto_rawDescGZIP(), []int{12}
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SteerRunRequest) GetNamespace() string {
@@ -1413,7 +1710,7 @@ type SteerRunResponse struct {
 
 func (x *SteerRunResponse) Reset() {
 	*x = SteerRunResponse{}
-	mi := &file_pawl_v1_control_proto_msgTypes[13]
+	mi := &file_pawl_v1_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1425,7 +1722,7 @@ func (x *SteerRunResponse) String() string {
 func (*SteerRunResponse) ProtoMessage() {}
 
 func (x *SteerRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_control_proto_msgTypes[13]
+	mi := &file_pawl_v1_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1438,7 +1735,7 @@ func (x *SteerRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SteerRunResponse.ProtoReflect.Descriptor instead.
 func (*SteerRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_control_proto_rawDescGZIP(), []int{13}
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SteerRunResponse) GetRecord() *Record {
@@ -1496,7 +1793,7 @@ type StopRunRequest struct {
 
 func (x *StopRunRequest) Reset() {
 	*x = StopRunRequest{}
-	mi := &file_pawl_v1_control_proto_msgTypes[14]
+	mi := &file_pawl_v1_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1508,7 +1805,7 @@ func (x *StopRunRequest) String() string {
 func (*StopRunRequest) ProtoMessage() {}
 
 func (x *StopRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_control_proto_msgTypes[14]
+	mi := &file_pawl_v1_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1521,7 +1818,7 @@ func (x *StopRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRunRequest.ProtoReflect.Descriptor instead.
 func (*StopRunRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_control_proto_rawDescGZIP(), []int{14}
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *StopRunRequest) GetNamespace() string {
@@ -1569,7 +1866,7 @@ type StopRunResponse struct {
 
 func (x *StopRunResponse) Reset() {
 	*x = StopRunResponse{}
-	mi := &file_pawl_v1_control_proto_msgTypes[15]
+	mi := &file_pawl_v1_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1581,7 +1878,7 @@ func (x *StopRunResponse) String() string {
 func (*StopRunResponse) ProtoMessage() {}
 
 func (x *StopRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_control_proto_msgTypes[15]
+	mi := &file_pawl_v1_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1594,7 +1891,7 @@ func (x *StopRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRunResponse.ProtoReflect.Descriptor instead.
 func (*StopRunResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_control_proto_rawDescGZIP(), []int{15}
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *StopRunResponse) GetRecord() *Record {
@@ -1634,7 +1931,7 @@ type ListLimitsRequest struct {
 
 func (x *ListLimitsRequest) Reset() {
 	*x = ListLimitsRequest{}
-	mi := &file_pawl_v1_control_proto_msgTypes[16]
+	mi := &file_pawl_v1_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1646,7 +1943,7 @@ func (x *ListLimitsRequest) String() string {
 func (*ListLimitsRequest) ProtoMessage() {}
 
 func (x *ListLimitsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_control_proto_msgTypes[16]
+	mi := &file_pawl_v1_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1659,7 +1956,7 @@ func (x *ListLimitsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLimitsRequest.ProtoReflect.Descriptor instead.
 func (*ListLimitsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_control_proto_rawDescGZIP(), []int{16}
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{19}
 }
 
 // ListLimitsResponse contains the limits and their counts.
@@ -1673,7 +1970,7 @@ type ListLimitsResponse struct {
 
 func (x *ListLimitsResponse) Reset() {
 	*x = ListLimitsResponse{}
-	mi := &file_pawl_v1_control_proto_msgTypes[17]
+	mi := &file_pawl_v1_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1685,7 +1982,7 @@ func (x *ListLimitsResponse) String() string {
 func (*ListLimitsResponse) ProtoMessage() {}
 
 func (x *ListLimitsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_control_proto_msgTypes[17]
+	mi := &file_pawl_v1_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1698,7 +1995,7 @@ func (x *ListLimitsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLimitsResponse.ProtoReflect.Descriptor instead.
 func (*ListLimitsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_control_proto_rawDescGZIP(), []int{17}
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListLimitsResponse) GetLimits() []*Limit {
@@ -1729,7 +2026,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_pawl_v1_control_proto_msgTypes[18]
+	mi := &file_pawl_v1_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1741,7 +2038,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_control_proto_msgTypes[18]
+	mi := &file_pawl_v1_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1754,7 +2051,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_control_proto_rawDescGZIP(), []int{18}
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Limit) GetId() string {
@@ -1825,7 +2122,7 @@ type LimitUse struct {
 
 func (x *LimitUse) Reset() {
 	*x = LimitUse{}
-	mi := &file_pawl_v1_control_proto_msgTypes[19]
+	mi := &file_pawl_v1_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1837,7 +2134,7 @@ func (x *LimitUse) String() string {
 func (*LimitUse) ProtoMessage() {}
 
 func (x *LimitUse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_control_proto_msgTypes[19]
+	mi := &file_pawl_v1_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1850,7 +2147,7 @@ func (x *LimitUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitUse.ProtoReflect.Descriptor instead.
 func (*LimitUse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_control_proto_rawDescGZIP(), []int{19}
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *LimitUse) GetKey() string {
@@ -1922,7 +2219,7 @@ type TenantQueue struct {
 
 func (x *TenantQueue) Reset() {
 	*x = TenantQueue{}
-	mi := &file_pawl_v1_control_proto_msgTypes[20]
+	mi := &file_pawl_v1_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1934,7 +2231,7 @@ func (x *TenantQueue) String() string {
 func (*TenantQueue) ProtoMessage() {}
 
 func (x *TenantQueue) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_control_proto_msgTypes[20]
+	mi := &file_pawl_v1_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1947,7 +2244,7 @@ func (x *TenantQueue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantQueue.ProtoReflect.Descriptor instead.
 func (*TenantQueue) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_control_proto_rawDescGZIP(), []int{20}
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *TenantQueue) GetTenant() string {
@@ -1983,7 +2280,7 @@ type ListBudgetsRequest struct {
 
 func (x *ListBudgetsRequest) Reset() {
 	*x = ListBudgetsRequest{}
-	mi := &file_pawl_v1_control_proto_msgTypes[21]
+	mi := &file_pawl_v1_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1995,7 +2292,7 @@ func (x *ListBudgetsRequest) String() string {
 func (*ListBudgetsRequest) ProtoMessage() {}
 
 func (x *ListBudgetsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_control_proto_msgTypes[21]
+	mi := &file_pawl_v1_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2008,7 +2305,7 @@ func (x *ListBudgetsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBudgetsRequest.ProtoReflect.Descriptor instead.
 func (*ListBudgetsRequest) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_control_proto_rawDescGZIP(), []int{21}
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListBudgetsRequest) GetNamespace() string {
@@ -2053,7 +2350,7 @@ type ListBudgetsResponse struct {
 
 func (x *ListBudgetsResponse) Reset() {
 	*x = ListBudgetsResponse{}
-	mi := &file_pawl_v1_control_proto_msgTypes[22]
+	mi := &file_pawl_v1_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2065,7 +2362,7 @@ func (x *ListBudgetsResponse) String() string {
 func (*ListBudgetsResponse) ProtoMessage() {}
 
 func (x *ListBudgetsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_control_proto_msgTypes[22]
+	mi := &file_pawl_v1_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2078,7 +2375,7 @@ func (x *ListBudgetsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBudgetsResponse.ProtoReflect.Descriptor instead.
 func (*ListBudgetsResponse) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_control_proto_rawDescGZIP(), []int{22}
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListBudgetsResponse) GetAccounts() []*Account {
@@ -2129,7 +2426,7 @@ type Account struct {
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_pawl_v1_control_proto_msgTypes[23]
+	mi := &file_pawl_v1_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2141,7 +2438,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_pawl_v1_control_proto_msgTypes[23]
+	mi := &file_pawl_v1_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2154,7 +2451,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_pawl_v1_control_proto_rawDescGZIP(), []int{23}
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Account) GetName() string {
@@ -2260,7 +2557,39 @@ const file_pawl_v1_control_proto_rawDesc = "" +
 	"\blink_for\x18\x06 \x01(\tB.\xbaH+r)2'^([A-Za-z0-9][A-Za-z0-9._@+-]{0,127})?$R\alinkFor\"p\n" +
 	"\x15ListApprovalsResponse\x12/\n" +
 	"\tapprovals\x18\x01 \x03(\v2\x11.pawl.v1.ApprovalR\tapprovals\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xd5\x05\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xf7\x04\n" +
+	"\x14ListDecisionsRequest\x12>\n" +
+	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12>\n" +
+	"\x06run_id\x18\x02 \x01(\tB'\xbaH$r\"2 ^([0-7][0-9A-HJKMNP-TV-Z]{25})?$R\x05runId\x12.\n" +
+	"\x04from\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
+	"\x02to\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x12\x1c\n" +
+	"\x04tool\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\x04R\x04tool\x12&\n" +
+	"\tprincipal\x18\x06 \x01(\tB\b\xbaH\x05r\x03(\x80\x04R\tprincipal\x12E\n" +
+	"\bverdicts\x18\a \x03(\x0e2\x14.pawl.v1.StepVerdictB\x13\xbaH\x10\x92\x01\r\x10\b\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\bverdicts\x12\x1c\n" +
+	"\x04pack\x18\b \x01(\tB\b\xbaH\x05r\x03(\x80\x04R\x04pack\x12K\n" +
+	"\x06labels\x18\t \x03(\v2).pawl.v1.ListDecisionsRequest.LabelsEntryB\b\xbaH\x05\x9a\x01\x02\x10@R\x06labels\x12'\n" +
+	"\tpage_size\x18\n" +
+	" \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12'\n" +
+	"\n" +
+	"page_token\x18\v \x01(\tB\b\xbaH\x05r\x03(\x80\bR\tpageToken\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x99\x01\n" +
+	"\x15ListDecisionsResponse\x12/\n" +
+	"\tdecisions\x18\x01 \x03(\v2\x11.pawl.v1.DecisionR\tdecisions\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12'\n" +
+	"\x0fremoved_entries\x18\x03 \x01(\x04R\x0eremovedEntries\"\xaa\x02\n" +
+	"\bDecision\x12\x15\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x17\n" +
+	"\apack_id\x18\x02 \x01(\tR\x06packId\x12!\n" +
+	"\fpack_version\x18\x03 \x01(\tR\vpackVersion\x125\n" +
+	"\x06labels\x18\x04 \x03(\v2\x1d.pawl.v1.Decision.LabelsEntryR\x06labels\x12'\n" +
+	"\x06record\x18\x05 \x01(\v2\x0f.pawl.v1.RecordR\x06record\x120\n" +
+	"\x05since\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd5\x05\n" +
 	"\bApproval\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x17\n" +
 	"\apack_id\x18\x02 \x01(\tR\x06packId\x12!\n" +
@@ -2420,11 +2749,12 @@ const file_pawl_v1_control_proto_rawDesc = "" +
 	"\x0fApprovalTimeout\x12 \n" +
 	"\x1cAPPROVAL_TIMEOUT_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15APPROVAL_TIMEOUT_DENY\x10\x01\x12\x1d\n" +
-	"\x19APPROVAL_TIMEOUT_ESCALATE\x10\x022\xcb\x06\n" +
+	"\x19APPROVAL_TIMEOUT_ESCALATE\x10\x022\xb2\a\n" +
 	"\x0eControlService\x12w\n" +
 	"\n" +
 	"DecideStep\x12\x1a.pawl.v1.DecideStepRequest\x1a\x1b.pawl.v1.DecideStepResponse\"0\x82\xd3\xe4\x93\x02*:\x01*\"%/v1/runs/{run_id}/steps/{step}:decide\x12e\n" +
-	"\rListApprovals\x12\x1d.pawl.v1.ListApprovalsRequest\x1a\x1e.pawl.v1.ListApprovalsResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/approvals\x12c\n" +
+	"\rListApprovals\x12\x1d.pawl.v1.ListApprovalsRequest\x1a\x1e.pawl.v1.ListApprovalsResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/approvals\x12e\n" +
+	"\rListDecisions\x12\x1d.pawl.v1.ListDecisionsRequest\x1a\x1e.pawl.v1.ListDecisionsResponse\"\x15\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/decisions\x12c\n" +
 	"\bSteerRun\x12\x18.pawl.v1.SteerRunRequest\x1a\x19.pawl.v1.SteerRunResponse\"\"\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/v1/runs/{run_id}:steer\x12_\n" +
 	"\aStopRun\x12\x17.pawl.v1.StopRunRequest\x1a\x18.pawl.v1.StopRunResponse\"!\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/v1/runs/{run_id}:stop\x12r\n" +
 	"\vRaiseBudget\x12\x1b.pawl.v1.RaiseBudgetRequest\x1a\x1c.pawl.v1.RaiseBudgetResponse\"(\x82\xd3\xe4\x93\x02\":\x01*\"\x1d/v1/runs/{run_id}:raiseBudget\x12e\n" +
@@ -2448,7 +2778,7 @@ func file_pawl_v1_control_proto_rawDescGZIP() []byte {
 }
 
 var file_pawl_v1_control_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_pawl_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_pawl_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_pawl_v1_control_proto_goTypes = []any{
 	(StepDecision)(0),             // 0: pawl.v1.StepDecision
 	(ApprovalTimeout)(0),          // 1: pawl.v1.ApprovalTimeout
@@ -2456,95 +2786,111 @@ var file_pawl_v1_control_proto_goTypes = []any{
 	(*DecideStepResponse)(nil),    // 3: pawl.v1.DecideStepResponse
 	(*ListApprovalsRequest)(nil),  // 4: pawl.v1.ListApprovalsRequest
 	(*ListApprovalsResponse)(nil), // 5: pawl.v1.ListApprovalsResponse
-	(*Approval)(nil),              // 6: pawl.v1.Approval
-	(*ExternalEvent)(nil),         // 7: pawl.v1.ExternalEvent
-	(*RaiseBudgetRequest)(nil),    // 8: pawl.v1.RaiseBudgetRequest
-	(*RaiseBudgetResponse)(nil),   // 9: pawl.v1.RaiseBudgetResponse
-	(*ListSchedulesRequest)(nil),  // 10: pawl.v1.ListSchedulesRequest
-	(*ListSchedulesResponse)(nil), // 11: pawl.v1.ListSchedulesResponse
-	(*Schedule)(nil),              // 12: pawl.v1.Schedule
-	(*ScheduleFault)(nil),         // 13: pawl.v1.ScheduleFault
-	(*SteerRunRequest)(nil),       // 14: pawl.v1.SteerRunRequest
-	(*SteerRunResponse)(nil),      // 15: pawl.v1.SteerRunResponse
-	(*StopRunRequest)(nil),        // 16: pawl.v1.StopRunRequest
-	(*StopRunResponse)(nil),       // 17: pawl.v1.StopRunResponse
-	(*ListLimitsRequest)(nil),     // 18: pawl.v1.ListLimitsRequest
-	(*ListLimitsResponse)(nil),    // 19: pawl.v1.ListLimitsResponse
-	(*Limit)(nil),                 // 20: pawl.v1.Limit
-	(*LimitUse)(nil),              // 21: pawl.v1.LimitUse
-	(*TenantQueue)(nil),           // 22: pawl.v1.TenantQueue
-	(*ListBudgetsRequest)(nil),    // 23: pawl.v1.ListBudgetsRequest
-	(*ListBudgetsResponse)(nil),   // 24: pawl.v1.ListBudgetsResponse
-	(*Account)(nil),               // 25: pawl.v1.Account
-	nil,                           // 26: pawl.v1.Approval.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
-	(*Record)(nil),                // 28: pawl.v1.Record
-	(RunStatus)(0),                // 29: pawl.v1.RunStatus
-	(RunOrder)(0),                 // 30: pawl.v1.RunOrder
-	(*Step)(nil),                  // 31: pawl.v1.Step
-	(*Artifact)(nil),              // 32: pawl.v1.Artifact
-	(*Remaining)(nil),             // 33: pawl.v1.Remaining
-	(SteerWhen)(0),                // 34: pawl.v1.SteerWhen
-	(*TurnRef)(nil),               // 35: pawl.v1.TurnRef
-	(*durationpb.Duration)(nil),   // 36: google.protobuf.Duration
+	(*ListDecisionsRequest)(nil),  // 6: pawl.v1.ListDecisionsRequest
+	(*ListDecisionsResponse)(nil), // 7: pawl.v1.ListDecisionsResponse
+	(*Decision)(nil),              // 8: pawl.v1.Decision
+	(*Approval)(nil),              // 9: pawl.v1.Approval
+	(*ExternalEvent)(nil),         // 10: pawl.v1.ExternalEvent
+	(*RaiseBudgetRequest)(nil),    // 11: pawl.v1.RaiseBudgetRequest
+	(*RaiseBudgetResponse)(nil),   // 12: pawl.v1.RaiseBudgetResponse
+	(*ListSchedulesRequest)(nil),  // 13: pawl.v1.ListSchedulesRequest
+	(*ListSchedulesResponse)(nil), // 14: pawl.v1.ListSchedulesResponse
+	(*Schedule)(nil),              // 15: pawl.v1.Schedule
+	(*ScheduleFault)(nil),         // 16: pawl.v1.ScheduleFault
+	(*SteerRunRequest)(nil),       // 17: pawl.v1.SteerRunRequest
+	(*SteerRunResponse)(nil),      // 18: pawl.v1.SteerRunResponse
+	(*StopRunRequest)(nil),        // 19: pawl.v1.StopRunRequest
+	(*StopRunResponse)(nil),       // 20: pawl.v1.StopRunResponse
+	(*ListLimitsRequest)(nil),     // 21: pawl.v1.ListLimitsRequest
+	(*ListLimitsResponse)(nil),    // 22: pawl.v1.ListLimitsResponse
+	(*Limit)(nil),                 // 23: pawl.v1.Limit
+	(*LimitUse)(nil),              // 24: pawl.v1.LimitUse
+	(*TenantQueue)(nil),           // 25: pawl.v1.TenantQueue
+	(*ListBudgetsRequest)(nil),    // 26: pawl.v1.ListBudgetsRequest
+	(*ListBudgetsResponse)(nil),   // 27: pawl.v1.ListBudgetsResponse
+	(*Account)(nil),               // 28: pawl.v1.Account
+	nil,                           // 29: pawl.v1.ListDecisionsRequest.LabelsEntry
+	nil,                           // 30: pawl.v1.Decision.LabelsEntry
+	nil,                           // 31: pawl.v1.Approval.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
+	(*Record)(nil),                // 33: pawl.v1.Record
+	(RunStatus)(0),                // 34: pawl.v1.RunStatus
+	(RunOrder)(0),                 // 35: pawl.v1.RunOrder
+	(StepVerdict)(0),              // 36: pawl.v1.StepVerdict
+	(*Step)(nil),                  // 37: pawl.v1.Step
+	(*Artifact)(nil),              // 38: pawl.v1.Artifact
+	(*Remaining)(nil),             // 39: pawl.v1.Remaining
+	(SteerWhen)(0),                // 40: pawl.v1.SteerWhen
+	(*TurnRef)(nil),               // 41: pawl.v1.TurnRef
+	(*durationpb.Duration)(nil),   // 42: google.protobuf.Duration
 }
 var file_pawl_v1_control_proto_depIdxs = []int32{
 	0,  // 0: pawl.v1.DecideStepRequest.decision:type_name -> pawl.v1.StepDecision
-	27, // 1: pawl.v1.DecideStepRequest.expires:type_name -> google.protobuf.Timestamp
-	28, // 2: pawl.v1.DecideStepResponse.decided:type_name -> pawl.v1.Record
-	29, // 3: pawl.v1.DecideStepResponse.status:type_name -> pawl.v1.RunStatus
-	30, // 4: pawl.v1.ListApprovalsRequest.order:type_name -> pawl.v1.RunOrder
-	6,  // 5: pawl.v1.ListApprovalsResponse.approvals:type_name -> pawl.v1.Approval
-	26, // 6: pawl.v1.Approval.labels:type_name -> pawl.v1.Approval.LabelsEntry
-	27, // 7: pawl.v1.Approval.since:type_name -> google.protobuf.Timestamp
-	31, // 8: pawl.v1.Approval.call:type_name -> pawl.v1.Step
-	1,  // 9: pawl.v1.Approval.on_timeout:type_name -> pawl.v1.ApprovalTimeout
-	7,  // 10: pawl.v1.Approval.events:type_name -> pawl.v1.ExternalEvent
-	32, // 11: pawl.v1.Approval.artifacts:type_name -> pawl.v1.Artifact
-	27, // 12: pawl.v1.Approval.link_expires:type_name -> google.protobuf.Timestamp
-	28, // 13: pawl.v1.RaiseBudgetResponse.record:type_name -> pawl.v1.Record
-	33, // 14: pawl.v1.RaiseBudgetResponse.remaining:type_name -> pawl.v1.Remaining
-	29, // 15: pawl.v1.RaiseBudgetResponse.status:type_name -> pawl.v1.RunStatus
-	12, // 16: pawl.v1.ListSchedulesResponse.schedules:type_name -> pawl.v1.Schedule
-	27, // 17: pawl.v1.Schedule.next:type_name -> google.protobuf.Timestamp
-	27, // 18: pawl.v1.Schedule.last_at:type_name -> google.protobuf.Timestamp
-	13, // 19: pawl.v1.Schedule.fault:type_name -> pawl.v1.ScheduleFault
-	27, // 20: pawl.v1.ScheduleFault.instant:type_name -> google.protobuf.Timestamp
-	27, // 21: pawl.v1.ScheduleFault.since:type_name -> google.protobuf.Timestamp
-	34, // 22: pawl.v1.SteerRunRequest.when:type_name -> pawl.v1.SteerWhen
-	28, // 23: pawl.v1.SteerRunResponse.record:type_name -> pawl.v1.Record
-	29, // 24: pawl.v1.SteerRunResponse.status:type_name -> pawl.v1.RunStatus
-	35, // 25: pawl.v1.SteerRunResponse.turn:type_name -> pawl.v1.TurnRef
-	28, // 26: pawl.v1.StopRunResponse.record:type_name -> pawl.v1.Record
-	29, // 27: pawl.v1.StopRunResponse.status:type_name -> pawl.v1.RunStatus
-	20, // 28: pawl.v1.ListLimitsResponse.limits:type_name -> pawl.v1.Limit
-	21, // 29: pawl.v1.Limit.uses:type_name -> pawl.v1.LimitUse
-	36, // 30: pawl.v1.LimitUse.held:type_name -> google.protobuf.Duration
-	22, // 31: pawl.v1.LimitUse.waiting:type_name -> pawl.v1.TenantQueue
-	25, // 32: pawl.v1.ListBudgetsResponse.accounts:type_name -> pawl.v1.Account
-	27, // 33: pawl.v1.Account.window_start:type_name -> google.protobuf.Timestamp
-	27, // 34: pawl.v1.Account.window_end:type_name -> google.protobuf.Timestamp
-	2,  // 35: pawl.v1.ControlService.DecideStep:input_type -> pawl.v1.DecideStepRequest
-	4,  // 36: pawl.v1.ControlService.ListApprovals:input_type -> pawl.v1.ListApprovalsRequest
-	14, // 37: pawl.v1.ControlService.SteerRun:input_type -> pawl.v1.SteerRunRequest
-	16, // 38: pawl.v1.ControlService.StopRun:input_type -> pawl.v1.StopRunRequest
-	8,  // 39: pawl.v1.ControlService.RaiseBudget:input_type -> pawl.v1.RaiseBudgetRequest
-	10, // 40: pawl.v1.ControlService.ListSchedules:input_type -> pawl.v1.ListSchedulesRequest
-	18, // 41: pawl.v1.ControlService.ListLimits:input_type -> pawl.v1.ListLimitsRequest
-	23, // 42: pawl.v1.ControlService.ListBudgets:input_type -> pawl.v1.ListBudgetsRequest
-	3,  // 43: pawl.v1.ControlService.DecideStep:output_type -> pawl.v1.DecideStepResponse
-	5,  // 44: pawl.v1.ControlService.ListApprovals:output_type -> pawl.v1.ListApprovalsResponse
-	15, // 45: pawl.v1.ControlService.SteerRun:output_type -> pawl.v1.SteerRunResponse
-	17, // 46: pawl.v1.ControlService.StopRun:output_type -> pawl.v1.StopRunResponse
-	9,  // 47: pawl.v1.ControlService.RaiseBudget:output_type -> pawl.v1.RaiseBudgetResponse
-	11, // 48: pawl.v1.ControlService.ListSchedules:output_type -> pawl.v1.ListSchedulesResponse
-	19, // 49: pawl.v1.ControlService.ListLimits:output_type -> pawl.v1.ListLimitsResponse
-	24, // 50: pawl.v1.ControlService.ListBudgets:output_type -> pawl.v1.ListBudgetsResponse
-	43, // [43:51] is the sub-list for method output_type
-	35, // [35:43] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	32, // 1: pawl.v1.DecideStepRequest.expires:type_name -> google.protobuf.Timestamp
+	33, // 2: pawl.v1.DecideStepResponse.decided:type_name -> pawl.v1.Record
+	34, // 3: pawl.v1.DecideStepResponse.status:type_name -> pawl.v1.RunStatus
+	35, // 4: pawl.v1.ListApprovalsRequest.order:type_name -> pawl.v1.RunOrder
+	9,  // 5: pawl.v1.ListApprovalsResponse.approvals:type_name -> pawl.v1.Approval
+	32, // 6: pawl.v1.ListDecisionsRequest.from:type_name -> google.protobuf.Timestamp
+	32, // 7: pawl.v1.ListDecisionsRequest.to:type_name -> google.protobuf.Timestamp
+	36, // 8: pawl.v1.ListDecisionsRequest.verdicts:type_name -> pawl.v1.StepVerdict
+	29, // 9: pawl.v1.ListDecisionsRequest.labels:type_name -> pawl.v1.ListDecisionsRequest.LabelsEntry
+	8,  // 10: pawl.v1.ListDecisionsResponse.decisions:type_name -> pawl.v1.Decision
+	30, // 11: pawl.v1.Decision.labels:type_name -> pawl.v1.Decision.LabelsEntry
+	33, // 12: pawl.v1.Decision.record:type_name -> pawl.v1.Record
+	32, // 13: pawl.v1.Decision.since:type_name -> google.protobuf.Timestamp
+	31, // 14: pawl.v1.Approval.labels:type_name -> pawl.v1.Approval.LabelsEntry
+	32, // 15: pawl.v1.Approval.since:type_name -> google.protobuf.Timestamp
+	37, // 16: pawl.v1.Approval.call:type_name -> pawl.v1.Step
+	1,  // 17: pawl.v1.Approval.on_timeout:type_name -> pawl.v1.ApprovalTimeout
+	10, // 18: pawl.v1.Approval.events:type_name -> pawl.v1.ExternalEvent
+	38, // 19: pawl.v1.Approval.artifacts:type_name -> pawl.v1.Artifact
+	32, // 20: pawl.v1.Approval.link_expires:type_name -> google.protobuf.Timestamp
+	33, // 21: pawl.v1.RaiseBudgetResponse.record:type_name -> pawl.v1.Record
+	39, // 22: pawl.v1.RaiseBudgetResponse.remaining:type_name -> pawl.v1.Remaining
+	34, // 23: pawl.v1.RaiseBudgetResponse.status:type_name -> pawl.v1.RunStatus
+	15, // 24: pawl.v1.ListSchedulesResponse.schedules:type_name -> pawl.v1.Schedule
+	32, // 25: pawl.v1.Schedule.next:type_name -> google.protobuf.Timestamp
+	32, // 26: pawl.v1.Schedule.last_at:type_name -> google.protobuf.Timestamp
+	16, // 27: pawl.v1.Schedule.fault:type_name -> pawl.v1.ScheduleFault
+	32, // 28: pawl.v1.ScheduleFault.instant:type_name -> google.protobuf.Timestamp
+	32, // 29: pawl.v1.ScheduleFault.since:type_name -> google.protobuf.Timestamp
+	40, // 30: pawl.v1.SteerRunRequest.when:type_name -> pawl.v1.SteerWhen
+	33, // 31: pawl.v1.SteerRunResponse.record:type_name -> pawl.v1.Record
+	34, // 32: pawl.v1.SteerRunResponse.status:type_name -> pawl.v1.RunStatus
+	41, // 33: pawl.v1.SteerRunResponse.turn:type_name -> pawl.v1.TurnRef
+	33, // 34: pawl.v1.StopRunResponse.record:type_name -> pawl.v1.Record
+	34, // 35: pawl.v1.StopRunResponse.status:type_name -> pawl.v1.RunStatus
+	23, // 36: pawl.v1.ListLimitsResponse.limits:type_name -> pawl.v1.Limit
+	24, // 37: pawl.v1.Limit.uses:type_name -> pawl.v1.LimitUse
+	42, // 38: pawl.v1.LimitUse.held:type_name -> google.protobuf.Duration
+	25, // 39: pawl.v1.LimitUse.waiting:type_name -> pawl.v1.TenantQueue
+	28, // 40: pawl.v1.ListBudgetsResponse.accounts:type_name -> pawl.v1.Account
+	32, // 41: pawl.v1.Account.window_start:type_name -> google.protobuf.Timestamp
+	32, // 42: pawl.v1.Account.window_end:type_name -> google.protobuf.Timestamp
+	2,  // 43: pawl.v1.ControlService.DecideStep:input_type -> pawl.v1.DecideStepRequest
+	4,  // 44: pawl.v1.ControlService.ListApprovals:input_type -> pawl.v1.ListApprovalsRequest
+	6,  // 45: pawl.v1.ControlService.ListDecisions:input_type -> pawl.v1.ListDecisionsRequest
+	17, // 46: pawl.v1.ControlService.SteerRun:input_type -> pawl.v1.SteerRunRequest
+	19, // 47: pawl.v1.ControlService.StopRun:input_type -> pawl.v1.StopRunRequest
+	11, // 48: pawl.v1.ControlService.RaiseBudget:input_type -> pawl.v1.RaiseBudgetRequest
+	13, // 49: pawl.v1.ControlService.ListSchedules:input_type -> pawl.v1.ListSchedulesRequest
+	21, // 50: pawl.v1.ControlService.ListLimits:input_type -> pawl.v1.ListLimitsRequest
+	26, // 51: pawl.v1.ControlService.ListBudgets:input_type -> pawl.v1.ListBudgetsRequest
+	3,  // 52: pawl.v1.ControlService.DecideStep:output_type -> pawl.v1.DecideStepResponse
+	5,  // 53: pawl.v1.ControlService.ListApprovals:output_type -> pawl.v1.ListApprovalsResponse
+	7,  // 54: pawl.v1.ControlService.ListDecisions:output_type -> pawl.v1.ListDecisionsResponse
+	18, // 55: pawl.v1.ControlService.SteerRun:output_type -> pawl.v1.SteerRunResponse
+	20, // 56: pawl.v1.ControlService.StopRun:output_type -> pawl.v1.StopRunResponse
+	12, // 57: pawl.v1.ControlService.RaiseBudget:output_type -> pawl.v1.RaiseBudgetResponse
+	14, // 58: pawl.v1.ControlService.ListSchedules:output_type -> pawl.v1.ListSchedulesResponse
+	22, // 59: pawl.v1.ControlService.ListLimits:output_type -> pawl.v1.ListLimitsResponse
+	27, // 60: pawl.v1.ControlService.ListBudgets:output_type -> pawl.v1.ListBudgetsResponse
+	52, // [52:61] is the sub-list for method output_type
+	43, // [43:52] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_control_proto_init() }
@@ -2560,7 +2906,7 @@ func file_pawl_v1_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_v1_control_proto_rawDesc), len(file_pawl_v1_control_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   25,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

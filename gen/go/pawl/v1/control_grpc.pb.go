@@ -24,6 +24,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	ControlService_DecideStep_FullMethodName    = "/pawl.v1.ControlService/DecideStep"
 	ControlService_ListApprovals_FullMethodName = "/pawl.v1.ControlService/ListApprovals"
+	ControlService_ListDecisions_FullMethodName = "/pawl.v1.ControlService/ListDecisions"
 	ControlService_SteerRun_FullMethodName      = "/pawl.v1.ControlService/SteerRun"
 	ControlService_StopRun_FullMethodName       = "/pawl.v1.ControlService/StopRun"
 	ControlService_RaiseBudget_FullMethodName   = "/pawl.v1.ControlService/RaiseBudget"
@@ -63,6 +64,14 @@ type ControlServiceClient interface {
 	// Errors: INVALID_ARGUMENT (BAD_PAGE_TOKEN), FAILED_PRECONDITION (LINKS_OFF: the operator has not
 	// set up decision links), PERMISSION_DENIED (SCOPE_MISSING: link_for requires steps:approve).
 	ListApprovals(ctx context.Context, in *ListApprovalsRequest, opts ...grpc.CallOption) (*ListApprovalsResponse, error)
+	// Lists the decisions about held calls that were made, of all runs, the newest first: which call,
+	// the verdict, the principal, the time, how long the call waited, and the reason. It reads the
+	// journals of the runs, a bounded part of them for each page: a page may be short or empty although
+	// more follow. Deleted runs have no journal, so their decisions are only in the audit log;
+	// `removed_entries` counts what the list lacks. Scope runs:read, runs:write or steps:approve.
+	//
+	// Errors: INVALID_ARGUMENT (BAD_PAGE_TOKEN), NOT_FOUND (RUN_NOT_FOUND, RUN_DELETED: of run_id).
+	ListDecisions(ctx context.Context, in *ListDecisionsRequest, opts ...grpc.CallOption) (*ListDecisionsResponse, error)
 	// Sends a message to an active run. Depending on `when`, the next model request must contain the
 	// message, which the sidecar checks (STEERING_MISSING), or the message ends the open turn. A run
 	// without an open turn gets a new turn that begins with the message, as with SendInput. Scope
@@ -125,6 +134,16 @@ func (c *controlServiceClient) ListApprovals(ctx context.Context, in *ListApprov
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListApprovalsResponse)
 	err := c.cc.Invoke(ctx, ControlService_ListApprovals_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *controlServiceClient) ListDecisions(ctx context.Context, in *ListDecisionsRequest, opts ...grpc.CallOption) (*ListDecisionsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListDecisionsResponse)
+	err := c.cc.Invoke(ctx, ControlService_ListDecisions_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -222,6 +241,14 @@ type ControlServiceServer interface {
 	// Errors: INVALID_ARGUMENT (BAD_PAGE_TOKEN), FAILED_PRECONDITION (LINKS_OFF: the operator has not
 	// set up decision links), PERMISSION_DENIED (SCOPE_MISSING: link_for requires steps:approve).
 	ListApprovals(context.Context, *ListApprovalsRequest) (*ListApprovalsResponse, error)
+	// Lists the decisions about held calls that were made, of all runs, the newest first: which call,
+	// the verdict, the principal, the time, how long the call waited, and the reason. It reads the
+	// journals of the runs, a bounded part of them for each page: a page may be short or empty although
+	// more follow. Deleted runs have no journal, so their decisions are only in the audit log;
+	// `removed_entries` counts what the list lacks. Scope runs:read, runs:write or steps:approve.
+	//
+	// Errors: INVALID_ARGUMENT (BAD_PAGE_TOKEN), NOT_FOUND (RUN_NOT_FOUND, RUN_DELETED: of run_id).
+	ListDecisions(context.Context, *ListDecisionsRequest) (*ListDecisionsResponse, error)
 	// Sends a message to an active run. Depending on `when`, the next model request must contain the
 	// message, which the sidecar checks (STEERING_MISSING), or the message ends the open turn. A run
 	// without an open turn gets a new turn that begins with the message, as with SendInput. Scope
@@ -275,6 +302,9 @@ func (UnimplementedControlServiceServer) DecideStep(context.Context, *DecideStep
 }
 func (UnimplementedControlServiceServer) ListApprovals(context.Context, *ListApprovalsRequest) (*ListApprovalsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListApprovals not implemented")
+}
+func (UnimplementedControlServiceServer) ListDecisions(context.Context, *ListDecisionsRequest) (*ListDecisionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListDecisions not implemented")
 }
 func (UnimplementedControlServiceServer) SteerRun(context.Context, *SteerRunRequest) (*SteerRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SteerRun not implemented")
@@ -347,6 +377,24 @@ func _ControlService_ListApprovals_Handler(srv interface{}, ctx context.Context,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(ControlServiceServer).ListApprovals(ctx, req.(*ListApprovalsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ControlService_ListDecisions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListDecisionsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServiceServer).ListDecisions(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ControlService_ListDecisions_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServiceServer).ListDecisions(ctx, req.(*ListDecisionsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -473,6 +521,10 @@ var ControlService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListApprovals",
 			Handler:    _ControlService_ListApprovals_Handler,
+		},
+		{
+			MethodName: "ListDecisions",
+			Handler:    _ControlService_ListDecisions_Handler,
 		},
 		{
 			MethodName: "SteerRun",

@@ -92,6 +92,71 @@ class ListApprovalsResponse(_message.Message):
     next_page_token: str
     def __init__(self, approvals: _Optional[_Iterable[_Union[Approval, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
+class ListDecisionsRequest(_message.Message):
+    __slots__ = ("namespace", "run_id", "to", "tool", "principal", "verdicts", "pack", "labels", "page_size", "page_token")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    FROM_FIELD_NUMBER: _ClassVar[int]
+    TO_FIELD_NUMBER: _ClassVar[int]
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    VERDICTS_FIELD_NUMBER: _ClassVar[int]
+    PACK_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    run_id: str
+    to: _timestamp_pb2.Timestamp
+    tool: str
+    principal: str
+    verdicts: _containers.RepeatedScalarFieldContainer[_record_pb2.StepVerdict]
+    pack: str
+    labels: _containers.ScalarMap[str, str]
+    page_size: int
+    page_token: str
+    def __init__(self, namespace: _Optional[str] = ..., run_id: _Optional[str] = ..., to: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., tool: _Optional[str] = ..., principal: _Optional[str] = ..., verdicts: _Optional[_Iterable[_Union[_record_pb2.StepVerdict, str]]] = ..., pack: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., **kwargs) -> None: ...
+
+class ListDecisionsResponse(_message.Message):
+    __slots__ = ("decisions", "next_page_token", "removed_entries")
+    DECISIONS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    decisions: _containers.RepeatedCompositeFieldContainer[Decision]
+    next_page_token: str
+    removed_entries: int
+    def __init__(self, decisions: _Optional[_Iterable[_Union[Decision, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., removed_entries: _Optional[int] = ...) -> None: ...
+
+class Decision(_message.Message):
+    __slots__ = ("run_id", "pack_id", "pack_version", "labels", "record", "since")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    PACK_ID_FIELD_NUMBER: _ClassVar[int]
+    PACK_VERSION_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    RECORD_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    pack_id: str
+    pack_version: str
+    labels: _containers.ScalarMap[str, str]
+    record: _record_pb2.Record
+    since: _timestamp_pb2.Timestamp
+    def __init__(self, run_id: _Optional[str] = ..., pack_id: _Optional[str] = ..., pack_version: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., record: _Optional[_Union[_record_pb2.Record, _Mapping]] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
 class Approval(_message.Message):
     __slots__ = ("run_id", "pack_id", "pack_version", "state", "labels", "since", "starter", "call", "condition_error", "on_timeout", "not_starter", "events", "artifacts", "artifacts_omitted", "visit_seq", "link", "link_expires")
     class LabelsEntry(_message.Message):

@@ -51,6 +51,11 @@ class ControlServiceStub(object):
                 request_serializer=pawl_dot_v1_dot_control__pb2.ListApprovalsRequest.SerializeToString,
                 response_deserializer=pawl_dot_v1_dot_control__pb2.ListApprovalsResponse.FromString,
                 _registered_method=True)
+        self.ListDecisions = channel.unary_unary(
+                '/pawl.v1.ControlService/ListDecisions',
+                request_serializer=pawl_dot_v1_dot_control__pb2.ListDecisionsRequest.SerializeToString,
+                response_deserializer=pawl_dot_v1_dot_control__pb2.ListDecisionsResponse.FromString,
+                _registered_method=True)
         self.SteerRun = channel.unary_unary(
                 '/pawl.v1.ControlService/SteerRun',
                 request_serializer=pawl_dot_v1_dot_control__pb2.SteerRunRequest.SerializeToString,
@@ -117,6 +122,19 @@ class ControlServiceServicer(object):
 
         Errors: INVALID_ARGUMENT (BAD_PAGE_TOKEN), FAILED_PRECONDITION (LINKS_OFF: the operator has not
         set up decision links), PERMISSION_DENIED (SCOPE_MISSING: link_for requires steps:approve).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListDecisions(self, request, context):
+        """Lists the decisions about held calls that were made, of all runs, the newest first: which call,
+        the verdict, the principal, the time, how long the call waited, and the reason. It reads the
+        journals of the runs, a bounded part of them for each page: a page may be short or empty although
+        more follow. Deleted runs have no journal, so their decisions are only in the audit log;
+        `removed_entries` counts what the list lacks. Scope runs:read, runs:write or steps:approve.
+
+        Errors: INVALID_ARGUMENT (BAD_PAGE_TOKEN), NOT_FOUND (RUN_NOT_FOUND, RUN_DELETED: of run_id).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -202,6 +220,11 @@ def add_ControlServiceServicer_to_server(servicer, server):
                     servicer.ListApprovals,
                     request_deserializer=pawl_dot_v1_dot_control__pb2.ListApprovalsRequest.FromString,
                     response_serializer=pawl_dot_v1_dot_control__pb2.ListApprovalsResponse.SerializeToString,
+            ),
+            'ListDecisions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListDecisions,
+                    request_deserializer=pawl_dot_v1_dot_control__pb2.ListDecisionsRequest.FromString,
+                    response_serializer=pawl_dot_v1_dot_control__pb2.ListDecisionsResponse.SerializeToString,
             ),
             'SteerRun': grpc.unary_unary_rpc_method_handler(
                     servicer.SteerRun,
@@ -295,6 +318,33 @@ class ControlService(object):
             '/pawl.v1.ControlService/ListApprovals',
             pawl_dot_v1_dot_control__pb2.ListApprovalsRequest.SerializeToString,
             pawl_dot_v1_dot_control__pb2.ListApprovalsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListDecisions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pawl.v1.ControlService/ListDecisions',
+            pawl_dot_v1_dot_control__pb2.ListDecisionsRequest.SerializeToString,
+            pawl_dot_v1_dot_control__pb2.ListDecisionsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -11,7 +11,7 @@ import { file_buf_validate_validate } from "../../buf/validate/validate_pb.js";
 import { file_google_api_annotations } from "../../google/api/annotations_pb.js";
 import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_duration, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
-import type { Artifact, Record, RunStatus, SteerWhen, TurnRef } from "./record_pb.js";
+import type { Artifact, Record, RunStatus, SteerWhen, StepVerdict, TurnRef } from "./record_pb.js";
 import { file_pawl_v1_record } from "./record_pb.js";
 import type { Remaining, RunOrder, Step } from "./run_pb.js";
 import { file_pawl_v1_run } from "./run_pb.js";
@@ -21,7 +21,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file pawl/v1/control.proto.
  */
 export const file_pawl_v1_control: GenFile = /*@__PURE__*/
-  fileDesc("ChVwYXdsL3YxL2NvbnRyb2wucHJvdG8SB3Bhd2wudjEi8wIKEURlY2lkZVN0ZXBSZXF1ZXN0EjMKCW5hbWVzcGFjZRgBIAEoCUIgukgdchsyGV4oW2Etel1bYS16MC05LV17MCw2Mn0pPyQSNAoGcnVuX2lkGAIgASgJQiS6SCFyHzIdXlswLTddWzAtOUEtSEpLTU5QLVRWLVpdezI1fSQSFQoEc3RlcBgDIAEoDUIHukgEKgIgABIsCgZkaWdlc3QYBCABKAlCHLpIGXIXMhVec2hhMjU2OlswLTlhLWZdezY0fSQSMwoIZGVjaXNpb24YBSABKA4yFS5wYXdsLnYxLlN0ZXBEZWNpc2lvbkIKukgHggEEEAEgABIUCgxwYXlsb2FkX2pzb24YBiABKAkSGAoGcmVhc29uGAcgASgJQgi6SAVyAyiAIBIrCgdleHBpcmVzGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIcCgpyZXF1ZXN0X2lkGAkgASgJQgi6SAVyAyiAASJ6ChJEZWNpZGVTdGVwUmVzcG9uc2USIAoHZGVjaWRlZBgBIAEoCzIPLnBhd2wudjEuUmVjb3JkEiIKBnN0YXR1cxgCIAEoDjISLnBhd2wudjEuUnVuU3RhdHVzEgsKA3NlcRgDIAEoBBIRCglkdXBsaWNhdGUYBCABKAgirwIKFExpc3RBcHByb3ZhbHNSZXF1ZXN0EjMKCW5hbWVzcGFjZRgBIAEoCUIgukgdchsyGV4oW2Etel1bYS16MC05LV17MCw2Mn0pPyQSKgoFb3JkZXIYAiABKA4yES5wYXdsLnYxLlJ1bk9yZGVyQgi6SAWCAQIQARI3CgZydW5faWQYAyABKAlCJ7pIJHIiMiBeKFswLTddWzAtOUEtSEpLTU5QLVRWLVpdezI1fSk/JBIdCglwYWdlX3NpemUYBCABKAVCCrpIBxoFGOgHKAASHAoKcGFnZV90b2tlbhgFIAEoCUIIukgFcgMogAgSQAoIbGlua19mb3IYBiABKAlCLrpIK3IpMideKFtBLVphLXowLTldW0EtWmEtejAtOS5fQCstXXswLDEyN30pPyQiVgoVTGlzdEFwcHJvdmFsc1Jlc3BvbnNlEiQKCWFwcHJvdmFscxgBIAMoCzIRLnBhd2wudjEuQXBwcm92YWwSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIp8ECghBcHByb3ZhbBIOCgZydW5faWQYASABKAkSDwoHcGFja19pZBgCIAEoCRIUCgxwYWNrX3ZlcnNpb24YAyABKAkSDQoFc3RhdGUYBCABKAkSLQoGbGFiZWxzGAUgAygLMh0ucGF3bC52MS5BcHByb3ZhbC5MYWJlbHNFbnRyeRIpCgVzaW5jZRgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHc3RhcnRlchgHIAEoCRIbCgRjYWxsGAggASgLMg0ucGF3bC52MS5TdGVwEhcKD2NvbmRpdGlvbl9lcnJvchgJIAEoCRIsCgpvbl90aW1lb3V0GAogASgOMhgucGF3bC52MS5BcHByb3ZhbFRpbWVvdXQSEwoLbm90X3N0YXJ0ZXIYCyABKAgSJgoGZXZlbnRzGAwgAygLMhYucGF3bC52MS5FeHRlcm5hbEV2ZW50EiQKCWFydGlmYWN0cxgNIAMoCzIRLnBhd2wudjEuQXJ0aWZhY3QSGQoRYXJ0aWZhY3RzX29taXR0ZWQYDiABKAgSEQoJdmlzaXRfc2VxGA8gASgEEgwKBGxpbmsYECABKAkSMAoMbGlua19leHBpcmVzGBEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIlcKDUV4dGVybmFsRXZlbnQSDQoFZXZlbnQYASABKAkSEAoIdG9fc3RhdGUYAiABKAkSEwoLZGVzY3JpcHRpb24YAyABKAkSEAoIdGVybWluYWwYBCABKAgi+wEKElJhaXNlQnVkZ2V0UmVxdWVzdBIzCgluYW1lc3BhY2UYASABKAlCILpIHXIbMhleKFthLXpdW2EtejAtOS1dezAsNjJ9KT8kEjQKBnJ1bl9pZBgCIAEoCUIkukghch8yHV5bMC03XVswLTlBLUhKS01OUC1UVi1aXXsyNX0kEhsKCm1heF90b2tlbnMYAyABKANCB7pIBCICKAASIwoSbWF4X2Nvc3RfbWljcm9fdXNkGAQgASgDQge6SAQiAigAEhoKBnJlYXNvbhgFIAEoCUIKukgHcgUQASiACBIcCgpyZXF1ZXN0X2lkGAYgASgJQgi6SAVyAyiAASKhAQoTUmFpc2VCdWRnZXRSZXNwb25zZRIfCgZyZWNvcmQYASABKAsyDy5wYXdsLnYxLlJlY29yZBIlCglyZW1haW5pbmcYAiABKAsyEi5wYXdsLnYxLlJlbWFpbmluZxIiCgZzdGF0dXMYAyABKA4yEi5wYXdsLnYxLlJ1blN0YXR1cxILCgNzZXEYBCABKAQSEQoJZHVwbGljYXRlGAUgASgIIksKFExpc3RTY2hlZHVsZXNSZXF1ZXN0EjMKCW5hbWVzcGFjZRgBIAEoCUIgukgdchsyGV4oW2Etel1bYS16MC05LV17MCw2Mn0pPyQiPQoVTGlzdFNjaGVkdWxlc1Jlc3BvbnNlEiQKCXNjaGVkdWxlcxgBIAMoCzIRLnBhd2wudjEuU2NoZWR1bGUiigMKCFNjaGVkdWxlEhMKC3NjaGVkdWxlX2lkGAEgASgJEgwKBGNyb24YAiABKAkSEQoJdGltZV96b25lGAMgASgJEhAKCGNhdGNoX3VwGAQgASgJEg8KB292ZXJsYXAYBSABKAkSEgoKaml0dGVyX3NlYxgGIAEoBRIMCgRwYWNrGAcgASgJEg0KBWFnZW50GAggASgJEhEKCXByaW5jaXBhbBgJIAEoCRIOCgZzY29wZXMYCiADKAkSKAoEbmV4dBgLIAMoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoHbGFzdF9hdBgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEwoLbGFzdF9ydW5faWQYDSABKAkSDQoFZmlyZWQYDiABKAQSDgoGbWlzc2VkGA8gASgEEg8KB3NraXBwZWQYECABKAQSJQoFZmF1bHQYESABKAsyFi5wYXdsLnYxLlNjaGVkdWxlRmF1bHQSDgoGcGF1c2VkGBIgASgIIpoBCg1TY2hlZHVsZUZhdWx0EisKB2luc3RhbnQYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCGF0dGVtcHRzGAIgASgFEikKBXNpbmNlGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIOCgZyZWFzb24YBCABKAkSDwoHbWVzc2FnZRgFIAEoCSLhAQoPU3RlZXJSdW5SZXF1ZXN0EjMKCW5hbWVzcGFjZRgBIAEoCUIgukgdchsyGV4oW2Etel1bYS16MC05LV17MCw2Mn0pPyQSNAoGcnVuX2lkGAIgASgJQiS6SCFyHzIdXlswLTddWzAtOUEtSEpLTU5QLVRWLVpdezI1fSQSGQoEdGV4dBgDIAEoCUILukgIcgYQASiAgAQSKgoEd2hlbhgEIAEoDjISLnBhd2wudjEuU3RlZXJXaGVuQgi6SAWCAQIQARIcCgpyZXF1ZXN0X2lkGAUgASgJQgi6SAVyAyiAASKXAQoQU3RlZXJSdW5SZXNwb25zZRIfCgZyZWNvcmQYASABKAsyDy5wYXdsLnYxLlJlY29yZBIiCgZzdGF0dXMYAiABKA4yEi5wYXdsLnYxLlJ1blN0YXR1cxILCgNzZXEYAyABKAQSHgoEdHVybhgEIAEoCzIQLnBhd2wudjEuVHVyblJlZhIRCglkdXBsaWNhdGUYBSABKAgisQEKDlN0b3BSdW5SZXF1ZXN0EjMKCW5hbWVzcGFjZRgBIAEoCUIgukgdchsyGV4oW2Etel1bYS16MC05LV17MCw2Mn0pPyQSNAoGcnVuX2lkGAIgASgJQiS6SCFyHzIdXlswLTddWzAtOUEtSEpLTU5QLVRWLVpdezI1fSQSFgoEbm90ZRgDIAEoCUIIukgFcgMogAgSHAoKcmVxdWVzdF9pZBgEIAEoCUIIukgFcgMogAEidgoPU3RvcFJ1blJlc3BvbnNlEh8KBnJlY29yZBgBIAEoCzIPLnBhd2wudjEuUmVjb3JkEiIKBnN0YXR1cxgCIAEoDjISLnBhd2wudjEuUnVuU3RhdHVzEgsKA3NlcRgDIAEoBBIRCglkdXBsaWNhdGUYBCABKAgiEwoRTGlzdExpbWl0c1JlcXVlc3QiNAoSTGlzdExpbWl0c1Jlc3BvbnNlEh4KBmxpbWl0cxgBIAMoCzIOLnBhd2wudjEuTGltaXQihAEKBUxpbWl0EgoKAmlkGAEgASgJEgsKA2tleRgCIAEoCRISCgpjb25jdXJyZW50GAMgASgDEhIKCnBlcl9taW51dGUYBCABKAMSGQoRdG9rZW5zX3Blcl9taW51dGUYBSABKAMSHwoEdXNlcxgGIAMoCzIRLnBhd2wudjEuTGltaXRVc2UiuAEKCExpbWl0VXNlEgsKA2tleRgBIAEoCRIMCgRvcGVuGAIgASgDEg8KB3N0YXJ0ZWQYAyABKAMSDgoGdG9rZW5zGAQgASgDEicKBGhlbGQYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SJQoHd2FpdGluZxgGIAMoCzIULnBhd2wudjEuVGVuYW50UXVldWUSEAoIYWRtaXR0ZWQYByABKAMSDgoGd2FpdGVkGAggASgDIiwKC1RlbmFudFF1ZXVlEg4KBnRlbmFudBgBIAEoCRINCgVjYWxscxgCIAEoAyKlAQoSTGlzdEJ1ZGdldHNSZXF1ZXN0EjMKCW5hbWVzcGFjZRgBIAEoCUIgukgdchsyGV4oW2Etel1bYS16MC05LV17MCw2Mn0pPyQSHQoLbmFtZV9wcmVmaXgYAiABKAlCCLpIBXIDKIAIEh0KCXBhZ2Vfc2l6ZRgDIAEoBUIKukgHGgUY6AcoABIcCgpwYWdlX3Rva2VuGAQgASgJQgi6SAVyAyiACCJSChNMaXN0QnVkZ2V0c1Jlc3BvbnNlEiIKCGFjY291bnRzGAEgAygLMhAucGF3bC52MS5BY2NvdW50EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSKsAgoHQWNjb3VudBIMCgRuYW1lGAEgASgJEjAKDHdpbmRvd19zdGFydBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKd2luZG93X2VuZBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFgoOc2V0dGxlZF90b2tlbnMYBCABKAMSHgoWc2V0dGxlZF9jb3N0X21pY3JvX3VzZBgFIAEoAxIXCg9yZXNlcnZlZF90b2tlbnMYBiABKAMSHwoXcmVzZXJ2ZWRfY29zdF9taWNyb191c2QYByABKAMSEgoKbWF4X3Rva2VucxgIIAEoAxIaChJtYXhfY29zdF9taWNyb191c2QYCSABKAMSDwoHcmVmdXNlZBgKIAEoAyp4CgxTdGVwRGVjaXNpb24SHQoZU1RFUF9ERUNJU0lPTl9VTlNQRUNJRklFRBAAEhkKFVNURVBfREVDSVNJT05fQVBQUk9WRRABEhYKElNURVBfREVDSVNJT05fREVOWRACEhYKElNURVBfREVDSVNJT05fRURJVBADKm0KD0FwcHJvdmFsVGltZW91dBIgChxBUFBST1ZBTF9USU1FT1VUX1VOU1BFQ0lGSUVEEAASGQoVQVBQUk9WQUxfVElNRU9VVF9ERU5ZEAESHQoZQVBQUk9WQUxfVElNRU9VVF9FU0NBTEFURRACMssGCg5Db250cm9sU2VydmljZRJ3CgpEZWNpZGVTdGVwEhoucGF3bC52MS5EZWNpZGVTdGVwUmVxdWVzdBobLnBhd2wudjEuRGVjaWRlU3RlcFJlc3BvbnNlIjCC0+STAio6ASoiJS92MS9ydW5zL3tydW5faWR9L3N0ZXBzL3tzdGVwfTpkZWNpZGUSZQoNTGlzdEFwcHJvdmFscxIdLnBhd2wudjEuTGlzdEFwcHJvdmFsc1JlcXVlc3QaHi5wYXdsLnYxLkxpc3RBcHByb3ZhbHNSZXNwb25zZSIVgtPkkwIPEg0vdjEvYXBwcm92YWxzEmMKCFN0ZWVyUnVuEhgucGF3bC52MS5TdGVlclJ1blJlcXVlc3QaGS5wYXdsLnYxLlN0ZWVyUnVuUmVzcG9uc2UiIoLT5JMCHDoBKiIXL3YxL3J1bnMve3J1bl9pZH06c3RlZXISXwoHU3RvcFJ1bhIXLnBhd2wudjEuU3RvcFJ1blJlcXVlc3QaGC5wYXdsLnYxLlN0b3BSdW5SZXNwb25zZSIhgtPkkwIbOgEqIhYvdjEvcnVucy97cnVuX2lkfTpzdG9wEnIKC1JhaXNlQnVkZ2V0EhsucGF3bC52MS5SYWlzZUJ1ZGdldFJlcXVlc3QaHC5wYXdsLnYxLlJhaXNlQnVkZ2V0UmVzcG9uc2UiKILT5JMCIjoBKiIdL3YxL3J1bnMve3J1bl9pZH06cmFpc2VCdWRnZXQSZQoNTGlzdFNjaGVkdWxlcxIdLnBhd2wudjEuTGlzdFNjaGVkdWxlc1JlcXVlc3QaHi5wYXdsLnYxLkxpc3RTY2hlZHVsZXNSZXNwb25zZSIVgtPkkwIPEg0vdjEvc2NoZWR1bGVzElkKCkxpc3RMaW1pdHMSGi5wYXdsLnYxLkxpc3RMaW1pdHNSZXF1ZXN0GhsucGF3bC52MS5MaXN0TGltaXRzUmVzcG9uc2UiEoLT5JMCDBIKL3YxL2xpbWl0cxJdCgtMaXN0QnVkZ2V0cxIbLnBhd2wudjEuTGlzdEJ1ZGdldHNSZXF1ZXN0GhwucGF3bC52MS5MaXN0QnVkZ2V0c1Jlc3BvbnNlIhOC0+STAg0SCy92MS9idWRnZXRzQosBCgtkZXYucGF3bC52MUIMQ29udHJvbFByb3RvUAFaLmdpdGh1Yi5jb20vcGF3bC1kZXYvcGF3bC9nZW4vZ28vcGF3bC92MTtwYXdsdjGqAgdQYXdsLlYxugIGUGF3bFYxygIHUGF3bFxWMeICE1Bhd2xcVjFcR1BCTWV0YWRhdGHqAghQYXdsOjpWMWIGcHJvdG8z", [file_buf_validate_validate, file_google_api_annotations, file_google_protobuf_duration, file_google_protobuf_timestamp, file_pawl_v1_record, file_pawl_v1_run]);
+  fileDesc("ChVwYXdsL3YxL2NvbnRyb2wucHJvdG8SB3Bhd2wudjEi8wIKEURlY2lkZVN0ZXBSZXF1ZXN0EjMKCW5hbWVzcGFjZRgBIAEoCUIgukgdchsyGV4oW2Etel1bYS16MC05LV17MCw2Mn0pPyQSNAoGcnVuX2lkGAIgASgJQiS6SCFyHzIdXlswLTddWzAtOUEtSEpLTU5QLVRWLVpdezI1fSQSFQoEc3RlcBgDIAEoDUIHukgEKgIgABIsCgZkaWdlc3QYBCABKAlCHLpIGXIXMhVec2hhMjU2OlswLTlhLWZdezY0fSQSMwoIZGVjaXNpb24YBSABKA4yFS5wYXdsLnYxLlN0ZXBEZWNpc2lvbkIKukgHggEEEAEgABIUCgxwYXlsb2FkX2pzb24YBiABKAkSGAoGcmVhc29uGAcgASgJQgi6SAVyAyiAIBIrCgdleHBpcmVzGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIcCgpyZXF1ZXN0X2lkGAkgASgJQgi6SAVyAyiAASJ6ChJEZWNpZGVTdGVwUmVzcG9uc2USIAoHZGVjaWRlZBgBIAEoCzIPLnBhd2wudjEuUmVjb3JkEiIKBnN0YXR1cxgCIAEoDjISLnBhd2wudjEuUnVuU3RhdHVzEgsKA3NlcRgDIAEoBBIRCglkdXBsaWNhdGUYBCABKAgirwIKFExpc3RBcHByb3ZhbHNSZXF1ZXN0EjMKCW5hbWVzcGFjZRgBIAEoCUIgukgdchsyGV4oW2Etel1bYS16MC05LV17MCw2Mn0pPyQSKgoFb3JkZXIYAiABKA4yES5wYXdsLnYxLlJ1bk9yZGVyQgi6SAWCAQIQARI3CgZydW5faWQYAyABKAlCJ7pIJHIiMiBeKFswLTddWzAtOUEtSEpLTU5QLVRWLVpdezI1fSk/JBIdCglwYWdlX3NpemUYBCABKAVCCrpIBxoFGOgHKAASHAoKcGFnZV90b2tlbhgFIAEoCUIIukgFcgMogAgSQAoIbGlua19mb3IYBiABKAlCLrpIK3IpMideKFtBLVphLXowLTldW0EtWmEtejAtOS5fQCstXXswLDEyN30pPyQiVgoVTGlzdEFwcHJvdmFsc1Jlc3BvbnNlEiQKCWFwcHJvdmFscxgBIAMoCzIRLnBhd2wudjEuQXBwcm92YWwSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIpEEChRMaXN0RGVjaXNpb25zUmVxdWVzdBIzCgluYW1lc3BhY2UYASABKAlCILpIHXIbMhleKFthLXpdW2EtejAtOS1dezAsNjJ9KT8kEjcKBnJ1bl9pZBgCIAEoCUInukgkciIyIF4oWzAtN11bMC05QS1ISktNTlAtVFYtWl17MjV9KT8kEigKBGZyb20YAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiYKAnRvGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIWCgR0b29sGAUgASgJQgi6SAVyAyiABBIbCglwcmluY2lwYWwYBiABKAlCCLpIBXIDKIAEEjsKCHZlcmRpY3RzGAcgAygOMhQucGF3bC52MS5TdGVwVmVyZGljdEITukgQkgENEAgYASIHggEEEAEgABIWCgRwYWNrGAggASgJQgi6SAVyAyiABBJDCgZsYWJlbHMYCSADKAsyKS5wYXdsLnYxLkxpc3REZWNpc2lvbnNSZXF1ZXN0LkxhYmVsc0VudHJ5Qgi6SAWaAQIQQBIdCglwYWdlX3NpemUYCiABKAVCCrpIBxoFGOgHKAASHAoKcGFnZV90b2tlbhgLIAEoCUIIukgFcgMogAgaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJvChVMaXN0RGVjaXNpb25zUmVzcG9uc2USJAoJZGVjaXNpb25zGAEgAygLMhEucGF3bC52MS5EZWNpc2lvbhIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkSFwoPcmVtb3ZlZF9lbnRyaWVzGAMgASgEIusBCghEZWNpc2lvbhIOCgZydW5faWQYASABKAkSDwoHcGFja19pZBgCIAEoCRIUCgxwYWNrX3ZlcnNpb24YAyABKAkSLQoGbGFiZWxzGAQgAygLMh0ucGF3bC52MS5EZWNpc2lvbi5MYWJlbHNFbnRyeRIfCgZyZWNvcmQYBSABKAsyDy5wYXdsLnYxLlJlY29yZBIpCgVzaW5jZRgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASKfBAoIQXBwcm92YWwSDgoGcnVuX2lkGAEgASgJEg8KB3BhY2tfaWQYAiABKAkSFAoMcGFja192ZXJzaW9uGAMgASgJEg0KBXN0YXRlGAQgASgJEi0KBmxhYmVscxgFIAMoCzIdLnBhd2wudjEuQXBwcm92YWwuTGFiZWxzRW50cnkSKQoFc2luY2UYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB3N0YXJ0ZXIYByABKAkSGwoEY2FsbBgIIAEoCzINLnBhd2wudjEuU3RlcBIXCg9jb25kaXRpb25fZXJyb3IYCSABKAkSLAoKb25fdGltZW91dBgKIAEoDjIYLnBhd2wudjEuQXBwcm92YWxUaW1lb3V0EhMKC25vdF9zdGFydGVyGAsgASgIEiYKBmV2ZW50cxgMIAMoCzIWLnBhd2wudjEuRXh0ZXJuYWxFdmVudBIkCglhcnRpZmFjdHMYDSADKAsyES5wYXdsLnYxLkFydGlmYWN0EhkKEWFydGlmYWN0c19vbWl0dGVkGA4gASgIEhEKCXZpc2l0X3NlcRgPIAEoBBIMCgRsaW5rGBAgASgJEjAKDGxpbmtfZXhwaXJlcxgRIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJXCg1FeHRlcm5hbEV2ZW50Eg0KBWV2ZW50GAEgASgJEhAKCHRvX3N0YXRlGAIgASgJEhMKC2Rlc2NyaXB0aW9uGAMgASgJEhAKCHRlcm1pbmFsGAQgASgIIvsBChJSYWlzZUJ1ZGdldFJlcXVlc3QSMwoJbmFtZXNwYWNlGAEgASgJQiC6SB1yGzIZXihbYS16XVthLXowLTktXXswLDYyfSk/JBI0CgZydW5faWQYAiABKAlCJLpIIXIfMh1eWzAtN11bMC05QS1ISktNTlAtVFYtWl17MjV9JBIbCgptYXhfdG9rZW5zGAMgASgDQge6SAQiAigAEiMKEm1heF9jb3N0X21pY3JvX3VzZBgEIAEoA0IHukgEIgIoABIaCgZyZWFzb24YBSABKAlCCrpIB3IFEAEogAgSHAoKcmVxdWVzdF9pZBgGIAEoCUIIukgFcgMogAEioQEKE1JhaXNlQnVkZ2V0UmVzcG9uc2USHwoGcmVjb3JkGAEgASgLMg8ucGF3bC52MS5SZWNvcmQSJQoJcmVtYWluaW5nGAIgASgLMhIucGF3bC52MS5SZW1haW5pbmcSIgoGc3RhdHVzGAMgASgOMhIucGF3bC52MS5SdW5TdGF0dXMSCwoDc2VxGAQgASgEEhEKCWR1cGxpY2F0ZRgFIAEoCCJLChRMaXN0U2NoZWR1bGVzUmVxdWVzdBIzCgluYW1lc3BhY2UYASABKAlCILpIHXIbMhleKFthLXpdW2EtejAtOS1dezAsNjJ9KT8kIj0KFUxpc3RTY2hlZHVsZXNSZXNwb25zZRIkCglzY2hlZHVsZXMYASADKAsyES5wYXdsLnYxLlNjaGVkdWxlIooDCghTY2hlZHVsZRITCgtzY2hlZHVsZV9pZBgBIAEoCRIMCgRjcm9uGAIgASgJEhEKCXRpbWVfem9uZRgDIAEoCRIQCghjYXRjaF91cBgEIAEoCRIPCgdvdmVybGFwGAUgASgJEhIKCmppdHRlcl9zZWMYBiABKAUSDAoEcGFjaxgHIAEoCRINCgVhZ2VudBgIIAEoCRIRCglwcmluY2lwYWwYCSABKAkSDgoGc2NvcGVzGAogAygJEigKBG5leHQYCyADKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEisKB2xhc3RfYXQYDCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhMKC2xhc3RfcnVuX2lkGA0gASgJEg0KBWZpcmVkGA4gASgEEg4KBm1pc3NlZBgPIAEoBBIPCgdza2lwcGVkGBAgASgEEiUKBWZhdWx0GBEgASgLMhYucGF3bC52MS5TY2hlZHVsZUZhdWx0Eg4KBnBhdXNlZBgSIAEoCCKaAQoNU2NoZWR1bGVGYXVsdBIrCgdpbnN0YW50GAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghhdHRlbXB0cxgCIAEoBRIpCgVzaW5jZRgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGcmVhc29uGAQgASgJEg8KB21lc3NhZ2UYBSABKAki4QEKD1N0ZWVyUnVuUmVxdWVzdBIzCgluYW1lc3BhY2UYASABKAlCILpIHXIbMhleKFthLXpdW2EtejAtOS1dezAsNjJ9KT8kEjQKBnJ1bl9pZBgCIAEoCUIkukghch8yHV5bMC03XVswLTlBLUhKS01OUC1UVi1aXXsyNX0kEhkKBHRleHQYAyABKAlCC7pICHIGEAEogIAEEioKBHdoZW4YBCABKA4yEi5wYXdsLnYxLlN0ZWVyV2hlbkIIukgFggECEAESHAoKcmVxdWVzdF9pZBgFIAEoCUIIukgFcgMogAEilwEKEFN0ZWVyUnVuUmVzcG9uc2USHwoGcmVjb3JkGAEgASgLMg8ucGF3bC52MS5SZWNvcmQSIgoGc3RhdHVzGAIgASgOMhIucGF3bC52MS5SdW5TdGF0dXMSCwoDc2VxGAMgASgEEh4KBHR1cm4YBCABKAsyEC5wYXdsLnYxLlR1cm5SZWYSEQoJZHVwbGljYXRlGAUgASgIIrEBCg5TdG9wUnVuUmVxdWVzdBIzCgluYW1lc3BhY2UYASABKAlCILpIHXIbMhleKFthLXpdW2EtejAtOS1dezAsNjJ9KT8kEjQKBnJ1bl9pZBgCIAEoCUIkukghch8yHV5bMC03XVswLTlBLUhKS01OUC1UVi1aXXsyNX0kEhYKBG5vdGUYAyABKAlCCLpIBXIDKIAIEhwKCnJlcXVlc3RfaWQYBCABKAlCCLpIBXIDKIABInYKD1N0b3BSdW5SZXNwb25zZRIfCgZyZWNvcmQYASABKAsyDy5wYXdsLnYxLlJlY29yZBIiCgZzdGF0dXMYAiABKA4yEi5wYXdsLnYxLlJ1blN0YXR1cxILCgNzZXEYAyABKAQSEQoJZHVwbGljYXRlGAQgASgIIhMKEUxpc3RMaW1pdHNSZXF1ZXN0IjQKEkxpc3RMaW1pdHNSZXNwb25zZRIeCgZsaW1pdHMYASADKAsyDi5wYXdsLnYxLkxpbWl0IoQBCgVMaW1pdBIKCgJpZBgBIAEoCRILCgNrZXkYAiABKAkSEgoKY29uY3VycmVudBgDIAEoAxISCgpwZXJfbWludXRlGAQgASgDEhkKEXRva2Vuc19wZXJfbWludXRlGAUgASgDEh8KBHVzZXMYBiADKAsyES5wYXdsLnYxLkxpbWl0VXNlIrgBCghMaW1pdFVzZRILCgNrZXkYASABKAkSDAoEb3BlbhgCIAEoAxIPCgdzdGFydGVkGAMgASgDEg4KBnRva2VucxgEIAEoAxInCgRoZWxkGAUgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEiUKB3dhaXRpbmcYBiADKAsyFC5wYXdsLnYxLlRlbmFudFF1ZXVlEhAKCGFkbWl0dGVkGAcgASgDEg4KBndhaXRlZBgIIAEoAyIsCgtUZW5hbnRRdWV1ZRIOCgZ0ZW5hbnQYASABKAkSDQoFY2FsbHMYAiABKAMipQEKEkxpc3RCdWRnZXRzUmVxdWVzdBIzCgluYW1lc3BhY2UYASABKAlCILpIHXIbMhleKFthLXpdW2EtejAtOS1dezAsNjJ9KT8kEh0KC25hbWVfcHJlZml4GAIgASgJQgi6SAVyAyiACBIdCglwYWdlX3NpemUYAyABKAVCCrpIBxoFGOgHKAASHAoKcGFnZV90b2tlbhgEIAEoCUIIukgFcgMogAgiUgoTTGlzdEJ1ZGdldHNSZXNwb25zZRIiCghhY2NvdW50cxgBIAMoCzIQLnBhd2wudjEuQWNjb3VudBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkirAIKB0FjY291bnQSDAoEbmFtZRgBIAEoCRIwCgx3aW5kb3dfc3RhcnQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCndpbmRvd19lbmQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhYKDnNldHRsZWRfdG9rZW5zGAQgASgDEh4KFnNldHRsZWRfY29zdF9taWNyb191c2QYBSABKAMSFwoPcmVzZXJ2ZWRfdG9rZW5zGAYgASgDEh8KF3Jlc2VydmVkX2Nvc3RfbWljcm9fdXNkGAcgASgDEhIKCm1heF90b2tlbnMYCCABKAMSGgoSbWF4X2Nvc3RfbWljcm9fdXNkGAkgASgDEg8KB3JlZnVzZWQYCiABKAMqeAoMU3RlcERlY2lzaW9uEh0KGVNURVBfREVDSVNJT05fVU5TUEVDSUZJRUQQABIZChVTVEVQX0RFQ0lTSU9OX0FQUFJPVkUQARIWChJTVEVQX0RFQ0lTSU9OX0RFTlkQAhIWChJTVEVQX0RFQ0lTSU9OX0VESVQQAyptCg9BcHByb3ZhbFRpbWVvdXQSIAocQVBQUk9WQUxfVElNRU9VVF9VTlNQRUNJRklFRBAAEhkKFUFQUFJPVkFMX1RJTUVPVVRfREVOWRABEh0KGUFQUFJPVkFMX1RJTUVPVVRfRVNDQUxBVEUQAjKyBwoOQ29udHJvbFNlcnZpY2USdwoKRGVjaWRlU3RlcBIaLnBhd2wudjEuRGVjaWRlU3RlcFJlcXVlc3QaGy5wYXdsLnYxLkRlY2lkZVN0ZXBSZXNwb25zZSIwgtPkkwIqOgEqIiUvdjEvcnVucy97cnVuX2lkfS9zdGVwcy97c3RlcH06ZGVjaWRlEmUKDUxpc3RBcHByb3ZhbHMSHS5wYXdsLnYxLkxpc3RBcHByb3ZhbHNSZXF1ZXN0Gh4ucGF3bC52MS5MaXN0QXBwcm92YWxzUmVzcG9uc2UiFYLT5JMCDxINL3YxL2FwcHJvdmFscxJlCg1MaXN0RGVjaXNpb25zEh0ucGF3bC52MS5MaXN0RGVjaXNpb25zUmVxdWVzdBoeLnBhd2wudjEuTGlzdERlY2lzaW9uc1Jlc3BvbnNlIhWC0+STAg8SDS92MS9kZWNpc2lvbnMSYwoIU3RlZXJSdW4SGC5wYXdsLnYxLlN0ZWVyUnVuUmVxdWVzdBoZLnBhd2wudjEuU3RlZXJSdW5SZXNwb25zZSIigtPkkwIcOgEqIhcvdjEvcnVucy97cnVuX2lkfTpzdGVlchJfCgdTdG9wUnVuEhcucGF3bC52MS5TdG9wUnVuUmVxdWVzdBoYLnBhd2wudjEuU3RvcFJ1blJlc3BvbnNlIiGC0+STAhs6ASoiFi92MS9ydW5zL3tydW5faWR9OnN0b3AScgoLUmFpc2VCdWRnZXQSGy5wYXdsLnYxLlJhaXNlQnVkZ2V0UmVxdWVzdBocLnBhd2wudjEuUmFpc2VCdWRnZXRSZXNwb25zZSIogtPkkwIiOgEqIh0vdjEvcnVucy97cnVuX2lkfTpyYWlzZUJ1ZGdldBJlCg1MaXN0U2NoZWR1bGVzEh0ucGF3bC52MS5MaXN0U2NoZWR1bGVzUmVxdWVzdBoeLnBhd2wudjEuTGlzdFNjaGVkdWxlc1Jlc3BvbnNlIhWC0+STAg8SDS92MS9zY2hlZHVsZXMSWQoKTGlzdExpbWl0cxIaLnBhd2wudjEuTGlzdExpbWl0c1JlcXVlc3QaGy5wYXdsLnYxLkxpc3RMaW1pdHNSZXNwb25zZSISgtPkkwIMEgovdjEvbGltaXRzEl0KC0xpc3RCdWRnZXRzEhsucGF3bC52MS5MaXN0QnVkZ2V0c1JlcXVlc3QaHC5wYXdsLnYxLkxpc3RCdWRnZXRzUmVzcG9uc2UiE4LT5JMCDRILL3YxL2J1ZGdldHNCiwEKC2Rldi5wYXdsLnYxQgxDb250cm9sUHJvdG9QAVouZ2l0aHViLmNvbS9wYXdsLWRldi9wYXdsL2dlbi9nby9wYXdsL3YxO3Bhd2x2MaoCB1Bhd2wuVjG6AgZQYXdsVjHKAgdQYXdsXFYx4gITUGF3bFxWMVxHUEJNZXRhZGF0YeoCCFBhd2w6OlYxYgZwcm90bzM", [file_buf_validate_validate, file_google_api_annotations, file_google_protobuf_duration, file_google_protobuf_timestamp, file_pawl_v1_record, file_pawl_v1_run]);
 
 /**
  * DecideStepRequest contains a decision about one held call.
@@ -237,6 +237,194 @@ export const ListApprovalsResponseSchema: GenMessage<ListApprovalsResponse> = /*
   messageDesc(file_pawl_v1_control, 3);
 
 /**
+ * ListDecisionsRequest selects decisions about held calls. All selections must apply.
+ *
+ * @generated from message pawl.v1.ListDecisionsRequest
+ */
+export type ListDecisionsRequest = Message<"pawl.v1.ListDecisionsRequest"> & {
+  /**
+   * Namespace of the call. A namespace isolates its runs, packs and workers from those of others.
+   * Default: empty, which means "default".
+   *
+   * @generated from field: string namespace = 1;
+   */
+  namespace: string;
+
+  /**
+   * Selects the decisions about calls of this run, also if it was imported. Default: empty, which
+   * means all runs of this store.
+   *
+   * @generated from field: string run_id = 2;
+   */
+  runId: string;
+
+  /**
+   * Selects decisions at this time or later. The list ends soon after the first older record, so a
+   * recent time makes it fast. Default: unset, which means any time.
+   *
+   * @generated from field: google.protobuf.Timestamp from = 3;
+   */
+  from?: Timestamp | undefined;
+
+  /**
+   * Selects decisions before this time. Default: unset, which means any time.
+   *
+   * @generated from field: google.protobuf.Timestamp to = 4;
+   */
+  to?: Timestamp | undefined;
+
+  /**
+   * Selects decisions about calls of this tool. Default: empty, which means any tool.
+   *
+   * @generated from field: string tool = 5;
+   */
+  tool: string;
+
+  /**
+   * Selects decisions of this principal. Default: empty, which means any principal.
+   *
+   * @generated from field: string principal = 6;
+   */
+  principal: string;
+
+  /**
+   * Selects these results. Default: empty, which means any result.
+   *
+   * @generated from field: repeated pawl.v1.StepVerdict verdicts = 7;
+   */
+  verdicts: StepVerdict[];
+
+  /**
+   * Selects runs of this pack: "id", "id@version" or a digest. Default: empty, which means any pack.
+   *
+   * @generated from field: string pack = 8;
+   */
+  pack: string;
+
+  /**
+   * Labels that the run must have, all of them. Default: empty, which means any labels.
+   *
+   * @generated from field: map<string, string> labels = 9;
+   */
+  labels: { [key: string]: string };
+
+  /**
+   * Maximum number of decisions on a page, 1 to 1000. Default: 0, which means 100.
+   *
+   * @generated from field: int32 page_size = 10;
+   */
+  pageSize: number;
+
+  /**
+   * The next_page_token of the previous page. All other fields must be the same as in that request.
+   * Default: empty, which means the first page.
+   *
+   * @generated from field: string page_token = 11;
+   */
+  pageToken: string;
+};
+
+/**
+ * Describes the message pawl.v1.ListDecisionsRequest.
+ * Use `create(ListDecisionsRequestSchema)` to create a new message.
+ */
+export const ListDecisionsRequestSchema: GenMessage<ListDecisionsRequest> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_control, 4);
+
+/**
+ * ListDecisionsResponse is a page of decisions.
+ *
+ * @generated from message pawl.v1.ListDecisionsResponse
+ */
+export type ListDecisionsResponse = Message<"pawl.v1.ListDecisionsResponse"> & {
+  /**
+   * Decisions of this page, the newest first.
+   *
+   * @generated from field: repeated pawl.v1.Decision decisions = 1;
+   */
+  decisions: Decision[];
+
+  /**
+   * Token for the next page. Empty means that there is no next page.
+   *
+   * @generated from field: string next_page_token = 2;
+   */
+  nextPageToken: string;
+
+  /**
+   * Number of journal entries of deleted runs among those that the page passed. Some of them may have
+   * been decisions, which only the audit log still has.
+   *
+   * @generated from field: uint64 removed_entries = 3;
+   */
+  removedEntries: bigint;
+};
+
+/**
+ * Describes the message pawl.v1.ListDecisionsResponse.
+ * Use `create(ListDecisionsResponseSchema)` to create a new message.
+ */
+export const ListDecisionsResponseSchema: GenMessage<ListDecisionsResponse> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_control, 5);
+
+/**
+ * Decision is a decision about a held call, or the fact that there was none in time.
+ *
+ * @generated from message pawl.v1.Decision
+ */
+export type Decision = Message<"pawl.v1.Decision"> & {
+  /**
+   * ID of the run.
+   *
+   * @generated from field: string run_id = 1;
+   */
+  runId: string;
+
+  /**
+   * ID of the run's pack.
+   *
+   * @generated from field: string pack_id = 2;
+   */
+  packId: string;
+
+  /**
+   * Version of the run's pack.
+   *
+   * @generated from field: string pack_version = 3;
+   */
+  packVersion: string;
+
+  /**
+   * Labels of the run.
+   *
+   * @generated from field: map<string, string> labels = 4;
+   */
+  labels: { [key: string]: string };
+
+  /**
+   * The record of the decision: step_decided has the step, the tool, the verdict, the digest of the
+   * call and the reason; the record has the principal and the time.
+   *
+   * @generated from field: pawl.v1.Record record = 5;
+   */
+  record?: Record | undefined;
+
+  /**
+   * Time when the call began to wait for this decision. Unset if the values of the run were erased.
+   *
+   * @generated from field: google.protobuf.Timestamp since = 6;
+   */
+  since?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message pawl.v1.Decision.
+ * Use `create(DecisionSchema)` to create a new message.
+ */
+export const DecisionSchema: GenMessage<Decision> = /*@__PURE__*/
+  messageDesc(file_pawl_v1_control, 6);
+
+/**
  * Approval is one item that needs a decision: a held call, or an event from outside.
  *
  * @generated from message pawl.v1.Approval
@@ -369,7 +557,7 @@ export type Approval = Message<"pawl.v1.Approval"> & {
  * Use `create(ApprovalSchema)` to create a new message.
  */
 export const ApprovalSchema: GenMessage<Approval> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_control, 4);
+  messageDesc(file_pawl_v1_control, 7);
 
 /**
  * ExternalEvent is one event that can move a run from outside.
@@ -411,7 +599,7 @@ export type ExternalEvent = Message<"pawl.v1.ExternalEvent"> & {
  * Use `create(ExternalEventSchema)` to create a new message.
  */
 export const ExternalEventSchema: GenMessage<ExternalEvent> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_control, 5);
+  messageDesc(file_pawl_v1_control, 8);
 
 /**
  * RaiseBudgetRequest sets new, higher limits for a run.
@@ -472,7 +660,7 @@ export type RaiseBudgetRequest = Message<"pawl.v1.RaiseBudgetRequest"> & {
  * Use `create(RaiseBudgetRequestSchema)` to create a new message.
  */
 export const RaiseBudgetRequestSchema: GenMessage<RaiseBudgetRequest> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_control, 6);
+  messageDesc(file_pawl_v1_control, 9);
 
 /**
  * RaiseBudgetResponse contains the record of the change and the rest of the budgets.
@@ -521,7 +709,7 @@ export type RaiseBudgetResponse = Message<"pawl.v1.RaiseBudgetResponse"> & {
  * Use `create(RaiseBudgetResponseSchema)` to create a new message.
  */
 export const RaiseBudgetResponseSchema: GenMessage<RaiseBudgetResponse> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_control, 7);
+  messageDesc(file_pawl_v1_control, 10);
 
 /**
  * ListSchedulesRequest selects the namespace of the schedules.
@@ -543,7 +731,7 @@ export type ListSchedulesRequest = Message<"pawl.v1.ListSchedulesRequest"> & {
  * Use `create(ListSchedulesRequestSchema)` to create a new message.
  */
 export const ListSchedulesRequestSchema: GenMessage<ListSchedulesRequest> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_control, 8);
+  messageDesc(file_pawl_v1_control, 11);
 
 /**
  * ListSchedulesResponse contains the schedules at one moment.
@@ -564,7 +752,7 @@ export type ListSchedulesResponse = Message<"pawl.v1.ListSchedulesResponse"> & {
  * Use `create(ListSchedulesResponseSchema)` to create a new message.
  */
 export const ListSchedulesResponseSchema: GenMessage<ListSchedulesResponse> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_control, 9);
+  messageDesc(file_pawl_v1_control, 12);
 
 /**
  * Schedule is an entry of the operator's schedule file (--schedules). It starts runs at fixed
@@ -709,7 +897,7 @@ export type Schedule = Message<"pawl.v1.Schedule"> & {
  * Use `create(ScheduleSchema)` to create a new message.
  */
 export const ScheduleSchema: GenMessage<Schedule> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_control, 10);
+  messageDesc(file_pawl_v1_control, 13);
 
 /**
  * ScheduleFault describes why the run of a time has not started yet. The sidecar retries until the
@@ -759,7 +947,7 @@ export type ScheduleFault = Message<"pawl.v1.ScheduleFault"> & {
  * Use `create(ScheduleFaultSchema)` to create a new message.
  */
 export const ScheduleFaultSchema: GenMessage<ScheduleFault> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_control, 11);
+  messageDesc(file_pawl_v1_control, 14);
 
 /**
  * SteerRunRequest contains a message for a run.
@@ -811,7 +999,7 @@ export type SteerRunRequest = Message<"pawl.v1.SteerRunRequest"> & {
  * Use `create(SteerRunRequestSchema)` to create a new message.
  */
 export const SteerRunRequestSchema: GenMessage<SteerRunRequest> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_control, 12);
+  messageDesc(file_pawl_v1_control, 15);
 
 /**
  * SteerRunResponse contains the record of the message.
@@ -861,7 +1049,7 @@ export type SteerRunResponse = Message<"pawl.v1.SteerRunResponse"> & {
  * Use `create(SteerRunResponseSchema)` to create a new message.
  */
 export const SteerRunResponseSchema: GenMessage<SteerRunResponse> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_control, 13);
+  messageDesc(file_pawl_v1_control, 16);
 
 /**
  * StopRunRequest selects the run to stop.
@@ -906,7 +1094,7 @@ export type StopRunRequest = Message<"pawl.v1.StopRunRequest"> & {
  * Use `create(StopRunRequestSchema)` to create a new message.
  */
 export const StopRunRequestSchema: GenMessage<StopRunRequest> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_control, 14);
+  messageDesc(file_pawl_v1_control, 17);
 
 /**
  * StopRunResponse contains the record of the stop.
@@ -948,7 +1136,7 @@ export type StopRunResponse = Message<"pawl.v1.StopRunResponse"> & {
  * Use `create(StopRunResponseSchema)` to create a new message.
  */
 export const StopRunResponseSchema: GenMessage<StopRunResponse> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_control, 15);
+  messageDesc(file_pawl_v1_control, 18);
 
 /**
  * ListLimitsRequest requests all limits. It has no fields.
@@ -963,7 +1151,7 @@ export type ListLimitsRequest = Message<"pawl.v1.ListLimitsRequest"> & {
  * Use `create(ListLimitsRequestSchema)` to create a new message.
  */
 export const ListLimitsRequestSchema: GenMessage<ListLimitsRequest> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_control, 16);
+  messageDesc(file_pawl_v1_control, 19);
 
 /**
  * ListLimitsResponse contains the limits and their counts.
@@ -984,7 +1172,7 @@ export type ListLimitsResponse = Message<"pawl.v1.ListLimitsResponse"> & {
  * Use `create(ListLimitsResponseSchema)` to create a new message.
  */
 export const ListLimitsResponseSchema: GenMessage<ListLimitsResponse> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_control, 17);
+  messageDesc(file_pawl_v1_control, 20);
 
 /**
  * Limit is one entry of the operator's limits.
@@ -1040,7 +1228,7 @@ export type Limit = Message<"pawl.v1.Limit"> & {
  * Use `create(LimitSchema)` to create a new message.
  */
 export const LimitSchema: GenMessage<Limit> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_control, 18);
+  messageDesc(file_pawl_v1_control, 21);
 
 /**
  * LimitUse contains the counts of one key.
@@ -1111,7 +1299,7 @@ export type LimitUse = Message<"pawl.v1.LimitUse"> & {
  * Use `create(LimitUseSchema)` to create a new message.
  */
 export const LimitUseSchema: GenMessage<LimitUse> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_control, 19);
+  messageDesc(file_pawl_v1_control, 22);
 
 /**
  * TenantQueue is the number of waiting calls of one tenant.
@@ -1139,7 +1327,7 @@ export type TenantQueue = Message<"pawl.v1.TenantQueue"> & {
  * Use `create(TenantQueueSchema)` to create a new message.
  */
 export const TenantQueueSchema: GenMessage<TenantQueue> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_control, 20);
+  messageDesc(file_pawl_v1_control, 23);
 
 /**
  * ListBudgetsRequest requests a page of the operator's accounts.
@@ -1183,7 +1371,7 @@ export type ListBudgetsRequest = Message<"pawl.v1.ListBudgetsRequest"> & {
  * Use `create(ListBudgetsRequestSchema)` to create a new message.
  */
 export const ListBudgetsRequestSchema: GenMessage<ListBudgetsRequest> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_control, 21);
+  messageDesc(file_pawl_v1_control, 24);
 
 /**
  * ListBudgetsResponse is a page of accounts.
@@ -1212,7 +1400,7 @@ export type ListBudgetsResponse = Message<"pawl.v1.ListBudgetsResponse"> & {
  * Use `create(ListBudgetsResponseSchema)` to create a new message.
  */
 export const ListBudgetsResponseSchema: GenMessage<ListBudgetsResponse> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_control, 22);
+  messageDesc(file_pawl_v1_control, 25);
 
 /**
  * Account contains what all runs of a namespace that have one label value reserved and consumed in
@@ -1301,7 +1489,7 @@ export type Account = Message<"pawl.v1.Account"> & {
  * Use `create(AccountSchema)` to create a new message.
  */
 export const AccountSchema: GenMessage<Account> = /*@__PURE__*/
-  messageDesc(file_pawl_v1_control, 23);
+  messageDesc(file_pawl_v1_control, 26);
 
 /**
  * StepDecision is a person's decision about a held call.
@@ -1424,6 +1612,22 @@ export const ControlService: GenService<{
     methodKind: "unary";
     input: typeof ListApprovalsRequestSchema;
     output: typeof ListApprovalsResponseSchema;
+  },
+  /**
+   * Lists the decisions about held calls that were made, of all runs, the newest first: which call,
+   * the verdict, the principal, the time, how long the call waited, and the reason. It reads the
+   * journals of the runs, a bounded part of them for each page: a page may be short or empty although
+   * more follow. Deleted runs have no journal, so their decisions are only in the audit log;
+   * `removed_entries` counts what the list lacks. Scope runs:read, runs:write or steps:approve.
+   *
+   * Errors: INVALID_ARGUMENT (BAD_PAGE_TOKEN), NOT_FOUND (RUN_NOT_FOUND, RUN_DELETED: of run_id).
+   *
+   * @generated from rpc pawl.v1.ControlService.ListDecisions
+   */
+  listDecisions: {
+    methodKind: "unary";
+    input: typeof ListDecisionsRequestSchema;
+    output: typeof ListDecisionsResponseSchema;
   },
   /**
    * Sends a message to an active run. Depending on `when`, the next model request must contain the

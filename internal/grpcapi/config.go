@@ -71,9 +71,9 @@ type Config struct {
 	// page.
 	Page     http.Handler
 	PagePath string
-	// MCP returns the handler that serves agents over MCP at [gateway.MCPPath]. The connection is the gateway's own. nil
-	// means that there is none.
-	MCP func(grpc.ClientConnInterface) (http.Handler, error)
+	// MCP returns the handler that serves agents over MCP at [gateway.MCPPath]. The connection is the gateway's own.
+	// trusted returns the issuers that are trusted now, see [oidc.Set.Trusted]. nil means that there is no handler.
+	MCP func(conn grpc.ClientConnInterface, trusted func() (issuers, scopes []string)) (http.Handler, error)
 
 	// Links configures decision links. LinkKeys are their keys: the first key signs, and all keys
 	// verify. Without keys there are no links.

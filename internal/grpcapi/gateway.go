@@ -36,7 +36,7 @@ func newJSONPort(s *Server) (*jsonPort, error) {
 		Refused: func(ctx context.Context, st *status.Status) { s.edge.metrics.Refused(ctx, methodHTTP, st) },
 	}
 	if s.cfg.MCP != nil {
-		mcp, err := s.cfg.MCP(conn)
+		mcp, err := s.cfg.MCP(conn, func() (issuers, scopes []string) { return s.auth.Current.Load().Issuers.Trusted() })
 		if err != nil {
 			return nil, errors.Join(err, conn.Close())
 		}

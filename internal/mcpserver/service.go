@@ -42,6 +42,11 @@ type Config struct {
 	Execution pawlv1.Execution
 	// Version is the version that the server tells its clients.
 	Version string
+	// URL is the public base URL of the HTTP port. Default: the scheme and the host of each request.
+	URL string
+	// Trusted returns the issuers of accepted JSON web tokens, and the OAuth scopes that give rights. Clients over HTTP
+	// read them in the metadata of the resource. nil, or no issuers, means that there is no metadata.
+	Trusted func() (issuers, scopes []string)
 	// Wait is how long a call waits for the end of its run, see [DefaultWait]. A client that supports tasks gets a
 	// task after TaskWait. Default: DefaultWait and a second.
 	Wait, TaskWait time.Duration
@@ -82,7 +87,7 @@ func New(cfg Config) (*Service, error) {
 
 // Handler serves streamable HTTP without sessions. The path value "namespace" of a request is the namespace; without
 // one it is the caller's own. The outgoing metadata of the request's context identifies the caller. A caller that is
-// not authenticated gets the status 401.
+// not authenticated gets the status 401. The handler answers requests at [metadataPath] with the OAuth metadata.
 func (s *Service) Handler() http.Handler {
 	sessions := sdk.NewStreamableHTTPHandler(func(r *http.Request) *sdk.Server {
 		md, _ := metadata.FromOutgoingContext(r.Context())
@@ -94,12 +99,16 @@ func (s *Service) Handler() http.Handler {
 		DisableLocalhostProtection: true, MaxRequestBodyBytes: -1,
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if resource, ok := strings.CutPrefix(r.URL.EscapedPath(), metadataPath); ok {
+			s.serveMetadata(w, r, resource)
+			return
+		}
 		_, err := s.runs.GetCaller(r.Context(), &pawlv1.GetCallerRequest{Namespace: r.PathValue("namespace")})
 		switch status.Code(err) {
 		case codes.OK:
 			sessions.ServeHTTP(w, r)
 		case codes.Unauthenticated:
-			w.Header().Set("WWW-Authenticate", "Bearer")
+			w.Header().Set("WWW-Authenticate", s.challenge(r))
 			http.Error(w, errorText(err), http.StatusUnauthorized)
 		case codes.PermissionDenied:
 			http.Error(w, errorText(err), http.StatusForbidden)

@@ -96,6 +96,31 @@ func TestIssuersTokens(t *testing.T) {
 			t.Errorf("%s: %q, want %q", where, got, want)
 		}
 	}
+	for _, path := range []string{"/mcp", "/mcp/blue"} {
+		at := gateway + "/.well-known/oauth-protected-resource" + path
+		refused, err := http.Post(gateway+path, "application/json", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = refused.Body.Close()
+		if got, want := refused.Header.Get("WWW-Authenticate"), `Bearer resource_metadata="`+at+`"`; got != want || refused.StatusCode != http.StatusUnauthorized {
+			t.Errorf("%s without a token: %d, %q, want %q", path, refused.StatusCode, got, want)
+		}
+		answer, err := http.Get(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var metadata struct {
+			Resource string   `json:"resource"`
+			Servers  []string `json:"authorization_servers"`
+			Scopes   []string `json:"scopes_supported"`
+		}
+		err = json.NewDecoder(answer.Body).Decode(&metadata)
+		_ = answer.Body.Close()
+		if err != nil || metadata.Resource != gateway+path || strings.Join(metadata.Servers, " ") != issuer.url || strings.Join(metadata.Scopes, " ") != "drive look" {
+			t.Errorf("%s: %+v, %v", at, metadata, err)
+		}
+	}
 	if got := r.http("GET", gateway+"/v1/runs", "", readerToken[:len(readerToken)-6]+"AAAAAA"); got != "TOKEN_UNKNOWN" {
 		t.Errorf("a forged token: %q", got)
 	}

@@ -63,13 +63,14 @@ func mcpTool(c config.Config) func(tool string) bool {
 }
 
 // mcpHandler returns a function that makes the handler for agents as MCP tools. It returns nil if this is off.
-func (o options) mcpHandler() func(grpc.ClientConnInterface) (http.Handler, error) {
+func (o options) mcpHandler() func(grpc.ClientConnInterface, func() (issuers, scopes []string)) (http.Handler, error) {
 	if !o.config.MCP {
 		return nil
 	}
-	return func(conn grpc.ClientConnInterface) (http.Handler, error) {
+	return func(conn grpc.ClientConnInterface, trusted func() (issuers, scopes []string)) (http.Handler, error) {
 		service, err := mcpserver.New(mcpserver.Config{
-			Conn: conn, Version: build.Version(), Execution: pawlv1.Execution(pawlv1.Execution_value["EXECUTION_"+o.config.A2AExecution]),
+			Conn: conn, Version: build.Version(), URL: o.config.A2AURL, Trusted: trusted,
+			Execution: pawlv1.Execution(pawlv1.Execution_value["EXECUTION_"+o.config.A2AExecution]),
 		})
 		if err != nil {
 			return nil, err

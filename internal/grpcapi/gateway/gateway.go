@@ -36,13 +36,16 @@ const (
 // MCPPath is the path at which agents are served over MCP. MCPPath/NAMESPACE is the same for one namespace.
 const MCPPath = "/mcp"
 
+// MCPMetadataPath is the path of the OAuth metadata of [MCPPath] (RFC 9728, section 3.1).
+const MCPMetadataPath = "/.well-known/oauth-protected-resource" + MCPPath
+
 // Config configures a gateway.
 type Config struct {
 	// Page is the web page at PagePath and below. nil means that there is no page.
 	Page     http.Handler
 	PagePath string
 	// MCP serves the requests at [MCPPath]. The outgoing metadata of their context identifies the caller, and the path
-	// value "namespace" is the namespace that they name. nil means that agents are not served over MCP.
+	// value "namespace" is the namespace that they name. It also serves the GET requests at [MCPMetadataPath]. nil means that agents are not served over MCP.
 	MCP http.Handler
 	// Hosts and Origins are accepted in addition to loopback names and the gateway's own pages.
 	Hosts, Origins []string
@@ -84,6 +87,8 @@ func New(conn grpc.ClientConnInterface, cfg Config) (http.Handler, error) {
 		})
 		mux.Handle(MCPPath, served)
 		mux.Handle(MCPPath+"/{namespace}", served)
+		mux.Handle("GET "+MCPMetadataPath, served)
+		mux.Handle("GET "+MCPMetadataPath+"/{namespace}", served)
 	}
 	mux.Handle("/", routes)
 	return &guard{cfg: cfg, next: mux}, nil

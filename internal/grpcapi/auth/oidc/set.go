@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -128,6 +129,23 @@ func (s *Set) forget() {
 
 // Empty reports whether there are no issuers.
 func (s *Set) Empty() bool { return s == nil || len(s.issuers) == 0 }
+
+// Trusted returns the issuers, as their tokens name them, and the values of the claims scope and scp that give rights.
+// An application that signs a user in asks an issuer for these values. Both lists are sorted.
+func (s *Set) Trusted() (issuers, scopes []string) {
+	if s == nil {
+		return nil, nil
+	}
+	for _, i := range s.issuers {
+		issuers = append(issuers, i.Issuer.Issuer)
+		if claim := i.Scopes.Claim; claim == "scope" || claim == "scp" {
+			scopes = slices.AppendSeq(scopes, maps.Keys(i.Scopes.Map))
+		}
+	}
+	slices.Sort(issuers)
+	slices.Sort(scopes)
+	return issuers, slices.Compact(scopes)
+}
 
 // MayHave reports whether a token of an issuer could give one of these scopes in a namespace to a
 // principal with this name.

@@ -34,8 +34,8 @@ func (r *recorded) note(name, lang string, seen *caseOutcome) {
 	r.results[name][lang] = lines
 }
 
-// peoplesPart is what an answer says to people, in one line: what has to be the same whichever
-// library read it. Ids that an executor makes are its own.
+// peoplesPart returns the texts of an answer in one line. They must be the same for every library that read the answer.
+// Ids are left out, because each executor makes its own.
 func peoplesPart(a *pawlv1.ModelAnswer) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "text %q, refusal %q, finish %q, model %q, response %q", textOf(a.GetParts()), a.GetRefusal(), a.GetFinishReason(), a.GetModel(), a.GetResponseId())

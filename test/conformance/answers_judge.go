@@ -37,7 +37,7 @@ func shortText(s string) string {
 	return s
 }
 
-// judgeRequests: as many as must be, none of them refused.
+// judgeRequests returns an error if the number of requests is wrong, or the endpoint refused one.
 func judgeRequests(e *endpoint.Expect, seen *caseOutcome) error {
 	for i, asked := range seen.requests {
 		if asked.Breach != "" {
@@ -62,7 +62,7 @@ func judgeRequests(e *endpoint.Expect, seen *caseOutcome) error {
 	return nil
 }
 
-// judgeEnd: the run ended as it must, with the text and the artifact.
+// judgeEnd returns an error if the status, the text or the artifact of the ended run is wrong.
 func judgeEnd(e *endpoint.Expect, seen *caseOutcome) error {
 	if got := strings.TrimPrefix(seen.run.GetStatus().String(), "RUN_STATUS_"); got != e.Status {
 		return fmt.Errorf("status: %s, not %s (%s)", e.Status, got, seen.run.GetReason())
@@ -76,7 +76,7 @@ func judgeEnd(e *endpoint.Expect, seen *caseOutcome) error {
 	return nil
 }
 
-// judgeCalls: the tool steps on record are those that the answers mean, digit for digit.
+// judgeCalls returns an error if the recorded tool steps differ from those of the answers, digit for digit.
 func judgeCalls(e *endpoint.Expect, seen *caseOutcome) error {
 	var want, got []string
 	for _, made := range e.Calls {
@@ -111,8 +111,8 @@ func wordOf(tool, arguments string) string {
 	return tool + " " + string(text)
 }
 
-// judgeLedger: each tool step reached its tool once, with the payload that is recorded, as the
-// language reads its numbers.
+// judgeLedger returns an error unless each tool step reached its tool once, with the recorded payload. Numbers are
+// compared as the language reads them.
 func judgeLedger(_ *endpoint.Expect, seen *caseOutcome) error {
 	steps := map[uint32]*pawlv1.StepRequested{}
 	for _, record := range seen.records {
@@ -236,8 +236,7 @@ func normal(ids map[string]bool, id, arguments string) error {
 	return nil
 }
 
-// checkTexts is what is wrong with the texts of an answer: none is blank beside others, and something is
-// said.
+// checkTexts returns an error if an answer has no text, or a blank text beside others.
 func checkTexts(answer *pawlv1.ModelAnswer) error {
 	if answer == nil {
 		return nil
@@ -269,7 +268,7 @@ func enveloped(text string) error {
 	return nil
 }
 
-// judgeWords: what is recorded of faults has the endpoint's words.
+// judgeWords returns an error if a recorded fault does not contain the words of the endpoint.
 func judgeWords(e *endpoint.Expect, seen *caseOutcome) error {
 	for _, word := range e.Words {
 		if !strings.Contains(seen.faults(), word) {

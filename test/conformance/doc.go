@@ -3,8 +3,7 @@
 // `conformance driver` is the Go column's own driver.
 //
 // The command owns the verbs of the scenarios and the expected answers. The drivers own how a
-// language makes the call. The command knows the contract only, and nothing of the sidecar's
-// inside.
+// language makes the call. The command knows the contract only, and no internals of the sidecar.
 //
 // Invariant: every language plays every scenario without a change.
 package main

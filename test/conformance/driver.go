@@ -109,7 +109,7 @@ func (d *driver) take(r reply) {
 	}
 }
 
-// wake tells those who wait; the mutex must be held.
+// wake wakes the goroutines that wait for a change. The caller holds the mutex.
 func (d *driver) wake() {
 	close(d.changed)
 	d.changed = make(chan struct{})
@@ -198,8 +198,7 @@ func (d *driver) hasHeldHandler(released map[string]bool) bool {
 	return false
 }
 
-// allEvents gives all events once nothing more can be under way: the process has
-// answered, or is gone.
+// allEvents returns all events when no more can come, because the process has answered or ended.
 func (d *driver) allEvents() ([]map[string]any, error) {
 	if answer, err := d.send("ping", nil); err == nil {
 		select {

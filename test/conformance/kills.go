@@ -118,7 +118,7 @@ func (l *lane) killAll(ctx context.Context, todo <-chan kill, c *column) (err er
 	return l.sidecar.verify()
 }
 
-// part ends the process, so that the next kill has nothing to do with this one.
+// part ends the process, so that the next kill starts with a new one.
 func (k *killer) part() error {
 	d := k.process
 	k.process = nil
@@ -177,8 +177,8 @@ func killPack(policy string) (string, error) {
 	return string(text), err
 }
 
-// killScript is what the processes do: a model wants a call, which charges; the model says something
-// about it, and the run ends. The tool that is asked what came of a call reads the ledger.
+// killScript is the script of the processes: a model calls a tool, which charges; the model answers with a text, and the
+// run ends. The tool that reconciles a call reads the ledger.
 var killScript = map[string]any{
 	"capacity": 4,
 	"turns": map[string]any{

@@ -34,7 +34,7 @@ type result struct {
 	passed bool
 	// word stands in the table of one that passed; "": ok.
 	word string
-	// same: it executes nothing that differs from another column's.
+	// same means that the column executes the same code as another one.
 	same bool
 	err  error
 	// count is of how much it is, where it is of more than one.

@@ -5,9 +5,9 @@ import "slices"
 // mode is how the processes of a scenario execute runs: a scenario says what they do once, and is
 // played in every mode.
 type mode struct {
-	// serves: by client.run and run.drive, which serve runs by name; else by a worker.
+	// serves means that client.run and run.drive execute the runs. Otherwise a worker does.
 	serves bool
-	// async: by the asynchronous client, in coroutines.
+	// async means that the asynchronous client executes the runs, in coroutines.
 	async bool
 }
 

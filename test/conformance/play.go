@@ -13,7 +13,7 @@ type playthrough struct {
 	lane     *lane
 	scenario *scenario
 	sidecar  *sidecar
-	// ownsSidecar: the sidecar is the scenario's own.
+	// ownsSidecar means that no other scenario uses the sidecar.
 	ownsSidecar bool
 	relay       proxy
 	// pack is the id of the pack, known at the latest when it is registered.
@@ -281,7 +281,7 @@ func (p *playthrough) cut(step) (any, error) {
 	return map[string]any{"connections": float64(r.cut())}, nil
 }
 
-// close ends what the scenario began; well: nothing failed.
+// close ends the processes and streams of the scenario. well means that no step failed.
 func (p *playthrough) close(well bool) error {
 	var faults []error
 	for _, name := range slices.Sorted(maps.Keys(p.workers)) {

@@ -33,7 +33,7 @@ type scenario struct {
 	// Scopes of the clients' token, on a sidecar of its own that asks for one. Default:
 	// none is asked for, which is every scope but admin.
 	Scopes []string `yaml:"scopes"`
-	// Principals are others who speak to that sidecar, each with a token of its own: scopes by name.
+	// Principals are further callers of that sidecar, each with its own token. The values are their scopes.
 	Principals map[string][]string `yaml:"principals"`
 	// Via is how the clients reach the sidecar: directly, through a relay whose
 	// connections can be cut, or through one that plays a newer server.

@@ -64,7 +64,7 @@ func (p *playthrough) takeOver() error {
 	return p.assign()
 }
 
-// retireWorker gives the runs of a process that executes nothing any more to another one.
+// retireWorker gives the runs of a process that has stopped to execute turns to another process.
 func (p *playthrough) retireWorker(w *worker) error {
 	w.gone = true
 	return p.assign()

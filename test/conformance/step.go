@@ -13,7 +13,7 @@ type step struct {
 	args map[string]any
 	// later names a call that is not waited for; a join with that name does.
 	later string
-	// only: it is made in one kind of mode, for the reason of because.
+	// only is the one kind of mode in which the step is made; because is the reason.
 	only, because string
 	// expect must be contained in the result; fault in the error. Neither: no error.
 	expect, fault any

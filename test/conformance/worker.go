@@ -20,7 +20,7 @@ type worker struct {
 	number int
 	// by is the name of its principal; nil: the scenario's own.
 	by any
-	// executes: it executes turns. gone: it executes nothing any more.
+	// executes means that the process executes turns, gone that it has stopped to do so.
 	executes, gone bool
 }
 
@@ -191,8 +191,7 @@ func (p *playthrough) executions(s step) (any, error) {
 	return p.counted("executions", s, func(map[string]any) any { return new(int) })
 }
 
-// effects counts what the tools changed in a world that takes each idempotency key
-// once, whichever worker came with it.
+// effects counts what the tools changed in a world that accepts each idempotency key once, from any worker.
 func (p *playthrough) effects(s step) (any, error) {
 	return p.counted("effects", s, func(event map[string]any) any { return event["idempotency_key"] })
 }

@@ -10,7 +10,7 @@ type area struct {
 	tests []string
 	// run is the pattern of the tests that run; "" = all.
 	run string
-	// postgres: the tests need PostgreSQL.
+	// postgres means that the tests need PostgreSQL.
 	postgres bool
 }
 

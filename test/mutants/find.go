@@ -177,7 +177,7 @@ func isNamed(e ast.Expr, name string) bool {
 	return ok && ident.Name == name
 }
 
-// passesOn: the condition is that a call failed, whose own guards are looked at where they are.
+// passesOn reports whether a condition only tests that a call failed. The guards of that call are mutants of their own.
 func passesOn(cond ast.Expr) bool {
 	b, ok := cond.(*ast.BinaryExpr)
 	return ok && b.Op == token.NEQ && isNamed(b.X, "err") && isNamed(b.Y, "nil")

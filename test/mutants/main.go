@@ -162,7 +162,7 @@ func tryAll(ctx context.Context, b bench, all []mutant, reasons map[string]strin
 	return err
 }
 
-// hand gives the mutants to those who try them, until one of them cannot go on.
+// hand sends the mutants to the goroutines that try them, until one of these fails.
 func hand(work chan<- mutant, all []mutant, failed <-chan error) error {
 	defer close(work)
 	for _, m := range all {

@@ -16,13 +16,13 @@ import (
 type outcome int
 
 const (
-	// killed: a test noticed.
+	// killed means that a test failed.
 	killed outcome = iota
-	// survived: all tests passed.
+	// survived means that all tests passed.
 	survived
-	// slow: a test had not ended within the limit, which counts as noticed and is worth a look.
+	// slow means that a test did not end within the limit. It counts as killed, but a person should look at it.
 	slow
-	// unbuilt: the mutant does not compile, so nothing is known of the guard.
+	// unbuilt means that the mutant does not compile, so it proves nothing about the guard.
 	unbuilt
 )
 

@@ -12,7 +12,7 @@ type promise struct {
 	area  string
 	text  string
 	tests []test
-	// sim: the row names `make sim`.
+	// sim means that the row names `make sim`.
 	sim bool
 	// rest is what else the row says can be run: longer than this may take.
 	rest []string

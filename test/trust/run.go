@@ -44,9 +44,8 @@ var (
 	notRunLine = regexp.MustCompile(`NOT RUN: (.*)`)
 )
 
-// tests runs the named tests of one package and says what became of each. What failing
-// tests print goes to out. An error means that nothing was proven: the package does not
-// build, or go ended without a word.
+// tests runs the named tests of one package and returns their results. The output of failing tests goes to out. An
+// error means that no test ran: the package does not build, or go ended without output.
 func tests(dir string, names []string, env []string, out io.Writer) (map[string]trial, error) {
 	pattern := "^(" + strings.Join(names, "|") + ")$"
 	cmd := exec.CommandContext(context.Background(), "go", "test", "-json", "-count=1", "-timeout=10m", "-run", pattern, "./"+dir)
@@ -69,7 +68,7 @@ func tests(dir string, names []string, env []string, out io.Writer) (map[string]
 	return judge(dir, names, heard, err)
 }
 
-// errUnnamed: the package fails, but none of the tests that prove something does.
+// errUnnamed means that the package fails, but none of the named tests does.
 var errUnnamed = errors.New("it fails and none of its named tests says so")
 
 // judge says what became of the named tests of a package that ended with err.

@@ -65,8 +65,8 @@ type Expect struct {
 	Requests int `yaml:"requests"`
 	// MostRequests bounds them instead, where a bound of the pack ends the run.
 	MostRequests int `yaml:"most_requests"`
-	// Endless: the model calls for ever, and a bound of the pack ends the run. Each call is the
-	// first of Calls, and at most one for each request.
+	// Endless means that the model calls a tool for ever, and a bound of the pack ends the run. Each answer has one call,
+	// the first of Calls.
 	Endless bool `yaml:"endless"`
 	// Usage is the usage that the endpoint reports for all answers together. Default: 50 input and 5
 	// output tokens for each round with an answer that reports usage.

@@ -4,7 +4,7 @@
 //
 // It owns the cases (cases/*.yaml: what the endpoint answers, and what every executor must make of
 // it), the form of an answer on the wire, and the rules for requests. The conformance command plays
-// the cases. The package knows nothing of Pawl.
+// the cases. The package does not depend on Pawl.
 //
 // Invariant: a pair of a case and an executor is one conversation, so that several executors play
 // one case at once.

@@ -5,7 +5,7 @@ import (
 	"regexp"
 )
 
-// rule says what a real endpoint refuses in a request; "": nothing.
+// rule returns what a real endpoint refuses in a request. "" means that it accepts the request.
 type rule func(c *Case, body map[string]any) string
 
 // rules by name. Each form has those of its own; test/conformance/README.md lists them.
@@ -66,7 +66,7 @@ func at(v any, names ...string) any {
 
 var toolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
-// toolNames: the names of tools are of letters, digits, _ and - alone.
+// toolNames refuses names of tools with other characters than letters, digits, _ and -.
 func toolNames(_ *Case, body map[string]any) string {
 	for i, tool := range list(body["tools"]) {
 		name := word(at(tool, "function", "name"))

@@ -17,7 +17,7 @@ func idsOf(calls []map[string]any) []string {
 	return ids
 }
 
-// chatPairs: each call of an assistant is answered by one message `tool`, right behind it.
+// chatPairs refuses a call of an assistant that is not answered by exactly one message `tool` right after it.
 func chatPairs(_ *Case, body map[string]any) string {
 	messages := list(body["messages"])
 	for i := 0; i < len(messages); i++ {
@@ -45,7 +45,7 @@ func chatPairs(_ *Case, body map[string]any) string {
 	return ""
 }
 
-// chatUnique: ids of calls are there, and unique in the conversation.
+// chatUnique refuses ids of calls that are missing or not unique in the conversation.
 func chatUnique(_ *Case, body map[string]any) string {
 	seen := map[string]bool{}
 	for i, message := range list(body["messages"]) {
@@ -59,7 +59,7 @@ func chatUnique(_ *Case, body map[string]any) string {
 	return ""
 }
 
-// chatArguments: the arguments of a call are the text of a JSON object.
+// chatArguments refuses arguments of a call that are not the text of a JSON object.
 func chatArguments(_ *Case, body map[string]any) string {
 	for i, message := range list(body["messages"]) {
 		for _, call := range callsOf(message) {
@@ -73,7 +73,7 @@ func chatArguments(_ *Case, body map[string]any) string {
 	return ""
 }
 
-// chatNonempty: no message but a tool's is without content, unless it has calls.
+// chatNonempty refuses a message without content and calls. Messages of tools may be empty.
 func chatNonempty(_ *Case, body map[string]any) string {
 	for i, message := range list(body["messages"]) {
 		content := message["content"]
@@ -86,7 +86,7 @@ func chatNonempty(_ *Case, body map[string]any) string {
 	return ""
 }
 
-// chatSignature: a call comes back with the signature of the thought that it was made with.
+// chatSignature refuses a call that comes back without the signature of its thought.
 func chatSignature(c *Case, body map[string]any) string {
 	for i, message := range list(body["messages"]) {
 		for j, call := range callsOf(message) {
@@ -105,7 +105,7 @@ func chatSignature(c *Case, body map[string]any) string {
 	return ""
 }
 
-// chatReasoning: an assistant message with calls comes back with its reasoning_content.
+// chatReasoning refuses an assistant message with calls that comes back without its reasoning_content.
 func chatReasoning(c *Case, body map[string]any) string {
 	for i, message := range list(body["messages"]) {
 		calls := callsOf(message)
@@ -123,7 +123,7 @@ func chatReasoning(c *Case, body map[string]any) string {
 	return ""
 }
 
-// chatThoughtID: a proxy keeps a signature in the id of a call, and wants the very id back.
+// chatThoughtID refuses a changed id of a call. A proxy stores the signature of a thought in the id.
 func chatThoughtID(c *Case, body map[string]any) string {
 	for i, message := range list(body["messages"]) {
 		for _, call := range callsOf(message) {

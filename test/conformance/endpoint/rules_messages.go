@@ -87,7 +87,7 @@ func named(blocks []map[string]any, kind, field string) []string {
 	return ids
 }
 
-// answered: the next message has a result for each call.
+// answered refuses a call without a result in the next message.
 func answered(blocks, rest []map[string]any) string {
 	uses := usesOf(blocks)
 	if len(uses) == 0 {
@@ -104,7 +104,7 @@ func answered(blocks, rest []map[string]any) string {
 	return ""
 }
 
-// results: each result answers a call of the message before, once.
+// results refuses a result that does not answer exactly one call of the message before.
 func results(message map[string]any, blocks, before []map[string]any) string {
 	have := resultsOf(blocks)
 	if len(have) == 0 {
@@ -125,7 +125,7 @@ func results(message map[string]any, blocks, before []map[string]any) string {
 	return ""
 }
 
-// trailing: a last message of the assistant does not end with white space.
+// trailing refuses a last message of the assistant that ends with white space.
 func trailing(last map[string]any) string {
 	blocks := blocksOf(last)
 	if last["role"] != "assistant" || len(blocks) == 0 || blocks[len(blocks)-1]["type"] != "text" {
@@ -137,7 +137,7 @@ func trailing(last map[string]any) string {
 	return ""
 }
 
-// messagesThinking: thoughts before a call come back as they were, in their place.
+// messagesThinking refuses thoughts before a call that come back changed or in another place.
 func messagesThinking(c *Case, body map[string]any) string {
 	for i, message := range list(body["messages"]) {
 		blocks := blocksOf(message)
@@ -163,8 +163,8 @@ func messagesThinking(c *Case, body map[string]any) string {
 	return ""
 }
 
-// messagesPaused: an answer that the endpoint paused comes back as it was, and nothing is said
-// behind it: the model goes on where it is.
+// messagesPaused refuses a paused answer that comes back changed, or with a message after it. The model continues the
+// answer.
 func messagesPaused(c *Case, body map[string]any) string {
 	messages := list(body["messages"])
 	for i, message := range messages[:max(0, len(messages)-1)] {

@@ -57,8 +57,8 @@ func callIDs(items []map[string]any) (calls, outputs map[string]int) {
 	return calls, outputs
 }
 
-// reasoningItem: reasoning is followed by what was said with it, and comes encrypted where
-// nothing is stored.
+// reasoningItem refuses reasoning without the item that followed it. Where the endpoint stores no conversation, the
+// reasoning must be encrypted.
 func reasoningItem(items []map[string]any, i int) string {
 	next := i + 1
 	for next < len(items) && kind(items[next]) == "reasoning" {

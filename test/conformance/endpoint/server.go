@@ -19,7 +19,7 @@ type Request struct {
 	At time.Time
 	// Round is the one that was due, from 0.
 	Round int
-	// Breach says what the endpoint refused; "": nothing.
+	// Breach is what the endpoint refused. "" means that it accepted the request.
 	Breach string
 	// Body as it came.
 	Body map[string]any

@@ -19,5 +19,5 @@ func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]strin
 	return map[string]string{"authorization": "Bearer " + string(b)}, nil
 }
 
-// RequireTransportSecurity: no; the sidecar under test is on this machine.
+// RequireTransportSecurity returns false, because the sidecar under test is on this machine.
 func (bearer) RequireTransportSecurity() bool { return false }

@@ -39,7 +39,7 @@ type driver struct {
 	// drain ends the worker.
 	drain context.CancelFunc
 	ended chan struct{}
-	// serves: processes serve runs by their names, by server.
+	// serves are the processes that serve runs by their names, by server.
 	serves bool
 	server *server
 }

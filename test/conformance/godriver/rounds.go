@@ -16,7 +16,7 @@ type round struct {
 	// Note is the id that the provider gave to the response.
 	Note string `json:"note"`
 	Hold string `json:"hold"`
-	// Stream: the ledger has it that the model is asked, and its answer is shown in these pieces.
+	// Stream are the pieces in which the answer of the model is streamed. The ledger records the call of the model.
 	Stream []string `json:"stream"`
 	// Outcomes has one entry an attempt, of which the last is repeated.
 	Outcomes []attemptOutcome `json:"told"`

@@ -45,13 +45,13 @@ type failure struct {
 
 // toolAct is one execution of a tool.
 type toolAct struct {
-	// PastDeadline: it goes on until the deadline of its call has passed, and reports that.
+	// PastDeadline makes the tool wait until the deadline of its call has passed, and report that.
 	PastDeadline bool            `json:"late"`
 	Hold         string          `json:"hold"`
 	Raise        string          `json:"raise"`
 	Error        *fault          `json:"error"`
 	Result       json.RawMessage `json:"result"`
-	// Seen: the result is whether the call that is asked about stands in the ledger, of this tool.
+	// Seen is a tool. The result is whether the ledger has a call of it with the key of the reconciled call.
 	Seen string `json:"seen"`
 }
 
@@ -235,7 +235,7 @@ type holdPoints struct {
 	points map[string]chan struct{}
 	// actions is what the next one that comes to a point is to do.
 	actions map[string]string
-	// silent: the process dies before it sends anything more.
+	// silent means that the process dies before it sends another message.
 	silent bool
 }
 

@@ -113,7 +113,7 @@ func (t *tail) take(r *pawlv1.Record) error {
 	return nil
 }
 
-// wake tells those who wait; the mutex must be held.
+// wake wakes the goroutines that wait for a change. The caller holds the mutex.
 func (t *tail) wake() {
 	close(t.changed)
 	t.changed = make(chan struct{})

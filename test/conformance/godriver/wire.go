@@ -119,7 +119,7 @@ type stepCall struct {
 	PayloadJSON string `json:"payload_json"`
 	Key         string `json:"key"`
 	Reframe     bool   `json:"reframe"`
-	// Catch: the handler goes on if it fails.
+	// Catch means that the handler goes on if the call fails.
 	Catch bool `json:"catch"`
 	// Call is the model's call that it is.
 	Call *callRef `json:"call"`

@@ -24,9 +24,8 @@ const (
 	comparers = 16
 )
 
-// UnderCrashes plays scripts from many clients while something crashes, and lets the last ones
-// finish undisturbed. A crash counts what is acknowledged to choose its moment and ends when
-// the process serves again.
+// UnderCrashes plays scripts from many clients during crashes, and lets the last scripts finish without a crash. The
+// function crash reads the number of acknowledged calls to choose its moment, and returns when the process serves again.
 func UnderCrashes(ctx context.Context, t *testing.T, crashes, clients int, connect func() pawlv1.RunServiceClient, crash func(context.Context, *atomic.Int64)) []*Driver {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, limit)

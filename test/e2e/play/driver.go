@@ -255,7 +255,7 @@ func Retry[T any](ctx context.Context, call func(context.Context) (T, error)) (T
 	}
 }
 
-// backOff waits a little, so that who is refused at once does not ask all the time.
+// backOff waits a little, so that a client that is refused at once does not call in a tight loop.
 func backOff(ctx context.Context) {
 	timer := time.NewTimer(20 * time.Millisecond)
 	defer timer.Stop()
@@ -287,7 +287,7 @@ func withToken[T proto.Message](ctx context.Context, d *Driver, call func(contex
 	}
 }
 
-// ErrRunEnded: a budget ended the run inside the turn.
+// ErrRunEnded means that a budget ended the run inside the turn.
 var ErrRunEnded = errors.New("run ended")
 
 // ended turns the refusal of a run that has ended into ErrRunEnded.

@@ -34,10 +34,10 @@ const (
 type Linear struct {
 	ctx       context.Context //nolint:containedctx // of the test, for all clients
 	startedAt time.Time
-	// AllowRepeats: calls without an id may be made twice on their way, if that changes nothing.
+	// AllowRepeats means that a node may repeat calls without an id, if a repetition has no effect.
 	AllowRepeats bool
-	// Slow: runs may live for longer than the pause before a turn's next attempt, of which the order
-	// knows nothing: no call fails a turn.
+	// Slow means that runs may live longer than the pause before a turn's next attempt. The model does not know that
+	// pause, so no call fails a turn.
 	Slow bool
 	// Ended ends the clients.
 	Ended atomic.Bool
@@ -291,8 +291,8 @@ func (c *LinearClient) cancel(name string, known knownRun) {
 	})
 }
 
-// aboutHook puts, deletes or reads a webhook. That of the turns before is deleted first: each that stays is
-// another reader of all records, and a long race would be about nothing else.
+// aboutHook puts, deletes or reads a webhook. It first deletes the webhook of the turns before, because each webhook reads
+// all records, and many of them would take most of the time of a long test.
 func (c *LinearClient) aboutHook(id string) {
 	if c.lastWebhook != "" && c.lastWebhook != id {
 		c.callHook(hookOp{id: c.lastWebhook})

@@ -20,17 +20,17 @@ type runOp struct {
 	run string
 	// id makes it one call however often it is sent; "" = it is sent once.
 	id string
-	// repeatable: it has no id, and who passes it on may make it twice where the first answer is lost.
+	// repeatable means that the call has no id, so that a node that forwards it may repeat it after a lost answer.
 	repeatable bool
-	// command is nil for a read; a read and a start change nothing of a run that exists.
+	// command is nil for a read. A read and a start do not change an existing run.
 	command machine.Command
 }
 
 // runAnswer is the answer that the caller received. nil means that it received none: the call may have
 // taken effect, may take effect later, or never.
 type runAnswer struct {
-	// reason is why it was refused. Authority is not the machine's matter: any is changes
-	// nothing.
+	// reason is the reason of the refusal. The model accepts a refusal for missing rights at any time, because it changes
+	// no run.
 	reason    string
 	authority bool
 	// seq is the run's last record after the call.
@@ -42,7 +42,7 @@ type runAnswer struct {
 	step        uint32
 }
 
-// runModel is the register that a run of the desk pack is: its state moves by rules.Step and nothing else.
+// runModel returns a register whose value is the state of a run of the desk pack. Only rules.Step changes it.
 func runModel(t *testing.T, desk string) porcupine.Model {
 	t.Helper()
 	graph := compiled(t, desk)
@@ -74,8 +74,8 @@ func runModel(t *testing.T, desk string) porcupine.Model {
 	return model.ToModel()
 }
 
-// isLaterAnswer: the answer to a request for steps that was sent again, behind other inputs: the same steps,
-// as the run was by then, or why they are not given out any more.
+// isLaterAnswer reports whether an answer fits a request for steps that was repeated after other inputs: the same steps as
+// the run was then, or the reason why they are no longer given out.
 func isLaterAnswer(op runOp, answer *runAnswer, want runAnswer) bool {
 	if _, ok := op.command.(machine.RequestSteps); !ok || want.reason != "" {
 		return false
@@ -157,7 +157,7 @@ type hookAnswer struct {
 	url              string
 }
 
-// hookModel: a webhook is a register of a URL.
+// hookModel returns a register whose value is the URL of a webhook.
 func hookModel() porcupine.Model {
 	model := porcupine.NondeterministicModel{
 		Partition: func(history []porcupine.Operation) [][]porcupine.Operation {

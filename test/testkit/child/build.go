@@ -15,7 +15,7 @@ const module = "github.com/pawl-dev/pawl/"
 // dir is where the programs of this process are.
 var dir = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "pawl-program-*") })
 
-// Build builds a command, such as cmd/sidecar, and answers where it is, until [Remove].
+// Build builds a command, for example cmd/sidecar, and returns the path of the binary. [Remove] deletes the binary.
 func Build(command string) (string, error) {
 	into, err := dir()
 	if err != nil {

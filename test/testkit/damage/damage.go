@@ -96,8 +96,8 @@ func (h FileDamage) Apply(dir string) error {
 	return damageKinds[h.How](filepath.Join(dir, h.File), h.At, h.Size)
 }
 
-// Digest is what the files of a directory hold, but for the note of who locks it. with shows
-// the bytes of a file.
+// Digest returns the digest of each file of a directory, without the file that names the process with the lock. with
+// passes the bytes of a file to read.
 func Digest(dir string, with func(dir, file string, read func([]byte) error) error) (map[string][sha256.Size]byte, error) {
 	files, err := os.ReadDir(dir)
 	if err != nil {

@@ -12,8 +12,7 @@ type Value struct {
 	Name, Text string
 	// Refused is a word of the refusal, of every way in; "" = it is taken.
 	Refused string
-	// Double: every number in it is the same as a 64-bit floating-point number, which is all that
-	// data of A2A carries.
+	// Double means that every number of the value is exactly a 64-bit floating-point number. Data of A2A has no others.
 	Double bool
 }
 

@@ -47,8 +47,8 @@ func Handler(dir string) http.Handler {
 // Order is the argument of the tools that have an effect.
 type Order struct {
 	Order string `json:"order"`
-	// At is the point at which the server does something else: "die-before", "die-after" (once, it ends
-	// by SIGKILL), "gate-before", "gate-after" (it waits for the gate).
+	// At is the point at which the server fails or waits: "die-before" and "die-after" end it once by SIGKILL,
+	// "gate-before" and "gate-after" wait for the gate.
 	At string `json:"at,omitempty"`
 }
 

@@ -18,8 +18,7 @@ var shared struct {
 	made atomic.Int64
 }
 
-// Shared is the server that the tests of this binary share. Who kills or pauses one starts
-// one of its own.
+// Shared returns the server that the tests of this binary share. A test that kills or pauses its server starts its own.
 func Shared(tb testing.TB) *Server {
 	tb.Helper()
 	Require(tb)

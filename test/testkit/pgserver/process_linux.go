@@ -25,7 +25,7 @@ const (
 	reload = syscall.SIGHUP
 )
 
-// credential is who PostgreSQL runs as, which refuses root; nil for the user of the tests.
+// credential returns the user of PostgreSQL, which refuses to run as root. nil means the user of the tests.
 var credential = sync.OnceValues(func() (*syscall.Credential, error) {
 	if os.Getuid() != 0 {
 		return nil, nil
@@ -84,7 +84,7 @@ func children(parent int) []int {
 	return found
 }
 
-// status is the state letter of a process and who started it; none for one that is gone.
+// status returns the state letter and the parent of a process. Both are empty if the process has ended.
 func status(pid int) (state string, parent int) {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

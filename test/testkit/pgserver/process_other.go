@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// Nothing of this is reached: [Require] skips.
+// These functions are never called, because [Require] skips the tests.
 const pause, resume, fast, quit, reload syscall.Signal = 0, 0, 0, 0, 0
 
 var errNoLinux = errors.New("PostgreSQL is started for tests on Linux alone")

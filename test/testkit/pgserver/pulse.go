@@ -97,7 +97,7 @@ func rest(ctx context.Context) {
 	}
 }
 
-// SilentTime is for how long of a time the database committed nothing.
+// SilentTime returns how long the database made no commit between two times.
 func (p *Pulse) SilentTime(from, to time.Time) (d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

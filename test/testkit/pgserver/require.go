@@ -52,9 +52,9 @@ func major(path string) int {
 	return n
 }
 
-// Program is where a program of PostgreSQL is, such as psql.
+// Program returns the path of a program of PostgreSQL, for example of psql.
 func Program(name string) (string, error) { return binary(name) }
 
-// RunAsServerUser lets a command run as the user that servers of tests run as, who is not root, with an
-// environment of its own.
+// RunAsServerUser makes a command run as the user of the servers of the tests, which is not root, with its own
+// environment.
 func RunAsServerUser(cmd *exec.Cmd) error { return prepare(cmd) }

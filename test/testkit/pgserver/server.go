@@ -19,7 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Who tests are to the servers. Any password is taken; this one is found where it leaks.
+// The user and the password of the tests. The servers accept any password. Tests search logs and files for this one.
 const (
 	userName = "pawl"
 	Password = "password-of-tests"
@@ -95,7 +95,7 @@ func defaults() map[string]string {
 		"timezone":        "UTC",
 		"log_timezone":    "UTC",
 		"lc_messages":     "C",
-		// In its directory: a killed server leaves nothing elsewhere.
+		// The shared memory is in the server's directory, so that a killed server leaves no files elsewhere.
 		"dynamic_shared_memory_type": "mmap",
 		"log_line_prefix":            "%m [%p] %q%a %d ",
 		"wal_level":                  "replica",
@@ -311,8 +311,8 @@ func (s *Server) Restart(tb testing.TB) {
 	}
 }
 
-// Pause stops the server and all its processes by SIGSTOP: connections stay open and nothing
-// answers. [Server.Resume] lets them go on.
+// Pause stops the server and all its processes by SIGSTOP. Connections stay open, but get no answer until
+// [Server.Resume].
 func (s *Server) Pause(tb testing.TB) {
 	tb.Helper()
 	signalAll(s.cmd.Process.Pid, pause)

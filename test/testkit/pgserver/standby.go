@@ -11,9 +11,9 @@ import (
 type Standby int
 
 const (
-	// Asynchronous: the server answers before its standby has what it answers about.
+	// Asynchronous means that the server answers a commit before its standby has it.
 	Asynchronous Standby = iota
-	// Synchronous: it answers after its standby has synced it.
+	// Synchronous means that the server answers a commit after its standby has synced it.
 	Synchronous
 )
 

@@ -10,13 +10,13 @@ import (
 
 // Faults are what is wrong with a disk, besides its power.
 type Faults struct {
-	// Lies: syncs are answered and not done.
+	// Lies means that the disk answers syncs without making them.
 	Lies bool
 	// ReadOnly refuses every change and sync with EROFS, as after a remount on errors.
 	ReadOnly bool
 	// Full refuses what would need more room with ENOSPC.
 	Full bool
-	// Free is what the disk says is free, in bytes; 0 = 1 TiB, or nothing if it is full.
+	// Free is the free space that the disk reports, in bytes. 0 means 1 TiB, or no space if the disk is full.
 	Free uint64
 	// Slow is how long each read, write and sync takes.
 	Slow time.Duration
@@ -28,7 +28,7 @@ type Disk struct {
 	root   *node
 	last   uint64
 	faults Faults
-	// off is closed when the power goes; then nothing more is synced.
+	// off is closed when the power goes. After that the disk makes no sync.
 	off chan struct{}
 	// syncs counts the answered ones; the power goes with the one that reaches last, if
 	// that is not 0.
@@ -54,8 +54,7 @@ func (d *Disk) Syncs() int64 {
 	return d.syncs
 }
 
-// PowerOff takes the power away: no sync is answered from now on. Who waits for one is to be
-// killed.
+// PowerOff cuts the power. From now on the disk answers no sync, so the test kills the processes that wait for one.
 func (d *Disk) PowerOff() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

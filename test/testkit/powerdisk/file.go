@@ -158,11 +158,11 @@ func tornPage(random *rand.Rand, old, page []byte) []byte {
 	return mixed
 }
 
-// mood is how one cut goes: how many of 100 changes the disk had already, and how many
-// of those it wrote in part.
+// mood is one kind of power cut: how many of 100 unsynced changes the disk keeps, and how many of these it wrote only in
+// part.
 type mood struct{ keptPercent, tornPercent int }
 
-// moods: nothing that was not synced stays, most of it, half, nearly all of it, and so on.
+// moods are the kinds of power cuts: the disk keeps none of the unsynced changes, some, or all.
 var moods = []mood{{0, 0}, {10, 20}, {50, 0}, {50, 30}, {90, 10}, {100, 0}, {100, 50}}
 
 func (m mood) keepsPage(random *rand.Rand) bool { return random.IntN(100) < m.keptPercent }

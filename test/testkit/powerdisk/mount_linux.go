@@ -12,7 +12,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// ErrNoFUSE: this machine, or this user, cannot mount file systems by FUSE.
+// ErrNoFUSE means that this machine, or this user, cannot mount file systems by FUSE.
 var ErrNoFUSE = errors.New("cannot mount by FUSE here")
 
 // Mount shows the disk at a directory. Errors: [ErrNoFUSE].

@@ -4,7 +4,7 @@ package powerdisk
 
 import "errors"
 
-// ErrNoFUSE: this machine, or this user, cannot mount file systems by FUSE.
+// ErrNoFUSE means that this machine, or this user, cannot mount file systems by FUSE.
 var ErrNoFUSE = errors.New("cannot mount by FUSE here")
 
 // Mount shows the disk at a directory, on Linux. Errors: [ErrNoFUSE].

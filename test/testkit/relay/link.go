@@ -116,7 +116,7 @@ func (p *pipe) next() ([]byte, bool) {
 	return piece, true
 }
 
-// write delivers to the end; for one who is gone it goes nowhere.
+// write sends the bytes of the pipe to a connection until the pipe ends. It drops the bytes if the other side has closed.
 func (p *pipe) write(to net.Conn) {
 	for {
 		piece, ok := p.next()

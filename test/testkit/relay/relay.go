@@ -22,7 +22,7 @@ type Relay struct {
 
 	mu     sync.Mutex
 	target string
-	// refuses: connections are closed as they come.
+	// refuses means that each new connection is closed at once.
 	refuses bool
 	// holds says of each direction that its bytes wait.
 	holds [2]bool

@@ -26,7 +26,7 @@ tool. A call starts a run and returns its result. The runs belong to the sidecar
 
 A sidecar with an HTTP port serves the same at /mcp.`,
 		Example: `  pawl mcp --addr 127.0.0.1:7291
-  {"mcpServers": {"pawl": {"command": "pawl", "args": ["mcp"]}}}`,
+  pawl mcp --namespace blue --execution WORKERS`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !slices.Contains([]string{"", "WORKERS", "SIDECAR"}, execution) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -114,6 +115,7 @@ func flagsOfPorts() map[string]flagProof {
 		"a2a-card-key": byA2A("TestSignedCard"), "a2a-grpc": byA2A("TestPublicAddresses"), "a2a-root": byA2A("TestPublicAddresses"),
 		"a2a-url": byA2A("TestPublicAddresses"), "a2a-lenient-version": byA2A("TestVersionOverGRPC"), "a2a-require": byA2A("TestRequiredExtension"),
 		"a2a-push": byA2A("TestWithoutStreamsAndPush"), "a2a-streaming": byA2A("TestWithoutStreamsAndPush"),
+		"mcp":        {value: "false", ask: (*flagRig).listTools, withoutFlag: "200 OK", set: "404 Not Found"},
 		"push-allow": {otherTest: "internal/server: TestPush"}, "otlp-endpoint": {otherTest: "internal/server: TestTrace"},
 		"peer-listen": {otherTest: "internal/server: TestSeveralExecute"}, "peer-address": {otherTest: "test/e2e/cluster: TestBadInput"},
 		"log-level": {otherTest: "cmd/sidecar: config.txtar"}, "log-format": {otherTest: "internal/server: TestNothingSecretIsTold"},
@@ -235,16 +237,19 @@ type flagRig struct {
 	runs          pawlv1.RunServiceClient
 	packs         pawlv1.PackServiceClient
 	workerService pawlv1.WorkerServiceClient
+	http          string
 }
 
 func newFlagRig(t *testing.T, flag string) *flagRig {
 	t.Helper()
 	c := parseFlags(t, flag)
 	unbounded := strings.NewReplacer(`"id": "loop"`, `"id": "unbounded"`, `"budget": {"max_wall_time_sec": 3600},`, "").Replace(testkit.LoopPack)
-	c.Listen, c.Packs = "127.0.0.1:0", []string{writeFile(t, "loop.json", testkit.LoopPack), writeFile(t, "unbounded.json", unbounded)}
-	conn := dial(t, operating(t, c).ready.GRPC)
+	c.Listen, c.HTTP, c.Packs = "127.0.0.1:0", "127.0.0.1:0", []string{writeFile(t, "loop.json", testkit.LoopPack), writeFile(t, "unbounded.json", unbounded)}
+	ready := operating(t, c).ready
+	conn := dial(t, ready.GRPC)
 	return &flagRig{
-		t: t, runs: pawlv1.NewRunServiceClient(conn), packs: pawlv1.NewPackServiceClient(conn),
+		http: ready.HTTP,
+		t:    t, runs: pawlv1.NewRunServiceClient(conn), packs: pawlv1.NewPackServiceClient(conn),
 		workerService: pawlv1.NewWorkerServiceClient(conn),
 	}
 }
@@ -458,6 +463,22 @@ func (r *flagRig) capacities() string {
 		return outcomeOf(err)
 	}
 	return fmt.Sprintf("%d turns, %d steps", got.GetTurnCapacity(), got.GetStepCapacity())
+}
+
+// listTools returns the HTTP status of a request for the agents as MCP tools.
+func (r *flagRig) listTools() string {
+	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, "http://"+r.http+"/mcp", strings.NewReader(`{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}`))
+	if err != nil {
+		return err.Error()
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err.Error()
+	}
+	_ = answer.Body.Close()
+	return answer.Status
 }
 
 func (r *flagRig) repeatCall() string {

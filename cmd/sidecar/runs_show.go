@@ -31,7 +31,7 @@ func newRunsShow(p *output.Printer, c *client) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				newest, err := export.NewestRecords(cmd.Context(), runs, got.GetRun())
+				newest, err := export.NewestRecords(cmd.Context(), runs, got.GetRun(), export.NewestWindow)
 				if err != nil {
 					return err
 				}

@@ -24,13 +24,13 @@ func RecordsAfter(ctx context.Context, runs pawlv1.RunServiceClient, ns, run str
 	}
 }
 
-// newestWindow is how many of the newest records of a run are read for its end, its last output and its last error.
-const newestWindow = 1000
+// NewestWindow is how many of the newest records of a run are enough for its end, its last output and its last error.
+const NewestWindow = 1000
 
-// NewestRecords reads transitions, ends of turns, answers of steps and the end among the newest records of a run. If the run is shown as
-// it was before, they end there.
-func NewestRecords(ctx context.Context, runs pawlv1.RunServiceClient, r *pawlv1.Run) ([]*pawlv1.Record, error) {
-	newest, err := RecordsAfter(ctx, runs, r.GetNamespace(), r.GetRunId(), r.GetSeq()-min(r.GetSeq(), newestWindow), []pawlv1.RecordKind{
+// NewestRecords reads transitions, ends of turns, answers of steps and the end among the newest records of a run, of which it reads window. If
+// the run is shown as it was before, they end there.
+func NewestRecords(ctx context.Context, runs pawlv1.RunServiceClient, r *pawlv1.Run, window uint64) ([]*pawlv1.Record, error) {
+	newest, err := RecordsAfter(ctx, runs, r.GetNamespace(), r.GetRunId(), r.GetSeq()-min(r.GetSeq(), window), []pawlv1.RecordKind{
 		pawlv1.RecordKind_RECORD_KIND_TRANSITION, pawlv1.RecordKind_RECORD_KIND_TURN_COMPLETED,
 		pawlv1.RecordKind_RECORD_KIND_TURN_FAILED, pawlv1.RecordKind_RECORD_KIND_STEP_RESOLVED, pawlv1.RecordKind_RECORD_KIND_ENDED,
 	})

@@ -3,7 +3,6 @@ package grpcapi
 import (
 	"context"
 	"errors"
-	"net/http"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
@@ -18,8 +17,6 @@ import (
 type jsonPort struct {
 	httpListener
 	conn *grpc.ClientConn
-	// drain ends the MCP requests that wait for changes. Each other request ends when its call does.
-	drain context.CancelFunc
 }
 
 func newJSONPort(s *Server) (*jsonPort, error) {
@@ -28,8 +25,6 @@ func newJSONPort(s *Server) (*jsonPort, error) {
 		return nil, err
 	}
 	p := &jsonPort{conn: conn}
-	var draining context.Context
-	draining, p.drain = context.WithCancel(context.Background())
 	cfg := gateway.Config{
 		Page: s.cfg.Page, PagePath: s.cfg.PagePath, Hosts: s.cfg.HTTPHosts, Origins: s.cfg.HTTPOrigins,
 		MaxBody: 2 * int64(s.cfg.MaxMessageBytes),
@@ -40,7 +35,7 @@ func newJSONPort(s *Server) (*jsonPort, error) {
 		if err != nil {
 			return nil, errors.Join(err, conn.Close())
 		}
-		cfg.MCP = endWith(draining, mcp)
+		cfg.MCP = mcp
 	}
 	if s.plugin != nil {
 		cfg.Plugin, cfg.PluginMatches = s.plugin.HTTP, s.plugin.Matches
@@ -56,24 +51,12 @@ func newJSONPort(s *Server) (*jsonPort, error) {
 	return p, nil
 }
 
-// endWith returns a handler whose requests also end when a context does.
-func endWith(stay context.Context, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithCancel(r.Context())
-		defer cancel()
-		defer context.AfterFunc(stay, cancel)()
-		next.ServeHTTP(w, r.WithContext(ctx))
-	})
-}
-
 // shutdown waits for running requests until ctx ends.
 func (p *jsonPort) shutdown(ctx context.Context) {
-	p.drain()
 	p.httpListener.shutdown(ctx)
 	_ = p.conn.Close()
 }
 
 func (p *jsonPort) close() error {
-	p.drain()
 	return errors.Join(p.httpListener.close(), p.conn.Close())
 }

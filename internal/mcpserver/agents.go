@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/pack"
@@ -56,18 +58,27 @@ func (c *session) packs(ctx context.Context) ([]registered, error) {
 			if !listed.GetIsDefault() {
 				continue
 			}
-			p, err := c.service.packOf(ctx, c.namespace, listed)
-			if err != nil {
+			r, err := c.registered(ctx, listed)
+			if err != nil && status.Code(err) != codes.NotFound { // removed after it was listed
 				return nil, err
 			}
-			if p != nil {
-				all = append(all, registered{Pack: listed, parsed: p})
+			if r != nil {
+				all = append(all, *r)
 			}
 		}
 		if req.PageToken = page.GetNextPageToken(); req.GetPageToken() == "" {
 			return all, nil
 		}
 	}
+}
+
+// registered returns a registered pack with its content. It returns nil if this program cannot parse it.
+func (c *session) registered(ctx context.Context, listed *pawlv1.Pack) (*registered, error) {
+	p, err := c.service.packOf(ctx, c.namespace, listed)
+	if err != nil || p == nil {
+		return nil, err
+	}
+	return &registered{Pack: listed, parsed: p}, nil
 }
 
 // agentsOf returns the agents of a pack: the entry of its workflow, and each of its agents.
@@ -146,13 +157,16 @@ func (a *agent) tool() *sdk.Tool {
 		if v.Description != "" {
 			property["description"] = v.Description
 		}
-		if v.Default != nil {
+		if allowed := v.Enum(); len(allowed) > 0 {
+			property["enum"] = allowed
+		}
+		// A run needs each required variable, also one with a default.
+		if v.Required {
+			required = append(required, v.Name)
+		} else if v.Default != nil {
 			property["default"] = v.Default
 		}
 		properties[v.Name] = property
-		if v.Required && v.Default == nil {
-			required = append(required, v.Name)
-		}
 	}
 	if a.takesMessage() {
 		properties[messageArgument] = map[string]any{"type": "string", "description": "What to say to the agent first. Optional."}
@@ -161,7 +175,7 @@ func (a *agent) tool() *sdk.Tool {
 	if len(required) > 0 {
 		schema["required"] = required
 	}
-	// Nothing is known about what the tools of an agent do, so clients get the most careful annotations.
+	// It is not known what the tools of an agent do, so clients get the most careful annotations.
 	return &sdk.Tool{
 		Name: a.name, Title: cmp.Or(a.member, a.pack.GetName()), Description: a.description, InputSchema: schema, OutputSchema: runSchema,
 		Annotations: &sdk.ToolAnnotations{DestructiveHint: new(true), OpenWorldHint: new(true)},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -30,7 +31,7 @@ func (c *session) run(a *agent) sdk.ToolHandler {
 	return func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		calls := c.call(ctx)
 		if id := req.Params.RequestState; id != "" {
-			return c.resume(calls, req, id)
+			return c.resume(calls, req, a, id)
 		}
 		start, err := c.startRequest(a, req)
 		if err != nil {
@@ -50,12 +51,18 @@ func (c *session) start(ctx context.Context, req *pawlv1.StartRunRequest) (*pawl
 	if req.GetExecution() != pawlv1.Execution_EXECUTION_UNSPECIFIED {
 		return c.service.runs.StartRun(ctx, req)
 	}
-	req.Execution = pawlv1.Execution_EXECUTION_SIDECAR
+	executors := []pawlv1.Execution{pawlv1.Execution_EXECUTION_SIDECAR, pawlv1.Execution_EXECUTION_WORKERS}
+	if known := c.service.cfg.HasModel; known != nil && !known() {
+		slices.Reverse(executors)
+	}
+	req.Execution = executors[0]
 	got, err := c.service.runs.StartRun(ctx, req)
-	// A repeated call may have been executed by workers before the sidecar had a model. Its id then has another body.
+	// The other executor has the run if it was started when the sidecar had a model, or had none. Its id then has another body.
 	if reason := reasonOf(status.Convert(err)); reason == "NO_MODELS" || reason == "ID_REUSED" && req.GetRequestId() != "" {
-		req.Execution = pawlv1.Execution_EXECUTION_WORKERS
-		got, err = c.service.runs.StartRun(ctx, req)
+		req.Execution = executors[1]
+		if again, failed := c.service.runs.StartRun(ctx, req); failed == nil || reason == "NO_MODELS" {
+			return again, failed
+		}
 	}
 	return got, err
 }
@@ -77,7 +84,8 @@ func (c *session) startRequest(a *agent, req *sdk.CallToolRequest) (*pawlv1.Star
 	switch key := req.Params.Meta[metaKey].(type) {
 	case nil:
 	case string:
-		start.RequestId = key
+		// A repeated call has to be the same request, also if the pack has another default version by then.
+		start.RequestId, start.Pack = key, a.pack.GetId()
 	default:
 		return nil, fmt.Errorf("_meta[%q]: want a string", metaKey)
 	}
@@ -107,20 +115,27 @@ func splitArguments(arguments []byte, takesMessage bool) (variables, message str
 	return string(encoded), message, err
 }
 
-// resume answers the question of a run, if the call has the answer, and waits again.
-func (c *session) resume(ctx context.Context, req *sdk.CallToolRequest, id string) (*sdk.CallToolResult, error) {
+// resume answers the question of a run of the agent, if the call has the answer, and waits again.
+func (c *session) resume(ctx context.Context, req *sdk.CallToolRequest, a *agent, id string) (*sdk.CallToolResult, error) {
 	got, err := c.service.runs.GetRun(ctx, &pawlv1.GetRunRequest{Namespace: c.namespace, RunId: id})
 	if err != nil {
 		return failure(err)
 	}
 	run := got.GetRun()
+	if run.GetPack().GetId() != a.pack.GetId() || run.GetAgent() != a.member {
+		return nil, rpcError(badArgument("requestState: the run %s is not one of %s", id, a.name))
+	}
 	if answer, ok := req.Params.InputResponses[questionKey(run)].(*sdk.ElicitResult); ok && asks(run) {
 		sent, err := c.answer(ctx, run, answer)
 		if err != nil {
 			return failure(err)
 		}
 		if !sent {
-			return c.unfinished(ctx, run)
+			result, err := c.result(ctx, id)
+			if err != nil {
+				return failure(err)
+			}
+			return result, nil
 		}
 		run = &pawlv1.Run{RunId: id} // the run as it was before the answer still asks
 	}
@@ -128,29 +143,40 @@ func (c *session) resume(ctx context.Context, req *sdk.CallToolRequest, id strin
 }
 
 // await waits for the end of a run, or for its question, and returns the result of the call. If the run takes longer, the
-// call becomes a task if the client supports tasks. Otherwise the result has the id of the run.
+// call becomes a task if the client supports tasks. Otherwise the result has the id of the run. So has the result if the
+// run cannot be read: a client that got an error would start a second run.
 func (c *session) await(ctx context.Context, req *sdk.CallToolRequest, run *pawlv1.Run) (*sdk.CallToolResult, error) {
+	of := callOf(ctx)
+	of.run = run
 	limit := c.service.cfg.Wait
-	later := taskOf(ctx)
-	if later != nil {
+	if of.tasks {
 		limit = c.service.cfg.TaskWait
 	}
-	run, err := c.wait(ctx, req, run, limit)
+	now, err := c.wait(ctx, req, run, limit)
 	if err != nil {
-		return failure(err)
+		return unread(run, err), nil
 	}
+	run, of.run = now, now
 	switch {
-	case ended(run):
-		return c.result(ctx, run)
-	case later != nil:
-		later.run = run
+	case of.tasks && !ended(run):
+		of.later = true
 		return &sdk.CallToolResult{}, nil
-	case asks(run) && elicits(req.Session, req.Params.Meta):
+	case asks(run) && elicits(req.Session, req.Params.Meta) && !answersOnce(req):
 		return &sdk.CallToolResult{
 			InputRequests: sdk.InputRequestMap{questionKey(run): c.question(ctx, run)}, RequestState: run.GetRunId(),
 		}, nil
 	}
-	return c.unfinished(ctx, run)
+	result, err := c.result(ctx, run.GetRunId())
+	if err != nil {
+		return unread(run, err), nil
+	}
+	return result, nil
+}
+
+// answersOnce reports whether a call already has an answer of a client whose library asks its user only once in a call:
+// one of a revision before 2026-07-28.
+func answersOnce(req *sdk.CallToolRequest) bool {
+	return req.Params.RequestState != "" && capabilitiesOf(req.Params.Meta) == nil
 }
 
 // wait waits until a run has ended or asks a question, at most for a time. It reports the progress to a client that wants
@@ -168,9 +194,13 @@ func (c *session) wait(ctx context.Context, req *sdk.CallToolRequest, run *pawlv
 			// It waits for something other than a question, for example for an approval. A question can follow.
 			wait.Until, wait.Timeout = pawlv1.WaitUntil_WAIT_UNTIL_TERMINAL, durationpb.New(min(left, pollEvery))
 		}
+		began := time.Now()
 		got, err := c.service.runs.WaitRun(ctx, wait)
 		if err != nil {
 			return nil, err
+		}
+		if got.GetTimedOut() && time.Since(began) < wait.GetTimeout().AsDuration()/2 {
+			return got.GetRun(), nil // the sidecar stops, and answers all that wait
 		}
 		moved := got.GetRun().GetSeq() != run.GetSeq()
 		run = got.GetRun()

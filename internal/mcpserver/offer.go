@@ -3,9 +3,13 @@ package mcpserver
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
 // offer keeps the tools and prompts of a server equal to the registered packs.
@@ -21,11 +25,18 @@ type offer struct {
 // readsPacks are the methods whose answers depend on the registered packs.
 var readsPacks = []string{"tools/list", "tools/call", "prompts/list", "prompts/get"}
 
-// refresh reads the registered packs before their tools or prompts are used. If they have changed, the library notifies
-// clients that hold a connection.
+// refresh reads the registered packs before their tools or prompts are used. For the call of one tool it reads only the
+// pack of the tool.
 func (o *offer) refresh(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
-		if slices.Contains(readsPacks, method) {
+		call, isCall := req.(*sdk.CallToolRequest)
+		switch {
+		case !slices.Contains(readsPacks, method) || isCall && slices.Contains(runTools, call.Params.Name):
+		case isCall && !o.session.connected:
+			if err := o.add(o.session.call(ctx), call.Params.Name); err != nil {
+				return nil, rpcError(err)
+			}
+		default:
 			if err := o.update(o.session.call(ctx)); err != nil {
 				return nil, rpcError(err)
 			}
@@ -34,7 +45,46 @@ func (o *offer) refresh(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// update adds and removes tools and prompts. Of two with one name the first is offered.
+// follow reads the registered packs from time to time until ctx ends. If they have changed, the library notifies the
+// client. An error is not reported: the next request of the client gets it.
+func (o *offer) follow(ctx context.Context) {
+	ticker := time.NewTicker(o.session.service.cfg.Refresh)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			_ = o.update(o.session.call(ctx))
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// add adds the tool with a name. The name of most tools says the pack; for another one, add reads all packs.
+func (o *offer) add(ctx context.Context, name string) error {
+	for _, id := range packsOfTool(name) {
+		got, err := o.session.service.packs.GetPack(ctx, &pawlv1.GetPackRequest{Namespace: o.session.namespace, Pack: id})
+		if isRefusal(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		r, err := o.session.registered(ctx, got.GetPack())
+		if err != nil || r == nil {
+			continue
+		}
+		agents, err := agentsOf(*r)
+		if at := slices.IndexFunc(agents, func(a *agent) bool { return a.name == name }); err == nil && at >= 0 {
+			o.server.AddTool(agents[at].tool(), o.session.run(agents[at]))
+			return nil
+		}
+	}
+	return o.update(ctx)
+}
+
+// update adds and removes tools and prompts. Of two with one name the first is offered. A pack whose entries cannot be
+// read is left out.
 func (o *offer) update(ctx context.Context) error {
 	packs, err := o.session.packs(ctx)
 	if err != nil {
@@ -46,7 +96,7 @@ func (o *offer) update(ctx context.Context) error {
 	for _, r := range packs {
 		agents, err := agentsOf(r)
 		if err != nil {
-			return err
+			continue
 		}
 		for _, a := range agents {
 			if _, taken := tools[a.name]; taken || slices.Contains(runTools, a.name) {
@@ -70,6 +120,19 @@ func (o *offer) update(ctx context.Context) error {
 	o.server.RemovePrompts(absent(o.prompts, prompts)...)
 	o.tools, o.prompts = tools, prompts
 	return nil
+}
+
+// packsOfTool returns the ids of packs that may have the tool with a name, the likeliest first.
+func packsOfTool(name string) (ids []string) {
+	for at := 0; ; {
+		next := strings.Index(name[at:], separator)
+		if next < 0 {
+			return append(ids, name)
+		}
+		at += next
+		ids = append(ids, name[:at])
+		at++
+	}
 }
 
 // absent returns the names of before that are not in now.

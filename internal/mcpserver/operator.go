@@ -107,7 +107,7 @@ func (c *session) addOperatorTools(server *sdk.Server) {
 		})
 	sdk.AddTool(server, &sdk.Tool{Name: toolRun, Description: "Explains a run: its status, what it waits for, its output, its artifacts and its last error.", Annotations: readOnly},
 		func(ctx context.Context, _ *sdk.CallToolRequest, in runInput) (*sdk.CallToolResult, any, error) {
-			return listed(c.content(c.call(ctx), &pawlv1.Run{RunId: in.RunID}))
+			return listed(c.content(c.call(ctx), in.RunID))
 		})
 	sdk.AddTool(server, &sdk.Tool{Name: toolApprovals, Description: "Lists the tool calls that wait for a person's decision, with their exact arguments and digest. A person decides with 'pawl approvals', on the web page or by a link.", Annotations: readOnly},
 		func(ctx context.Context, _ *sdk.CallToolRequest, in approvalsInput) (*sdk.CallToolResult, any, error) {
@@ -137,7 +137,7 @@ func (c *session) waitRun(ctx context.Context, req *sdk.CallToolRequest, id stri
 }
 
 // sendInput answers the question of a run. A run without a question is refused, because the text would be taken for the
-// answer to a later one.
+// answer to a later one. That still happens if another caller answers between the two calls.
 func (c *session) sendInput(ctx context.Context, req *sdk.CallToolRequest, in sendInput) (*sdk.CallToolResult, error) {
 	got, err := c.service.runs.GetRun(ctx, &pawlv1.GetRunRequest{Namespace: c.namespace, RunId: in.RunID})
 	if err != nil {
@@ -161,7 +161,7 @@ func (c *session) cancelRun(ctx context.Context, id string) (*sdk.CallToolResult
 	if err := c.cancel(ctx, got.GetRun()); err != nil {
 		return failure(err)
 	}
-	content, err := c.content(ctx, got.GetRun())
+	content, err := c.content(ctx, id)
 	if err != nil {
 		return failure(err)
 	}

@@ -16,7 +16,7 @@ func promptOf(name string, r registered, key string) *sdk.Prompt {
 	of := r.parsed.Doc.Prompts[key]
 	p := &sdk.Prompt{Name: name, Title: of.Name, Description: cmp.Or(of.Description, of.Name)}
 	for _, v := range of.Variables {
-		p.Arguments = append(p.Arguments, &sdk.PromptArgument{Name: v.Name, Description: v.Description, Required: v.Required && v.Default == nil})
+		p.Arguments = append(p.Arguments, &sdk.PromptArgument{Name: v.Name, Description: v.Description, Required: v.Required})
 	}
 	return p
 }
@@ -39,14 +39,14 @@ func rendered(r registered, key string) sdk.PromptHandler {
 					return nil, rpcError(badArgument("%s: want a %s as JSON: %v", v.Name, v.Type, err))
 				}
 				variables[v.Name] = value
+			case v.Required:
+				missing = append(missing, v.Name)
 			case v.Default != nil:
 				value, err := strictjson.Value(v.Default)
 				if err != nil {
 					return nil, rpcError(badArgument("%s: its default is no JSON: %v", v.Name, err))
 				}
 				variables[v.Name] = value
-			case v.Required:
-				missing = append(missing, v.Name)
 			}
 		}
 		if len(missing) > 0 {

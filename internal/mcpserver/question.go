@@ -25,7 +25,7 @@ func (c *session) question(ctx context.Context, run *pawlv1.Run) *sdk.ElicitPara
 // questionText returns what the run said last. A run that said nothing is described instead.
 func (c *session) questionText(ctx context.Context, run *pawlv1.Run) string {
 	if run.GetWaiting().GetStep() == 0 {
-		if records, err := export.NewestRecords(ctx, c.service.runs, run); err == nil {
+		if records, err := c.newest(ctx, run); err == nil {
 			if text := export.Text(export.LastOutput(records)); text != "" {
 				return text
 			}
@@ -54,15 +54,20 @@ func (c *session) send(ctx context.Context, run *pawlv1.Run, text, messageID str
 	return err
 }
 
-// elicits reports whether a client can ask its user. Since revision 2026-07-28 each request says so in _meta, before it
+// elicits reports whether a client can ask its user by a form. Since revision 2026-07-28 each request says so in _meta, before it
 // the first request of a connection. The HTTP requests of older clients do not say it, because they have no connection.
 func elicits(of *sdk.ServerSession, meta sdk.Meta) bool {
 	if capabilities := capabilitiesOf(meta); capabilities != nil {
-		_, ok := capabilities["elicitation"]
-		return ok
+		modes, ok := capabilities["elicitation"].(map[string]any)
+		_, form := modes["form"]
+		return ok && (form || len(modes) == 0)
 	}
 	first := of.InitializeParams()
-	return first != nil && first.Capabilities != nil && first.Capabilities.Elicitation != nil
+	if first == nil || first.Capabilities == nil || first.Capabilities.Elicitation == nil {
+		return false
+	}
+	modes := first.Capabilities.Elicitation
+	return modes.Form != nil || modes.URL == nil
 }
 
 // capabilitiesOf returns the capabilities that a request declares. It returns nil if it declares none.

@@ -21,6 +21,8 @@ const (
 	mimeJSON = "application/json"
 	// recordsPath and artifactsPath follow the id of a run in the address of a resource.
 	recordsPath, artifactsPath = "records", "artifacts"
+	// recordsOfResource is how many of the newest records of a run a resource has at most.
+	recordsOfResource = 200
 )
 
 // artifactURI returns the address of an artifact.
@@ -60,14 +62,14 @@ func (c *session) read(ctx context.Context, uri string) (*sdk.ResourceContents, 
 	kind, name, _ := strings.Cut(rest, "/")
 	switch kind {
 	case "":
-		content, err := c.content(ctx, &pawlv1.Run{RunId: id})
+		content, err := c.content(ctx, id)
 		return asJSON(content, err)
 	case recordsPath:
 		got, err := c.service.runs.GetRun(ctx, &pawlv1.GetRunRequest{Namespace: c.namespace, RunId: id})
 		if err != nil {
 			return nil, err
 		}
-		records, err := export.NewestRecords(ctx, c.service.runs, got.GetRun())
+		records, err := export.NewestRecords(ctx, c.service.runs, got.GetRun(), recordsOfResource)
 		list := []any{}
 		for _, record := range records {
 			list = append(list, output.Record(record))

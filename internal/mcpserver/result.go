@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -39,6 +40,7 @@ var runSchema = json.RawMessage(`{
 
 // runContent is the structured content of a run, see [runSchema].
 type runContent struct {
+	run       *pawlv1.Run
 	RunID     string         `json:"run_id"`
 	Status    string         `json:"status"`
 	Reason    string         `json:"reason,omitempty"`
@@ -50,18 +52,18 @@ type runContent struct {
 }
 
 // content reads what a run has produced.
-func (c *session) content(ctx context.Context, run *pawlv1.Run) (*runContent, error) {
-	got, err := c.service.runs.GetRun(ctx, &pawlv1.GetRunRequest{Namespace: c.namespace, RunId: run.GetRunId(), IncludeArtifacts: true})
+func (c *session) content(ctx context.Context, id string) (*runContent, error) {
+	got, err := c.service.runs.GetRun(ctx, &pawlv1.GetRunRequest{Namespace: c.namespace, RunId: id, IncludeArtifacts: true})
 	if err != nil {
 		return nil, err
 	}
-	run = got.GetRun()
-	records, err := export.NewestRecords(ctx, c.service.runs, run)
+	run := got.GetRun()
+	records, err := c.newest(ctx, run)
 	if err != nil {
 		return nil, err
 	}
 	out := &runContent{
-		RunID: run.GetRunId(), Status: output.Bare("RunStatus", run.GetStatus().String()), Reason: run.GetReason(), State: run.GetState(),
+		run: run, RunID: run.GetRunId(), Status: output.Bare("RunStatus", run.GetStatus().String()), Reason: run.GetReason(), State: run.GetState(),
 		Waiting: run.GetWaiting().GetSentence(), Output: export.Text(export.LastOutput(records)), Error: export.LastError(run, records),
 	}
 	free := maxInlineBytes
@@ -82,39 +84,44 @@ func (c *session) content(ctx context.Context, run *pawlv1.Run) (*runContent, er
 	return out, nil
 }
 
-// result returns the result of a call whose run has ended.
-func (c *session) result(ctx context.Context, run *pawlv1.Run) (*sdk.CallToolResult, error) {
-	content, err := c.content(ctx, run)
-	if err != nil {
-		return failure(err)
+// newest reads newest records of a run, enough for its last output. Most runs have it among the last few.
+func (c *session) newest(ctx context.Context, run *pawlv1.Run) ([]*pawlv1.Record, error) {
+	records, err := export.NewestRecords(ctx, c.service.runs, run, 50)
+	if err == nil && len(export.LastOutput(records)) == 0 {
+		return export.NewestRecords(ctx, c.service.runs, run, export.NewestWindow)
 	}
-	if run.GetStatus() == pawlv1.RunStatus_RUN_STATUS_COMPLETED {
-		text := content.Output
-		if text == "" {
-			text = fmt.Sprintf("The run %s has completed.", content.RunID)
-		}
-		return answer(text, content, false), nil
-	}
-	lines := []string{fmt.Sprintf("The run %s ended: %s (%s).", content.RunID, content.Status, content.Reason)}
-	if content.Error != "" {
-		lines = append(lines, "Last error: "+content.Error)
-	}
-	if content.Output != "" {
-		lines = append(lines, "It said last: "+content.Output)
-	}
-	return answer(strings.Join(lines, "\n"), content, true), nil
+	return records, err
 }
 
-// unfinished returns the result of a call whose run goes on.
-func (c *session) unfinished(ctx context.Context, run *pawlv1.Run) (*sdk.CallToolResult, error) {
-	content, err := c.content(ctx, run)
+// result reads a run and returns the result of its call.
+func (c *session) result(ctx context.Context, id string) (*sdk.CallToolResult, error) {
+	content, err := c.content(ctx, id)
 	if err != nil {
-		return failure(err)
+		return nil, err
 	}
-	if asks(run) {
-		return answer(fmt.Sprintf("The run %s asks: %s\nAnswer with pawl_send_input.", content.RunID, c.questionText(ctx, run)), content, false), nil
+	switch run := content.run; {
+	case run.GetStatus() == pawlv1.RunStatus_RUN_STATUS_COMPLETED:
+		return answer(cmp.Or(content.Output, fmt.Sprintf("The run %s has completed.", id)), content, false), nil
+	case ended(run):
+		lines := []string{fmt.Sprintf("The run %s ended: %s (%s).", id, content.Status, content.Reason)}
+		if content.Error != "" {
+			lines = append(lines, "Last error: "+content.Error)
+		}
+		if content.Output != "" {
+			lines = append(lines, "It said last: "+content.Output)
+		}
+		return answer(strings.Join(lines, "\n"), content, true), nil
+	case asks(run):
+		return answer(fmt.Sprintf("The run %s asks: %s\nAnswer with pawl_send_input.", id, c.questionText(ctx, run)), content, false), nil
+	default:
+		return answer(fmt.Sprintf("The run %s has not ended. %s Wait for it with pawl_wait_run.", id, progressText(run)), content, false), nil
 	}
-	return answer(fmt.Sprintf("The run %s has not ended. %s Wait for it with pawl_wait_run.", content.RunID, progressText(run)), content, false), nil
+}
+
+// unread returns the result of a call whose run has started, but could not be read afterwards.
+func unread(run *pawlv1.Run, err error) *sdk.CallToolResult {
+	content := &runContent{RunID: run.GetRunId(), Status: output.Bare("RunStatus", run.GetStatus().String()), State: run.GetState()}
+	return answer(fmt.Sprintf("The run %s has started, but its result cannot be read now: %s. Wait for it with pawl_wait_run, and do not call the agent again.", content.RunID, errorText(err)), content, false)
 }
 
 func answer(text string, content *runContent, isError bool) *sdk.CallToolResult {
@@ -141,7 +148,7 @@ func rpcError(err error) error {
 		return err
 	}
 	code := int64(jsonrpc.CodeInternalError)
-	if isRefusal(err) || status.Code(err) == codes.Unauthenticated {
+	if of := status.Code(err); of != codes.ResourceExhausted && isRefusal(err) || of == codes.Unauthenticated {
 		code = jsonrpc.CodeInvalidParams
 	}
 	return &jsonrpc.Error{Code: code, Message: errorText(err)}

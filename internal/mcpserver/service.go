@@ -1,18 +1,24 @@
 package mcpserver
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net/http"
+	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -40,6 +46,9 @@ type Config struct {
 	Conn grpc.ClientConnInterface
 	// Execution is who executes the turns of new runs. Default: the sidecar if it has a model, else workers.
 	Execution pawlv1.Execution
+	// HasModel reports whether the sidecar has a model now. It is only used if Execution is not set. nil means that it is
+	// not known: the first attempt to start a run finds out.
+	HasModel func() bool
 	// Version is the version that the server tells its clients.
 	Version string
 	// URL is the public base URL of the HTTP port. Default: the scheme and the host of each request.
@@ -47,6 +56,10 @@ type Config struct {
 	// Trusted returns the issuers of accepted JSON web tokens, and the OAuth scopes that give rights. Clients over HTTP
 	// read them in the metadata of the resource. nil, or no issuers, means that there is no metadata.
 	Trusted func() (issuers, scopes []string)
+	// Log gets an error for each panic. Default: no log.
+	Log *slog.Logger
+	// Refresh is how often a connection over streams reads the registered packs. Default 30 s.
+	Refresh time.Duration
 	// Wait is how long a call waits for the end of its run, see [DefaultWait]. A client that supports tasks gets a
 	// task after TaskWait. Default: DefaultWait and a second.
 	Wait, TaskWait time.Duration
@@ -73,6 +86,12 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Conn == nil {
 		return nil, errors.New("mcpserver: conn is required")
 	}
+	if cfg.Log == nil {
+		cfg.Log = quiet
+	}
+	if cfg.Refresh == 0 {
+		cfg.Refresh = 30 * time.Second
+	}
 	if cfg.Wait == 0 {
 		cfg.Wait = DefaultWait
 	}
@@ -91,7 +110,7 @@ func New(cfg Config) (*Service, error) {
 func (s *Service) Handler() http.Handler {
 	sessions := sdk.NewStreamableHTTPHandler(func(r *http.Request) *sdk.Server {
 		md, _ := metadata.FromOutgoingContext(r.Context())
-		server, _ := s.server(&session{service: s, metadata: md, namespace: r.PathValue("namespace")})
+		server, _ := s.server(&session{service: s, metadata: md, namespace: r.PathValue("namespace"), request: r.Context()})
 		return server
 	}, &sdk.StreamableHTTPOptions{
 		Stateless: true, Logger: quiet,
@@ -104,20 +123,63 @@ func (s *Service) Handler() http.Handler {
 			return
 		}
 		_, err := s.runs.GetCaller(r.Context(), &pawlv1.GetCallerRequest{Namespace: r.PathValue("namespace")})
-		switch status.Code(err) {
-		case codes.OK:
-			sessions.ServeHTTP(w, r)
-		case codes.Unauthenticated:
-			w.Header().Set("WWW-Authenticate", s.challenge(r))
-			http.Error(w, errorText(err), http.StatusUnauthorized)
-		case codes.PermissionDenied:
-			http.Error(w, errorText(err), http.StatusForbidden)
-		case codes.NotFound, codes.InvalidArgument:
-			http.Error(w, errorText(err), http.StatusNotFound)
-		default:
-			http.Error(w, errorText(err), http.StatusServiceUnavailable)
+		if err != nil {
+			s.refuse(w, r, err)
+			return
 		}
+		if isBatch(r) {
+			http.Error(w, "a request has one message: revisions since 2025-06-18 have no batches", http.StatusBadRequest)
+			return
+		}
+		sessions.ServeHTTP(w, r)
 	})
+}
+
+// refuse answers a request whose caller was refused.
+func (s *Service) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	code := http.StatusServiceUnavailable
+	switch status.Code(err) {
+	case codes.Unauthenticated:
+		w.Header().Set("WWW-Authenticate", s.challenge(r))
+		code = http.StatusUnauthorized
+	case codes.PermissionDenied:
+		code = http.StatusForbidden
+	case codes.NotFound, codes.InvalidArgument:
+		code = http.StatusNotFound
+	case codes.ResourceExhausted:
+		w.Header().Set("Retry-After", retryAfter(err))
+		code = http.StatusTooManyRequests
+	}
+	http.Error(w, errorText(err), code)
+}
+
+// retryAfter returns the number of seconds after which a refused call may be repeated, at least 1.
+func retryAfter(err error) string {
+	wait := time.Second
+	for _, detail := range status.Convert(err).Details() {
+		if info, ok := detail.(*errdetails.RetryInfo); ok {
+			wait = max(wait, info.GetRetryDelay().AsDuration())
+		}
+	}
+	return strconv.Itoa(int(math.Ceil(wait.Seconds())))
+}
+
+// isBatch reports whether the body of a request is a list. It reads only the white space before the list. A list could
+// have tens of thousands of calls, which the library would make at once.
+func isBatch(r *http.Request) bool {
+	body := bufio.NewReader(r.Body)
+	r.Body = struct {
+		io.Reader
+		io.Closer
+	}{body, r.Body}
+	for {
+		switch c, err := body.ReadByte(); {
+		case err != nil:
+			return false // the library reads the body again, and answers the error
+		case c != ' ' && c != '\t' && c != '\r' && c != '\n':
+			return body.UnreadByte() == nil && c == '['
+		}
+	}
 }
 
 // Serve serves one client over a pair of streams, as newline-delimited JSON, until the client closes the input or ctx
@@ -126,11 +188,14 @@ func (s *Service) Serve(ctx context.Context, namespace string, in io.ReadCloser,
 	if _, err := s.runs.GetCaller(ctx, &pawlv1.GetCallerRequest{Namespace: namespace}); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	md, _ := metadata.FromOutgoingContext(ctx)
-	server, offered := s.server(&session{service: s, metadata: md, namespace: namespace})
+	server, offered := s.server(&session{service: s, metadata: md, namespace: namespace, request: ctx, connected: true})
 	if err := offered.update(offered.session.call(ctx)); err != nil {
 		return err
 	}
+	go offered.follow(ctx)
 	if err := server.Run(ctx, &sdk.IOTransport{Reader: in, Writer: out}); err != nil && ctx.Err() == nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("mcp: %w", err)
 	}
@@ -142,6 +207,10 @@ type session struct {
 	service   *Service
 	metadata  metadata.MD
 	namespace string
+	// request ends when the client can no longer get an answer: it has left, or the service ends.
+	request context.Context
+	// connected means that the session is a connection, over which the server can send notifications at any time.
+	connected bool
 }
 
 // call returns the context of a call to the sidecar.
@@ -151,7 +220,9 @@ func (c *session) call(ctx context.Context) context.Context {
 
 // server returns the MCP server of a session, and what keeps its tools equal to the registered packs.
 func (s *Service) server(c *session) (*sdk.Server, *offer) {
-	capabilities := &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{ListChanged: true}, Prompts: &sdk.PromptCapabilities{ListChanged: true}, Resources: &sdk.ResourceCapabilities{}}
+	capabilities := &sdk.ServerCapabilities{
+		Tools: &sdk.ToolCapabilities{ListChanged: c.connected}, Prompts: &sdk.PromptCapabilities{ListChanged: c.connected}, Resources: &sdk.ResourceCapabilities{},
+	}
 	capabilities.AddExtension(tasksExtension, nil)
 	server := sdk.NewServer(&sdk.Implementation{Name: "pawl", Title: "Pawl", Version: s.cfg.Version}, &sdk.ServerOptions{
 		Capabilities: capabilities, Instructions: instructions, Logger: quiet, SchemaCache: s.schemas,
@@ -162,8 +233,28 @@ func (s *Service) server(c *session) (*sdk.Server, *offer) {
 	c.addResources(server)
 	c.addTasks(server)
 	offered := &offer{session: c, server: server}
-	server.AddReceivingMiddleware(offered.refresh, checkName, c.asTask)
+	server.AddReceivingMiddleware(c.guarded, offered.refresh, checkTask, c.asTask)
 	return server, offered
+}
+
+// guarded ends the calls of a request with the request, and answers a panic as an error. A request over HTTP gets no
+// notifications, so it cannot listen for them. The library calls the handlers in goroutines of its own, in which a panic would end the process.
+func (c *session) guarded(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (result sdk.Result, err error) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(c.request, cancel)()
+		defer func() {
+			if cause := recover(); cause != nil {
+				c.service.cfg.Log.ErrorContext(ctx, "call panicked", "method", method, "error", fmt.Sprintf("%v\n%s", cause, debug.Stack()))
+				result, err = nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
+			}
+		}()
+		if method == "subscriptions/listen" && !c.connected {
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "notifications are sent over streams only, by pawl mcp"}
+		}
+		return next(ctx, method, req)
+	}
 }
 
 // errorText returns the error of a call to the sidecar as a text for models and people.

@@ -85,7 +85,7 @@ func (c *session) getTask(ctx context.Context, _ *sdk.ServerSession, params *tas
 	case taskInputRequired:
 		t.InputRequests = sdk.InputRequestMap{questionKey(run): c.question(ctx, run)}
 	case taskCompleted:
-		if t.Result, err = c.result(ctx, run); err != nil {
+		if t.Result, err = c.result(ctx, run.GetRunId()); err != nil {
 			return nil, rpcError(err)
 		}
 	}
@@ -166,29 +166,47 @@ func taskFrom(run *pawlv1.Run) *task {
 
 func iso(at *timestamppb.Timestamp) string { return at.AsTime().UTC().Format(time.RFC3339Nano) }
 
-// laterTask is the place for the run of a call that becomes a task.
-type laterTask struct{ run *pawlv1.Run }
-
-type laterKey struct{}
-
-// taskOf returns the place for the task of a call. It is nil if the client does not support tasks.
-func taskOf(ctx context.Context) *laterTask {
-	later, _ := ctx.Value(laterKey{}).(*laterTask)
-	return later
+// calling is the state of a call of a tool.
+type calling struct {
+	// tasks means that the client supports tasks.
+	tasks bool
+	// run is the run of the call as it was read last. It is nil before the run has started.
+	run *pawlv1.Run
+	// later means that the run goes on as a task.
+	later bool
 }
 
-// checkName returns an error if a request over HTTP about a task names another task in its headers, by which proxies route
-// it (SEP-2663, routing headers). Requests of earlier revisions have no such header.
-func checkName(next sdk.MethodHandler) sdk.MethodHandler {
+type callingKey struct{}
+
+// callOf returns the state of the call of a tool.
+func callOf(ctx context.Context) *calling {
+	of, _ := ctx.Value(callingKey{}).(*calling)
+	if of == nil {
+		of = &calling{}
+	}
+	return of
+}
+
+// checkTask returns an error if a request about a task has no params, or if one over HTTP names another task in its
+// headers, by which proxies route it (SEP-2663, routing headers). Requests of earlier revisions have no such header.
+func checkTask(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		var id string
+		missing := false
 		switch params := req.GetParams().(type) {
 		case *taskParams:
-			id = params.TaskID
+			if missing = params == nil; !missing {
+				id = params.TaskID
+			}
 		case *updateParams:
-			id = params.TaskID
+			if missing = params == nil; !missing {
+				id = params.TaskID
+			}
 		default:
 			return next(ctx, method, req)
+		}
+		if missing {
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: method + ": params are required"}
 		}
 		if extra := req.GetExtra(); extra != nil && extra.Header != nil && extra.Header.Get("Mcp-Name") != id {
 			return nil, &jsonrpc.Error{Code: sdk.CodeHeaderMismatch, Message: "the header Mcp-Name has to be the taskId"}
@@ -197,19 +215,23 @@ func checkName(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// asTask returns the task of a call of a client that supports tasks, if the run goes on after the call.
+// asTask returns the task of a call of a client that supports tasks, if the run goes on after the call. If the call fails
+// after its run has started, it returns the run: a client that got an error would start a second one.
 func (c *session) asTask(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		call, ok := req.(*sdk.CallToolRequest)
-		if !ok || !supportsTasks(call.Params.Meta) {
+		if !ok {
 			return next(ctx, method, req)
 		}
-		later := &laterTask{}
-		result, err := next(context.WithValue(ctx, laterKey{}, later), method, req)
-		if err != nil || later.run == nil {
+		of := &calling{tasks: supportsTasks(call.Params.Meta)}
+		result, err := next(context.WithValue(ctx, callingKey{}, of), method, req)
+		switch {
+		case err != nil && of.run != nil:
+			return unread(of.run, err), nil
+		case err != nil || !of.later:
 			return result, err
 		}
-		created := taskFrom(later.run)
+		created := taskFrom(of.run)
 		created.ResultType = "task"
 		created.SetMeta(maps.Clone(result.GetMeta()))
 		return created, nil

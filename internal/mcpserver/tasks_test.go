@@ -37,6 +37,12 @@ func (d *desk) connectRaw() *raw {
 	if err != nil {
 		d.t.Fatal(err)
 	}
+	return d.serveRaw(service)
+}
+
+// serveRaw serves a client of a service over streams.
+func (d *desk) serveRaw(service *mcpserver.Service) *raw {
+	d.t.Helper()
 	toServer, in := io.Pipe()
 	out, fromServer := io.Pipe()
 	ended := make(chan error, 1)
@@ -55,13 +61,20 @@ func (d *desk) connectRaw() *raw {
 // request sends a request of a client with these extensions, and returns the answer.
 func (r *raw) request(method string, params, extensions map[string]any) message {
 	r.t.Helper()
-	r.id++
 	params["_meta"] = map[string]any{
 		"io.modelcontextprotocol/protocolVersion":    "2026-07-28",
 		"io.modelcontextprotocol/clientInfo":         map[string]any{"name": "raw", "version": "1"},
 		"io.modelcontextprotocol/clientCapabilities": map[string]any{"extensions": extensions, "elicitation": map[string]any{}},
 	}
-	line, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": r.id, "method": method, "params": params})
+	return r.exchange(map[string]any{"method": method, "params": params})
+}
+
+// exchange sends a message with a new id, and returns the answer.
+func (r *raw) exchange(m map[string]any) message {
+	r.t.Helper()
+	r.id++
+	m["jsonrpc"], m["id"] = "2.0", r.id
+	line, err := json.Marshal(m)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -69,7 +69,8 @@ func (o options) mcpHandler() func(grpc.ClientConnInterface, func() (issuers, sc
 	}
 	return func(conn grpc.ClientConnInterface, trusted func() (issuers, scopes []string)) (http.Handler, error) {
 		service, err := mcpserver.New(mcpserver.Config{
-			Conn: conn, Version: build.Version(), URL: o.config.A2AURL, Trusted: trusted,
+			Conn: conn, Version: build.Version(), URL: o.config.A2AURL, Trusted: trusted, Log: o.log,
+			HasModel:  func() bool { return len(o.models.Endpoints()) > 0 },
 			Execution: pawlv1.Execution(pawlv1.Execution_value["EXECUTION_"+o.config.A2AExecution]),
 		})
 		if err != nil {

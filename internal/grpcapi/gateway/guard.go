@@ -148,9 +148,9 @@ func isJSON(contentType string) bool {
 func allowOrigin(h http.Header, origin string) {
 	h.Add("Vary", "Origin")
 	h.Set("Access-Control-Allow-Origin", origin)
-	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Last-Event-ID, A2A-Version, A2A-Extensions, Idempotency-Key")
+	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Last-Event-ID, A2A-Version, A2A-Extensions, Idempotency-Key, Mcp-Protocol-Version, Mcp-Method, Mcp-Name")
 	h.Set("Access-Control-Allow-Methods", "GET, POST, PUT, PATCH, DELETE")
-	h.Set("Access-Control-Expose-Headers", "A2A-Extensions, ETag, Retry-After")
+	h.Set("Access-Control-Expose-Headers", "A2A-Extensions, ETag, Retry-After, WWW-Authenticate")
 	h.Set("Access-Control-Max-Age", "600")
 }
 

@@ -736,8 +736,15 @@ def test_steering_reaches_each_conversation(client: Client) -> None:
         client.attach(current_call().run_id).steer("Be quick.")
         return "asked"
 
+    # The message is for the requests that come before the first answer, so no answer comes before both.
+    both_asked = threading.Barrier(2)
+
+    class Patient(ScriptedChat):
+        def asked_for(self, answers: int) -> None:
+            both_asked.wait(60)
+
     durability = PawlDurability(client)
-    script = ScriptedChat.of("Hi.")
+    script = Patient.of("Hi.")
     model, asking = durability.durable(script), durability.durable(ask)
     builder = StateGraph(Said)
     builder.add_node("first", lambda state: {"said": [asking.invoke({})]})

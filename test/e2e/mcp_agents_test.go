@@ -53,6 +53,14 @@ func (c *mcpClient) kill() {
 
 // request sends a request of a client that supports tasks, and returns the result. A process or sidecar that is gone is an error.
 func (c *mcpClient) request(method string, params map[string]any) (map[string]any, error) {
+	if err := c.send(method, params); err != nil {
+		return nil, err
+	}
+	return c.receive()
+}
+
+// send sends the request, and does not wait for the result.
+func (c *mcpClient) send(method string, params map[string]any) error {
 	c.id++
 	meta := map[string]any{
 		"io.modelcontextprotocol/protocolVersion":    "2026-07-28",
@@ -66,11 +74,14 @@ func (c *mcpClient) request(method string, params map[string]any) (map[string]an
 	params["_meta"] = meta
 	line, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": c.id, "method": method, "params": params})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if _, err := c.in.Write(append(line, '\n')); err != nil {
-		return nil, err
-	}
+	_, err = c.in.Write(append(line, '\n'))
+	return err
+}
+
+// receive returns the result of the last request.
+func (c *mcpClient) receive() (map[string]any, error) {
 	for c.out.Scan() {
 		var got struct {
 			ID     int
@@ -90,8 +101,8 @@ func (c *mcpClient) request(method string, params map[string]any) (map[string]an
 	return nil, errors.Join(io.ErrUnexpectedEOF, c.out.Err())
 }
 
-// TestKillAgentsOverMCP sends SIGKILL to the sidecar and to `pawl mcp` between the polls of tasks. A client that repeats a call
-// with its key gets the same task, the tasks end, and no tool runs twice.
+// TestKillAgentsOverMCP sends SIGKILL to the sidecar and to `pawl mcp` between the start of a run and its answer, and between the polls
+// of tasks. A client that repeats a call with its key gets the same task, the tasks end, and no tool runs twice.
 func TestKillAgentsOverMCP(t *testing.T) {
 	t.Parallel()
 	ctx := deadline(t, 4*time.Minute)
@@ -132,7 +143,16 @@ func TestKillAgentsOverMCP(t *testing.T) {
 		})
 	}
 	for i := range agentCalls {
-		call(fmt.Sprint("call-", i))
+		key := fmt.Sprint("call-", i)
+		if err := client.send("tools/call", map[string]any{"key": key, "name": "count", "arguments": map[string]any{}}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the run has started", func() bool {
+			page, err := s.runs().ListRuns(ctx, &pawlv1.ListRunsRequest{})
+			return err == nil && len(page.GetRuns()) == i+1
+		})
+		killBoth() // the answer of the call is lost
+		call(key)
 	}
 	for i := range agentCallKills {
 		seen := c.turns.Load()

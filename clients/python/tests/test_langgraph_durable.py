@@ -736,7 +736,7 @@ def test_steering_reaches_each_conversation(client: Client) -> None:
         client.attach(current_call().run_id).steer("Be quick.")
         return "asked"
 
-    # The message is for the requests that come before the first answer, so no answer comes before both.
+    # The message is for the requests before the first answer, so no answer comes before both.
     both_asked = threading.Barrier(2)
 
     class Patient(ScriptedChat):

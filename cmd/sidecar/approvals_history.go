@@ -87,7 +87,7 @@ func (f *historyFlags) read(cmd *cobra.Command, control pawlv1.ControlServiceCli
 	for {
 		f.req.PageSize = maxPage
 		if f.limit > 0 {
-			f.req.PageSize = int32(min(maxPage, f.limit-len(f.found))) //nolint:gosec // at most maxPage
+			f.req.PageSize = int32(min(maxPage, f.limit-len(f.found)))
 		}
 		page, err := control.ListDecisions(cmd.Context(), f.req)
 		if err != nil {

@@ -219,7 +219,7 @@ func TestNobodyDecidesBlind(t *testing.T) {
 			t.Errorf("%s: who may see all: %v", pack, err)
 		}
 		for _, c := range []struct {
-			caller context.Context //nolint:containedctx // the caller's token
+			caller context.Context
 			hidden bool
 		}{{clerk, true}, {admin, false}} {
 			made, err := control.ListDecisions(c.caller, &pawlv1.ListDecisionsRequest{RunId: run})

@@ -208,7 +208,7 @@ type session struct {
 	metadata  metadata.MD
 	namespace string
 	// request ends when the client can no longer get an answer: it has left, or the service ends.
-	request context.Context
+	request context.Context //nolint:containedctx // The library calls the handlers with another context.
 	// connected means that the session is a connection, over which the server can send notifications at any time.
 	connected bool
 }

@@ -192,7 +192,7 @@ func callOf(ctx context.Context) *calling {
 func checkTask(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		var id string
-		missing := false
+		var missing bool
 		switch params := req.GetParams().(type) {
 		case *taskParams:
 			if missing = params == nil; !missing {

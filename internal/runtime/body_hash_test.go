@@ -56,7 +56,7 @@ func TestEachFieldIsCompared(t *testing.T) {
 		machine.DecideStep{}, machine.AnswerModel{}, machine.SetArtifacts{}, machine.FailTurn{}, machine.RaiseBudget{},
 		machine.Pause{}, machine.Resume{}, machine.Cancel{}, machine.Steer{}, machine.Stop{},
 	} {
-		skip := append(uncomparedOf[machine.KindOf(command)], uncompared...)
+		skip := slices.Concat(uncomparedOf[machine.KindOf(command)], uncompared)
 		full := reflect.New(reflect.TypeOf(command)).Elem()
 		eachField(full, "", func(string, reflect.Value) {})
 		before := bodyHash(full.Interface().(machine.Command))

@@ -85,7 +85,7 @@ func DecisionsFromProto(call runtime.Call, in *pawlv1.ListDecisionsRequest, posi
 		Pack: in.GetPack(), Labels: labelsFromProto(in.GetLabels()), Position: position, PageSize: int(in.GetPageSize()),
 	}
 	for _, v := range in.GetVerdicts() {
-		out.Verdicts = append(out.Verdicts, machine.Verdict(v)) //nolint:gosec // the request was checked
+		out.Verdicts = append(out.Verdicts, machine.Verdict(v))
 	}
 	return out
 }

@@ -96,7 +96,7 @@ func (r *Service) addDecisions(ctx context.Context, ns uint32, req *DecisionsReq
 		}
 		d := Decision{Row: runtime.RecordRow{
 			RunID: entry.RunID, Record: *rec, PrevSeq: rec.Seq - 1, PrevHash: entry.PrevHash, Hash: entry.Hash, Erased: entry.Erased,
-			Cursor: runtime.Cursor{Epoch: r.cfg.Store.Epoch(), Position: entry.Cursor, Index: uint16(i)}, //nolint:gosec // an entry has few records
+			Cursor: runtime.Cursor{Epoch: r.cfg.Store.Epoch(), Position: entry.Cursor, Index: uint16(i)},
 		}}
 		err := r.before(ctx, runtime.RunKey{Namespace: ns, ID: entry.RunID}, entry.First-1, decided.Step, &d)
 		if refusal, gone := errors.AsType[*machine.Error](err); gone && refusal.Code == machine.CodeNotFound {

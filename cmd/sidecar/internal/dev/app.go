@@ -132,7 +132,7 @@ type group struct {
 var leading = fmt.Sprintf("trap '' TERM; read -r x; kill -s TERM 0; sleep %d; kill -s KILL 0", int(stopTime.Seconds()))
 
 func newGroup() (*group, error) {
-	g := &group{leader: exec.Command("/bin/sh", "-c", leading)} //nolint:noctx // end ends it, also after the context of the app.
+	g := &group{leader: exec.Command("/bin/sh", "-c", leading)} //nolint:gosec,noctx // The command is constant. end ends it, also after the context of the app.
 	g.leader.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if _, err := g.leader.StdinPipe(); err != nil {
 		return nil, err

@@ -201,6 +201,10 @@ export class Turn<T extends TurnTypes = AnyTurn> {
    * The call is recorded before it is made. If the turn is executed again, the same key returns the
    * recorded answer, and no tool runs twice. The default key is the ordinal of the call in this
    * execution, so a handler must make its calls in the same order each time, or give them keys.
+   * A second call of the same tool in one execution is therefore a new step, unless both have the
+   * same key: then it returns the recorded answer.
+   *
+   * `Result` is the type of the tool's result, as JSON has it. Nothing checks it at run time.
    *
    * Throws a PawlError of kind schema (payload), step_refused (a policy or a limit), step_denied (a
    * person), step_failed, step_cancelled or deadline, or with the reason STEP_MISMATCH. A call that

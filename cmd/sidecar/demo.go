@@ -47,14 +47,15 @@ func isTerminal(f *os.File) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// newDemoApp returns the hidden command that runs the demo's app. The demo starts it as a process of its own.
+// newDemoApp returns the hidden command that runs the demo's app. The demo starts it as a process of its own and holds its standard input,
+// so that the app ends with the demo.
 func newDemoApp() *cobra.Command {
 	var o demo.AppOptions
 	cmd := &cobra.Command{
 		Use: "app", Short: "The app of the demo", Args: cobra.NoArgs, Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Out = cmd.OutOrStdout()
-			return demo.RunApp(cmd.Context(), o)
+			return demo.RunApp(untilEnd(cmd.Context(), cmd.InOrStdin()), o)
 		},
 	}
 	cmd.Flags().StringVar(&o.Addr, "addr", "", "HOST:PORT of the sidecar")

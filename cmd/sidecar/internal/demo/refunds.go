@@ -168,6 +168,10 @@ func (r *refundDemo) runApp(ctx context.Context, hangAt string) error {
 	if err != nil {
 		return err
 	}
+	// The pipe ends with this process, even if it is killed, and the app ends with the pipe.
+	if _, err := r.app.StdinPipe(); err != nil {
+		return err
+	}
 	if err := r.app.Start(); err != nil {
 		return fmt.Errorf("start app: %w", err)
 	}

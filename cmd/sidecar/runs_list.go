@@ -1,13 +1,17 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
+	"github.com/pawl-dev/pawl/internal/export"
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
@@ -19,8 +23,9 @@ func newRunsList(p *output.Printer, c *client) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List runs, newest first",
-		Long: `Lists runs, newest first, with the reason of their end or what they wait for. The last error
-of a run and its last output are in its records: 'pawl runs show RUN' prints them.`,
+		Long: `Lists runs, newest first, with the reason of their end or what they wait for. For the first 100
+runs that are FAILED or ESCALATED it also reads the last error from their newest records. JSON
+has no errors: 'pawl runs show RUN' prints the last error and the last output of a run.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			selected, err := filter.proto()
@@ -39,7 +44,11 @@ of a run and its last output are in its records: 'pawl runs show RUN' prints the
 				if err != nil {
 					return err
 				}
-				return printRuns(p, found)
+				errs, err := endErrors(cmd.Context(), p, runs, found)
+				if err != nil {
+					return err
+				}
+				return printRuns(p, found, errs)
 			})
 		},
 	}
@@ -123,14 +132,47 @@ func listRuns(cmd *cobra.Command, runs pawlv1.RunServiceClient, req *pawlv1.List
 	}
 }
 
-func printRuns(p *output.Printer, runs []*pawlv1.Run) error {
+// maxEndErrors bounds the runs whose last error `pawl runs list` reads, because each needs a call.
+const maxEndErrors = 100
+
+// endErrors returns the last errors of the listed runs that ended with one, by the id of the run. For JSON it reads none.
+func endErrors(ctx context.Context, p *output.Printer, runs pawlv1.RunServiceClient, listed []*pawlv1.Run) (map[string]string, error) {
+	out, ended := map[string]string{}, 0
+	for _, r := range listed {
+		if p.JSON || !export.EndedBadly(r) {
+			continue
+		}
+		if ended++; ended > maxEndErrors {
+			continue
+		}
+		text, err := export.EndError(ctx, runs, r)
+		if status.Code(err) == codes.NotFound {
+			continue // it was deleted after it was listed
+		}
+		if err != nil {
+			return nil, err
+		}
+		out[r.GetRunId()] = text
+	}
+	if ended > maxEndErrors {
+		p.Warnf("the last error is shown for %d of %d runs that failed; \"pawl runs show RUN\" shows it for each", maxEndErrors, ended)
+	}
+	return out, nil
+}
+
+// maxListedError bounds an error in the list, in characters.
+const maxListedError = 80
+
+// printRuns prints runs as a table. errs are their last errors, by the id of the run.
+func printRuns(p *output.Printer, runs []*pawlv1.Run, errs map[string]string) error {
 	if p.JSON {
 		return output.WriteJSON(p.Out, output.Object{{Key: "runs", Value: output.Messages(runs)}})
 	}
-	t := output.Table{Headers: []string{"RUN", "PACK", "STATUS", "STATE", "VISITS", "SEQ", "UPDATED", "REASON", "WAITING"}}
+	t := output.Table{Headers: []string{"RUN", "PACK", "STATUS", "STATE", "VISITS", "SEQ", "UPDATED", "REASON", "WAITING", "LAST ERROR"}}
 	for _, r := range runs {
 		t.Add(r.GetRunId(), packName(r.GetPack()), statusName(p, r), r.GetState(),
-			itoa(r.GetTotalVisits()), itoa(r.GetSeq()), moment(r.GetUpdatedAt()), r.GetReason(), r.GetWaiting().GetSentence())
+			itoa(r.GetTotalVisits()), itoa(r.GetSeq()), moment(r.GetUpdatedAt()), r.GetReason(), r.GetWaiting().GetSentence(),
+			output.Shorten(errs[r.GetRunId()], maxListedError))
 	}
 	p.Table(t)
 	return nil

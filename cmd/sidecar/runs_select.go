@@ -65,7 +65,7 @@ func (s *selection) find(cmd *cobra.Command, p *output.Printer, runs pawlv1.RunS
 		return s.age > 0 && time.Since(r.GetUpdatedAt().AsTime()) < s.age || s.applies != nil && !s.applies(r)
 	})
 	if !s.yes {
-		if err := printRuns(p, found); err != nil {
+		if err := printRuns(p, found, nil); err != nil {
 			return nil, err
 		}
 		p.Warnf("%d runs would be %s; add --yes to change them", len(found), past)

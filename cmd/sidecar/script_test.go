@@ -83,6 +83,7 @@ func TestScripts(t *testing.T) {
 			"ready":  scriptReady,
 			"start":  scriptStart,
 			"hold":   scriptHold,
+			"fail":   scriptFail,
 			"prefix": scriptPrefix,
 			"term":   scriptTerm,
 			"hup":    scriptHup,
@@ -245,6 +246,28 @@ func scriptHold(ts *testscript.TestScript, _ bool, args []string) {
 	_, err = runs.RequestStep(ctx, &pawlv1.RequestStepRequest{
 		RunId: turn.GetRunId(), TurnSeq: turn.GetTurnSeq(), Attempt: turn.GetAttempt(), TurnToken: turn.GetToken(),
 		Requests: []*pawlv1.StepRequest{{Tool: args[2], PayloadJson: args[3]}},
+	})
+	ts.Check(err)
+	ts.Setenv("RUN", turn.GetRunId())
+}
+
+// scriptFail starts a run over a socket and fails its turn for good, and sets $RUN: fail SOCKET PACK CODE MESSAGE.
+func scriptFail(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 4 {
+		ts.Fatalf("usage: fail SOCKET PACK CODE MESSAGE")
+	}
+	conn, err := output.Dial(output.Target{Addr: "unix:" + args[0]})
+	ts.Check(err)
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	runs := pawlv1.NewRunServiceClient(conn)
+	got, err := runs.StartRun(ctx, &pawlv1.StartRunRequest{Pack: args[1], VariablesJson: "{}", Execution: pawlv1.Execution_EXECUTION_CALLER})
+	ts.Check(err)
+	turn := got.GetTurn()
+	_, err = runs.FailTurn(ctx, &pawlv1.FailTurnRequest{
+		RunId: turn.GetRunId(), TurnSeq: turn.GetTurnSeq(), Attempt: turn.GetAttempt(), TurnToken: turn.GetToken(),
+		Error: &pawlv1.Fault{Code: args[2], Message: args[3]},
 	})
 	ts.Check(err)
 	ts.Setenv("RUN", turn.GetRunId())

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/output"
@@ -57,17 +60,43 @@ func newWorkersShow(p *output.Printer, c *client) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show WORKER",
 		Short: "Show a connected worker with the turns and steps that it holds",
-		Args:  cobra.ExactArgs(1),
+		Long: `Shows a connected worker with the turns and steps that it holds. For the first 20 turns it also
+shows what their runs wait for, for example an approval: such a turn keeps its place until the
+worker releases it (suspend_after).`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return listWorkers(cmd, c, func(got *pawlv1.ListWorkersResponse) error {
-				return showWorkers(p, args[0], got)
+			return c.With(func(conn *grpc.ClientConn) error {
+				got, err := pawlv1.NewWorkerServiceClient(conn).ListWorkers(cmd.Context(), &pawlv1.ListWorkersRequest{Namespace: c.Namespace})
+				if err != nil {
+					return err
+				}
+				runs := pawlv1.NewRunServiceClient(conn)
+				return showWorkers(p, args[0], got, func(run string) (string, error) { return waitOf(cmd.Context(), runs, c.Namespace, run) })
 			})
 		},
 	}
 }
 
-// showWorkers shows the workers with an id. Several principals can each have a worker with the same id.
-func showWorkers(p *output.Printer, id string, got *pawlv1.ListWorkersResponse) error {
+// maxShownWaits bounds the turns of a worker whose runs are read, because each needs a call.
+const maxShownWaits = 20
+
+// waitOf returns the sentence about what a run waits for. It returns "" if the run only waits for the worker that has its turn, or if it was
+// deleted.
+func waitOf(ctx context.Context, runs pawlv1.RunServiceClient, ns, run string) (string, error) {
+	got, err := runs.GetRun(ctx, &pawlv1.GetRunRequest{Namespace: ns, RunId: run})
+	if status.Code(err) == codes.NotFound {
+		return "", nil
+	}
+	wait := got.GetRun().GetWaiting()
+	if err != nil || wait.GetStep() == 0 && wait.GetKind() == pawlv1.WaitingKind_WAITING_KIND_WORKER {
+		return "", err
+	}
+	return wait.GetSentence(), nil
+}
+
+// showWorkers shows the workers with an id. waitOf returns what the run of a turn waits for. Several principals can each have a worker with
+// the same id.
+func showWorkers(p *output.Printer, id string, got *pawlv1.ListWorkersResponse, waitOf func(run string) (string, error)) error {
 	var shown []*pawlv1.ConnectedWorker
 	for _, w := range got.GetWorkers() {
 		if w.GetWorkerId() == id {
@@ -87,12 +116,20 @@ func showWorkers(p *output.Printer, id string, got *pawlv1.ListWorkersResponse) 
 		return output.WriteJSON(p.Out, output.Message(&pawlv1.ListWorkersResponse{Workers: shown, TotalWorkers: int32(len(shown))}))
 	}
 	for _, w := range shown {
-		showWorker(p, w)
+		waits := map[string]string{}
+		for _, turn := range w.GetTurns()[:min(len(w.GetTurns()), maxShownWaits)] {
+			var err error
+			if waits[turn.GetRunId()], err = waitOf(turn.GetRunId()); err != nil {
+				return err
+			}
+		}
+		showWorker(p, w, waits)
 	}
 	return nil
 }
 
-func showWorker(p *output.Printer, w *pawlv1.ConnectedWorker) {
+// showWorker shows a worker as text. waits are sentences about what the runs of its turns wait for, by the id of the run.
+func showWorker(p *output.Printer, w *pawlv1.ConnectedWorker, waits map[string]string) {
 	printLine(p, "worker", w.GetWorkerId())
 	printLine(p, "principal", w.GetPrincipal())
 	printLine(p, "client", w.GetClient())
@@ -112,6 +149,7 @@ func showWorker(p *output.Printer, w *pawlv1.ConnectedWorker) {
 	}
 	for _, t := range w.GetTurns() {
 		printLine(p, "turn", fmt.Sprintf("%s %d, attempt %d, since %s", t.GetRunId(), t.GetTurnSeq(), t.GetAttempt(), moment(t.GetSince())))
+		printLine(p, "", waits[t.GetRunId()])
 	}
 	for _, s := range w.GetSteps() {
 		printLine(p, "step", fmt.Sprintf("%s %d (%s), attempt %d", s.GetRunId(), s.GetStep(), s.GetTool(), s.GetAttempt()))

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -49,23 +50,60 @@ func LastOutput(records []*pawlv1.Record) []*pawlv1.Part {
 
 // LastError describes the newest error of a turn or a step since the run entered its state, or, if the run has failed, of the whole run.
 // It returns "" if there is none, and for other runs that have ended.
-func LastError(r *pawlv1.Run, records []*pawlv1.Record) (text string) {
-	failed := r.GetStatus() == pawlv1.RunStatus_RUN_STATUS_FAILED || r.GetStatus() == pawlv1.RunStatus_RUN_STATUS_ESCALATED
+func LastError(r *pawlv1.Run, records []*pawlv1.Record) string {
+	record := lastFailure(r, records)
+	turn, step := record.GetTurnFailed(), record.GetStepResolved()
+	switch {
+	case turn != nil:
+		return fmt.Sprintf("record %d, turn %d, attempt %d: %s", record.GetSeq(), turn.GetTurnSeq(), turn.GetAttempt(), faultText(turn.GetError()))
+	case step != nil:
+		return fmt.Sprintf("record %d, step %d %s, attempt %d: %s", record.GetSeq(), step.GetStep(), step.GetTool(), step.GetAttempt(), faultText(step.GetError()))
+	}
+	return ""
+}
+
+// lastFailure returns the record of the error that LastError describes, or nil.
+func lastFailure(r *pawlv1.Run, records []*pawlv1.Record) (last *pawlv1.Record) {
+	failed := EndedBadly(r)
 	if r.GetReason() != "" && !failed {
-		return ""
+		return nil
 	}
 	for _, record := range records {
-		turn, step := record.GetTurnFailed(), record.GetStepResolved()
 		switch {
-		case turn.GetError() != nil:
-			text = fmt.Sprintf("record %d, turn %d, attempt %d: %s", record.GetSeq(), turn.GetTurnSeq(), turn.GetAttempt(), faultText(turn.GetError()))
-		case step.GetError() != nil:
-			text = fmt.Sprintf("record %d, step %d %s, attempt %d: %s", record.GetSeq(), step.GetStep(), step.GetTool(), step.GetAttempt(), faultText(step.GetError()))
+		case record.GetTurnFailed().GetError() != nil, record.GetStepResolved().GetError() != nil:
+			last = record
 		case record.GetTransition() != nil && !failed:
-			text = ""
+			last = nil
 		}
 	}
-	return text
+	return last
+}
+
+// EndedBadly reports whether a run has the status FAILED or ESCALATED.
+func EndedBadly(r *pawlv1.Run) bool {
+	return r.GetStatus() == pawlv1.RunStatus_RUN_STATUS_FAILED || r.GetStatus() == pawlv1.RunStatus_RUN_STATUS_ESCALATED
+}
+
+// endWindow is how many of the newest records of a run are read for the error with which it ended.
+const endWindow = 100
+
+// EndError describes in short the last error of a turn or a step of a run that [EndedBadly]. It reads the newest 100 records of the run. It
+// returns "" if these have no error, and for all other runs, of which it reads no record.
+func EndError(ctx context.Context, runs pawlv1.RunServiceClient, r *pawlv1.Run) (string, error) {
+	if !EndedBadly(r) {
+		return "", nil
+	}
+	records, err := RecordsAfter(ctx, runs, r.GetNamespace(), r.GetRunId(), r.GetSeq()-min(r.GetSeq(), endWindow), []pawlv1.RecordKind{
+		pawlv1.RecordKind_RECORD_KIND_TURN_FAILED, pawlv1.RecordKind_RECORD_KIND_STEP_RESOLVED,
+	})
+	if err != nil {
+		return "", err
+	}
+	record := lastFailure(r, records)
+	if fault := cmp.Or(record.GetTurnFailed().GetError(), record.GetStepResolved().GetError()); fault != nil {
+		return faultText(fault), nil
+	}
+	return "", nil
 }
 
 func faultText(f *pawlv1.Fault) string {

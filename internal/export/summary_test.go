@@ -1,7 +1,10 @@
 package export_test
 
 import (
+	"context"
 	"testing"
+
+	"google.golang.org/grpc"
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/export"
@@ -48,5 +51,43 @@ func TestLastOutput(t *testing.T) {
 	}
 	if got := export.LastOutput(records[2:]); got != nil {
 		t.Errorf("an output of no turn: %v", got)
+	}
+}
+
+// newest answers ListTransitions with records, and keeps the request.
+type newest struct {
+	pawlv1.RunServiceClient
+	records []*pawlv1.Record
+	req     *pawlv1.ListTransitionsRequest
+}
+
+func (n *newest) ListTransitions(_ context.Context, req *pawlv1.ListTransitionsRequest, _ ...grpc.CallOption) (*pawlv1.ListTransitionsResponse, error) {
+	n.req = req
+	return &pawlv1.ListTransitionsResponse{Records: n.records}, nil
+}
+
+// TestEndError: only the newest records of a run that failed are read.
+func TestEndError(t *testing.T) {
+	t.Parallel()
+	step := &pawlv1.Record{Seq: 450, Body: &pawlv1.Record_StepResolved{StepResolved: &pawlv1.StepResolved{Step: 7, Tool: "refund", Attempt: 2, Error: &pawlv1.Fault{Code: "BUSY", Message: "no room"}}}}
+	for _, tc := range []struct {
+		status  pawlv1.RunStatus
+		records []*pawlv1.Record
+		want    string
+		reads   bool
+	}{
+		{pawlv1.RunStatus_RUN_STATUS_FAILED, []*pawlv1.Record{step}, "BUSY: no room", true},
+		{pawlv1.RunStatus_RUN_STATUS_ESCALATED, nil, "", true},
+		{pawlv1.RunStatus_RUN_STATUS_COMPLETED, []*pawlv1.Record{step}, "", false},
+		{pawlv1.RunStatus_RUN_STATUS_RUNNING, []*pawlv1.Record{step}, "", false},
+	} {
+		runs := &newest{records: tc.records}
+		got, err := export.EndError(t.Context(), runs, &pawlv1.Run{RunId: "R", Seq: 500, Status: tc.status, Reason: "x"})
+		if err != nil || got != tc.want {
+			t.Errorf("%v: %q, %v, want %q", tc.status, got, err, tc.want)
+		}
+		if (runs.req != nil) != tc.reads || tc.reads && runs.req.GetAfterSeq() != 400 {
+			t.Errorf("%v: reads %v", tc.status, runs.req)
+		}
 	}
 }

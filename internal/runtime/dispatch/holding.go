@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime"
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
 )
 
 // Held describes the worker that has a turn or a step of a run. Times are in Unix nanoseconds. A time
@@ -94,6 +95,39 @@ const (
 type Unfit struct {
 	Worker string
 	Cause  UnfitCause
+	// Load says what fills the worker if the cause is UnfitFull.
+	Load Load
+}
+
+// Load is the work that fills a worker.
+type Load struct {
+	// Work is the number of its turns, or of its steps if a step found it full. Turns that it serves alone are not counted.
+	Work int
+	// ApprovalWaits is the number of those turns in which a call waits for an approval. StepWaits is the number of the others in which a
+	// call of a tool or an agent has no answer yet. Both are 0 for steps.
+	ApprovalWaits, StepWaits int
+}
+
+// turnWait says what an open turn waits for, although a worker has it.
+type turnWait uint8
+
+const (
+	waitsForNothing turnWait = iota
+	waitsForApproval
+	waitsForStep
+)
+
+// waitOf returns what the calls of the open turn of a state wait for.
+func waitOf(s *machine.State) turnWait {
+	if rules.FirstHeld(s.Steps) != nil {
+		return waitsForApproval
+	}
+	for i := range s.Steps {
+		if p := &s.Steps[i]; p.Status == machine.StepStatusPending && p.Model == nil && !p.ByCaller {
+			return waitsForStep
+		}
+	}
+	return waitsForNothing
 }
 
 // maxUnfit bounds the number of workers that [Dispatcher.Unfit] returns.
@@ -125,7 +159,11 @@ func (r *Dispatcher) Unfit(ns uint32, class *machine.WorkClass) (workers []Unfit
 		total++
 		// Only the workers with the lowest ids are kept, so that a large number of workers needs little
 		// memory.
-		workers = append(workers, Unfit{Worker: w.name.id, Cause: sp.unfit(w, class)})
+		unfit := Unfit{Worker: w.name.id, Cause: sp.unfit(w, class)}
+		if unfit.Cause == UnfitFull {
+			unfit.Load = sp.load(w, class.Kind)
+		}
+		workers = append(workers, unfit)
 		if len(workers) >= 20*maxUnfit {
 			workers = firstUnfit(workers)
 		}
@@ -162,4 +200,29 @@ func (sp *namespaceShard) unfit(w *Worker, class *machine.WorkClass) UnfitCause 
 		return UnfitNoCredit
 	}
 	return UnfitFree
+}
+
+// load returns what fills a worker. The caller holds the lock of the shard.
+func (sp *namespaceShard) load(w *Worker, kind machine.WorkKind) (out Load) {
+	if kind == machine.StepWork {
+		out.Work = sp.matcher.workers[w.id].of(kind).held
+		return out
+	}
+	for _, lease := range w.turns {
+		if lease.served {
+			continue
+		}
+		out.Work++
+		run := sp.runs[lease.run]
+		if run == nil || run.turn == nil || run.turn.lease != lease {
+			continue
+		}
+		switch run.turn.wait {
+		case waitsForApproval:
+			out.ApprovalWaits++
+		case waitsForStep:
+			out.StepWaits++
+		}
+	}
+	return out
 }

@@ -74,6 +74,8 @@ type turnWork struct {
 	assigned bool
 	// paused reports whether the run is paused. The turn of a paused run is not offered.
 	paused bool
+	// wait says what a call of the turn waits for.
+	wait turnWait
 }
 
 // stepWork is a pending step.
@@ -135,6 +137,9 @@ func (sp *namespaceShard) settle(s *machine.State, g *machine.Graph, c *runtime.
 	sp.endWork(run, s, c)
 	told := sp.answered(run, c)
 	sp.offerTurn(run, s, g)
+	if run.turn != nil {
+		run.turn.wait = waitOf(s)
+	}
 	if !sp.offerSteps(run, s, g, held) && c != nil {
 		go sp.refresh(run.id)
 	}

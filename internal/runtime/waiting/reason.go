@@ -189,7 +189,7 @@ func (r *Reason) noWorker() string {
 	}
 	words := make([]string, 0, len(r.Unfit)+1)
 	for _, u := range r.Unfit {
-		words = append(words, u.Worker+" "+unfitWords(u.Cause, r.Step != 0))
+		words = append(words, u.Worker+" "+unfitWords(&u, r.Step != 0))
 	}
 	if n := r.Connected - len(r.Unfit); n > 0 {
 		words = append(words, fmt.Sprintf("and %d more", n))
@@ -197,8 +197,8 @@ func (r *Reason) noWorker() string {
 	return out + ": " + strings.Join(words, ", ") + "."
 }
 
-func unfitWords(c dispatch.UnfitCause, step bool) string {
-	switch c {
+func unfitWords(u *dispatch.Unfit, step bool) string {
+	switch u.Cause {
 	case dispatch.UnfitOtherPack:
 		return "serves other packs"
 	case dispatch.UnfitNoCapacity:
@@ -209,13 +209,28 @@ func unfitWords(c dispatch.UnfitCause, step bool) string {
 	case dispatch.UnfitDraining:
 		return "is stopping"
 	case dispatch.UnfitFull:
-		return "is full"
+		return "is full" + loadWords(u.Load, step)
 	case dispatch.UnfitNoCredit:
 		return "requests no more work"
 	case dispatch.UnfitFree:
 		return "gets it next"
 	}
 	return "does not serve it"
+}
+
+// loadWords says what fills a worker.
+func loadWords(l dispatch.Load, step bool) string {
+	if step {
+		return fmt.Sprintf(" (steps: %d)", l.Work)
+	}
+	words := []string{fmt.Sprintf("turns: %d", l.Work)}
+	if l.ApprovalWaits > 0 {
+		words = append(words, fmt.Sprintf("%d with a call that waits for approval", l.ApprovalWaits))
+	}
+	if l.StepWaits > 0 {
+		words = append(words, fmt.Sprintf("%d with a call that has no answer yet", l.StepWaits))
+	}
+	return " (" + strings.Join(words, ", ") + ")"
 }
 
 func (r *Reason) worker() string {

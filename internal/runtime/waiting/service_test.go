@@ -122,17 +122,21 @@ func TestEachKind(t *testing.T) {
 					{Worker: "b", Cause: dispatch.UnfitNotServed},
 					{Worker: "c", Cause: dispatch.UnfitNoCapacity},
 					{Worker: "d", Cause: dispatch.UnfitDraining},
-					{Worker: "e", Cause: dispatch.UnfitFull},
+					{Worker: "e", Cause: dispatch.UnfitFull, Load: dispatch.Load{Work: 4, ApprovalWaits: 2, StepWaits: 1}},
 					{Worker: "f", Cause: dispatch.UnfitNoCredit},
 					{Worker: "g", Cause: dispatch.UnfitFree},
 				},
 			}, NoWorker,
 			"No worker has the turn of the prompt desk since 2026-01-31T11:59:00Z: a serves other packs, b does not serve it, c executes no turns, d is stopping, " +
-				"e is full, f requests no more work, g gets it next, and 2 more.",
+				"e is full (turns: 4, 2 with a call that waits for approval, 1 with a call that has no answer yet), f requests no more work, g gets it next, and 2 more.",
 		},
 		"no worker for a step": {
 			running(suspended, pending("search")), facts{connected: 1, unfit: []dispatch.Unfit{{Worker: "a", Cause: dispatch.UnfitNoCapacity}}}, NoWorker,
 			"No worker has step 1 (search) since 2026-01-31T12:00:00Z: a executes no steps.",
+		},
+		"no worker that has room for a step": {
+			running(suspended, pending("search")), facts{connected: 1, unfit: []dispatch.Unfit{{Worker: "a", Cause: dispatch.UnfitFull, Load: dispatch.Load{Work: 2}}}}, NoWorker,
+			"No worker has step 1 (search) since 2026-01-31T12:00:00Z: a is full (steps: 2).",
 		},
 		"no executor": {
 			running(func(s *machine.State) { s.Execution = machine.Sidecar }), facts{own: true}, NoWorker,

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -38,16 +39,38 @@ func AppCommand(dir string) []string {
 	return []string{"python3", "-u", "app.py"}
 }
 
-// InstallCommand returns the command that installs the dependencies of the app in a directory. It returns "" if they
-// are installed, or if the kind of app is not known.
-func InstallCommand(dir string) string {
+// lockFiles are the files by which another package manager than npm and pip installs the packages of a directory.
+var lockFiles = []string{"pnpm-lock.yaml", "yarn.lock", "bun.lock", "uv.lock", "poetry.lock"}
+
+// MissingEnvironment returns the language of the app in a directory if the packages of the app are listed but not installed: there is
+// requirements.txt without .venv or venv, or package.json without node_modules. getenv reads the environment. The result is "" if an
+// active Python environment has the packages (VIRTUAL_ENV), or if another package manager installs them.
+func MissingEnvironment(dir string, getenv func(string) string) string {
+	command := AppCommand(dir)
 	switch {
-	case hasFile(dir, "package.json") && !hasFile(dir, "node_modules"):
-		return project.InstallText("typescript")
-	case hasFile(dir, "requirements.txt") && !hasFile(dir, ".venv") && !hasFile(dir, "venv"):
-		return project.InstallText("python")
+	case len(command) == 0 || slices.ContainsFunc(lockFiles, func(name string) bool { return hasFile(dir, name) }):
+	case command[0] == "npm":
+		if !hasModules(dir) {
+			return "typescript"
+		}
+	case command[0] == "python3" && hasFile(dir, "requirements.txt") && getenv("VIRTUAL_ENV") == "":
+		return "python"
 	}
 	return ""
+}
+
+// hasModules reports whether the packages of npm are installed: in the directory, or, for a workspace of npm, above it.
+func hasModules(dir string) bool {
+	if hasFile(dir, "node_modules") {
+		return true
+	}
+	above, err := filepath.Abs(dir)
+	for err == nil && filepath.Dir(above) != above {
+		if above = filepath.Dir(above); hasFile(above, "node_modules/pawl-client") {
+			return true
+		}
+	}
+	return false
 }
 
 // hasFile reports whether a directory contains a file or directory.
@@ -105,8 +128,8 @@ func (a *app) once(ctx context.Context, before *map[string]stamp, say func(forma
 			group.end()
 			if ctx.Err() == nil {
 				say("the app ended: %s; it is started again when a file changes", endOf(err))
-				if install := InstallCommand(a.dir); err != nil && install != "" {
-					say("if a package is missing: stop, run %s, and start `pawl dev` again", install)
+				if language := MissingEnvironment(a.dir, noVariable); err != nil && language != "" {
+					say("if a package is missing: stop, run %s, and start `pawl dev` again", project.InstallText(language))
 				}
 			}
 		}()
@@ -149,6 +172,9 @@ func (g *group) end() {
 		_ = g.leader.Wait()
 	})
 }
+
+// noVariable is an environment without variables.
+func noVariable(string) string { return "" }
 
 // endOf describes how a process ended.
 func endOf(err error) string {

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/pawl-dev/pawl/cmd/sidecar/internal/project"
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/output"
@@ -37,6 +38,10 @@ type Options struct {
 	// App is the command that starts the app. The default is [AppCommand] of Dir. With NoApp no app is started.
 	App   []string
 	NoApp bool
+	// Before the app that AppCommand found is started the first time, its missing packages are installed ([MissingEnvironment]). With
+	// NoInstall they are not. Packages is a directory that `make dist` wrote: the client is installed from there. Default: from the index.
+	NoInstall bool
+	Packages  string
 	// Open, if it is not nil, is called once with the address of the chat, or of the list of runs if the directory has no pack. It is not
 	// called if no web page is served. It is called in a goroutine of its own. An error is printed and does not end Run.
 	Open func(address string) error
@@ -67,6 +72,11 @@ func Run(ctx context.Context, p *output.Printer, o Options) error {
 		return output.Usage(errors.New("no *.pack.yaml, no *.pack.json and no app to start in this directory: `pawl init DIR` creates a project, or name a pack file; without --no-app, an app can bring its pack itself"))
 	}
 	s := &session{o: o, p: p, packs: map[string]stamp{}, names: map[string]string{}}
+	if err := s.install(ctx); ctx.Err() != nil {
+		return nil //nolint:nilerr // The developer ended the session.
+	} else if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ready, announce := io.Pipe()
@@ -107,6 +117,30 @@ func Run(ctx context.Context, p *output.Printer, o Options) error {
 	cancel()
 	tasks.Wait()
 	return err
+}
+
+// install installs the missing packages of the app. An app that the developer named has an environment of the developer.
+func (s *session) install(ctx context.Context) error {
+	language := ""
+	if !s.o.NoApp && !s.o.NoInstall && len(s.o.App) == 0 {
+		language = MissingEnvironment(s.o.Dir, os.Getenv)
+	}
+	if language == "" {
+		if s.o.Packages != "" {
+			s.printf("no packages of the app are missing, so nothing is installed from %s", s.o.Packages)
+		}
+		return nil
+	}
+	s.printf("the packages of the app are missing and are installed; --no-install leaves that to you")
+	err := project.Install(ctx, s.o.Dir, language, s.o.Packages, func(command string) { s.printf("%s", command) })
+	_, failed := errors.AsType[*project.InstallError](err)
+	switch {
+	case err == nil:
+		return nil
+	case failed:
+		return fmt.Errorf("the packages of the app are not installed: %w", err)
+	}
+	return output.Usage(err)
 }
 
 // open shows a page in the browser. If this fails, it only prints the error.

@@ -257,24 +257,40 @@ func TestAppCommand(t *testing.T) {
 	}
 }
 
-// TestInstallCommand: a project in which nothing is installed has a command that installs it.
-func TestInstallCommand(t *testing.T) {
+// TestMissingEnvironment: which packages of an app are missing.
+func TestMissingEnvironment(t *testing.T) {
 	t.Parallel()
-	for files, want := range map[string]string{
-		"requirements.txt":              "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt",
-		"requirements.txt .venv":        "",
-		"requirements.txt venv":         "",
-		"package.json":                  "npm install",
-		"package.json node_modules":     "",
-		"app.py":                        "",
-		"package.json requirements.txt": "npm install",
+	script := `{"scripts": {"app": "tsx app.ts"}}`
+	for _, c := range []struct{ files, active, want string }{
+		{"app.py requirements.txt", "", "python"},
+		{"app.py requirements.txt .venv/bin/python", "", ""},
+		{"app.py requirements.txt venv/bin/python", "", ""},
+		{"app.py requirements.txt", "/home/venv", ""}, // the active environment may have them
+		{"app.py requirements.txt uv.lock", "", ""},
+		{"app.py", "", ""},
+		{"requirements.txt", "", ""}, // there is no app
+		{"in/package.json", "", "typescript"},
+		{"in/package.json", "/home/venv", "typescript"},
+		{"in/package.json app.py requirements.txt", "", "typescript"},
+		{"in/package.json in/node_modules/x", "", ""},
+		{"in/package.json in/pnpm-lock.yaml", "", ""},
+		{"in/package.json node_modules/pawl-client", "", ""}, // a workspace of npm
+		{"in/package.json node_modules/x", "", "typescript"},
 	} {
 		dir := t.TempDir()
-		for file := range strings.FieldsSeq(files) {
-			put(t, filepath.Join(dir, file), "", 0o600)
+		app := dir
+		for file := range strings.FieldsSeq(c.files) {
+			path, text := filepath.Join(dir, file), ""
+			if filepath.Base(file) == "package.json" {
+				app, text = filepath.Dir(path), script
+			}
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			put(t, path, text, 0o600)
 		}
-		if got := dev.InstallCommand(dir); got != want {
-			t.Errorf("%s: %q, want %q", files, got, want)
+		if got := dev.MissingEnvironment(app, func(string) string { return c.active }); got != c.want {
+			t.Errorf("%s, active %q: %q, want %q", c.files, c.active, got, c.want)
 		}
 	}
 }

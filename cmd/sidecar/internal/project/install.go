@@ -3,7 +3,9 @@ package project
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -17,6 +19,9 @@ var installCommands = map[string][][]string{
 	"python":     {{"python3", "-m", "venv", ".venv"}, {".venv/bin/pip", "install", "-r", "requirements.txt"}},
 	"typescript": {{"npm", "install"}},
 }
+
+// environments are the directories, in the directory of a project, into which its packages are installed.
+var environments = map[string]string{"python": ".venv", "typescript": "node_modules"}
 
 // InstallText returns the commands that install what a project of a language needs, as a line for a shell.
 func InstallText(language string) string { return shellLine(installCommands[language]) }
@@ -42,19 +47,82 @@ func shellLine(commands [][]string) string {
 // Install installs what the app and the tests of a project need: into .venv or node_modules of its directory. say is called with each
 // command before it runs.
 //
-// An error contains the last lines of the command that failed. The files of the project remain, so the command can be repeated.
+// An error of a command is an [InstallError]. The files of the project remain, and an environment that is not complete is removed. So
+// Install can be repeated.
 func (c *Created) Install(ctx context.Context, say func(command string)) error {
-	for _, command := range c.install {
+	return install(ctx, c.Dir, c.Language, c.install, say)
+}
+
+// Install does the same for a directory with the files of a project: requirements.txt or package.json. The language is one of
+// [Languages]. packages is described in [Options].
+func Install(ctx context.Context, dir, language, packages string, say func(command string)) error {
+	commands, err := installWith(language, packages)
+	if err != nil {
+		return err
+	}
+	return install(ctx, dir, language, commands, say)
+}
+
+func install(ctx context.Context, dir, language string, commands [][]string, say func(command string)) error {
+	environment := filepath.Join(dir, environments[language])
+	_, err := os.Lstat(environment)
+	isNew := errors.Is(err, os.ErrNotExist)
+	for _, command := range commands {
 		say(strings.Join(command, " "))
 		process := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // The commands are fixed.
-		process.Dir, process.WaitDelay = c.Dir, 5*time.Second
+		process.Dir, process.WaitDelay = dir, 5*time.Second
 		var out bytes.Buffer
 		process.Stdout, process.Stderr = &out, &out
 		if err := process.Run(); err != nil {
-			return fmt.Errorf("%s: %w%s", strings.Join(command, " "), err, lastLines(out.String()))
+			failed := &InstallError{Command: strings.Join(command, " "), Output: lastLines(out.String()), Next: nextStep(command, err), Err: err}
+			if isNew {
+				err = os.RemoveAll(environment)
+				return errors.Join(failed, err)
+			}
+			return failed
 		}
 	}
 	return nil
+}
+
+// InstallError is the failure of a command that installs what a project needs.
+type InstallError struct {
+	// Command is the command as one line. Output is the end of its output, at most 12 lines.
+	Command, Output string
+	// Next says what the developer can do.
+	Next string
+	// Err says how the command ended. It is [exec.ErrNotFound] if its program is missing.
+	Err error
+}
+
+// Error returns a text of several lines.
+func (e *InstallError) Error() string {
+	text := e.Command + ": " + e.Err.Error()
+	if e.Output != "" {
+		text += "\n  " + strings.ReplaceAll(e.Output, "\n", "\n  ")
+	}
+	return text + "\n" + e.Next
+}
+
+// Unwrap returns Err.
+func (e *InstallError) Unwrap() error { return e.Err }
+
+// nextStep says what the developer can do after a command failed.
+func nextStep(command []string, err error) string {
+	missing := errors.Is(err, exec.ErrNotFound)
+	switch {
+	case missing && command[0] == "npm":
+		return "npm is missing: install Node 20 or newer, which has it"
+	case missing:
+		return command[0] + " is missing: install Python 3.10 or newer, so that " + command[0] + " is on the PATH"
+	case command[0] == "python3":
+		return "python3 has to have the module venv (Debian and Ubuntu: apt install python3-venv)"
+	}
+	next := "check the network and the package index (HTTPS_PROXY, PIP_INDEX_URL), and that python3 is Python 3.10 or newer"
+	if command[0] == "npm" {
+		next = "check the network and the registry (HTTPS_PROXY, npm config get registry), and that node is Node 20 or newer"
+	}
+	return next + "; --packages DIR takes the client from the directory that `make dist` wrote"
 }
 
 // installWith returns the commands that install what a project of a language needs, with the client from a directory of built packages.
@@ -90,13 +158,9 @@ func installWith(language, packages string) ([][]string, error) {
 	return append(slices.Clone(before), client, last), nil
 }
 
-// lastLines returns the end of a command's output, indented, after a line break. It returns "" if there is no output.
+// lastLines returns the end of a command's output.
 func lastLines(text string) string {
 	const most = 12
 	lines := strings.Split(strings.TrimSpace(text), "\n")
-	lines = lines[max(0, len(lines)-most):]
-	if text = strings.Join(lines, "\n  "); text == "" {
-		return ""
-	}
-	return "\n  " + text
+	return strings.Join(lines[max(0, len(lines)-most):], "\n")
 }

@@ -80,7 +80,8 @@ func (e *Entry) line(key []byte) (line []byte, sum string, err error) {
 	return fmt.Appendf(body, "%s%s%s\n", hashBefore, sum, hashAfter), sum, nil
 }
 
-// ErrNeedsKey is the error about a log whose lines are made with a key, if no key is given. It does not mean that a line was changed.
+// ErrNeedsKey is the error about a log whose lines are made with a key, if no key is given. Whether a line was changed cannot be
+// known without the key.
 var ErrNeedsKey = errors.New("the log is made with a key, and it is verified with that key only")
 
 var (
@@ -88,7 +89,8 @@ var (
 	errKeyless = errors.New("its hash is made without the key: either the log has no key, or the line was not written by the sidecar")
 )
 
-// parse decodes a line without its line break and verifies the hash in it. Errors: [ErrNeedsKey].
+// parse decodes a line without its line break and verifies the hash in it. Errors: [ErrNeedsKey] if the
+// line says that it is made with a key and key is nil.
 func parse(key, line []byte) (e Entry, sum string, err error) {
 	if len(line) < tailBytes || !bytes.HasSuffix(line, []byte(hashAfter)) {
 		return e, "", errors.New("it is no line of an audit")

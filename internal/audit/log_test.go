@@ -129,8 +129,8 @@ func TestTampering(t *testing.T) {
 		if err := os.WriteFile(files[1], changed, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if end, err := Verify(o.Dir, nil, nil); err == nil {
-			t.Errorf("%s: not found, %+v", what, end)
+		if end, err := Verify(o.Dir, nil, nil); err == nil || errors.Is(err, ErrNeedsKey) {
+			t.Errorf("%s: not found, %+v, %v", what, end, err)
 		}
 	}
 	for i := range raw {
@@ -143,6 +143,8 @@ func TestTampering(t *testing.T) {
 		try(fmt.Sprintf("without line %d", i), bytes.Join(append(append([][]byte{}, lines[:i]...), lines[i+1:]...), nil))
 		try(fmt.Sprintf("line %d twice", i), bytes.Join(append(append([][]byte{}, lines[:i+1]...), lines[i:]...), nil))
 	}
+	keyed := bytes.Replace(lines[1], []byte(`,"prev"`), []byte(`,"keyed":true,"prev"`), 1)
+	try("a line that says that it has a key", bytes.Join([][]byte{lines[0], keyed, bytes.Join(lines[2:], nil)}, nil))
 	try("two lines the other way round", bytes.Join([][]byte{lines[1], lines[0], bytes.Join(lines[2:], nil)}, nil))
 	if err := os.Remove(files[1]); err != nil {
 		t.Fatal(err)

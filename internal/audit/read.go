@@ -38,8 +38,8 @@ func filesOf(dir string) ([]string, error) {
 }
 
 // Verify verifies an audit log from its first file to its last. If see is not nil, Verify calls it with each line and its bytes, and an
-// error from see stops Verify. If the log is made with a key and key is nil, the error is [ErrNeedsKey]. The oldest files may have been removed, so the previous hash in the first line is checked only if the
-// line has the number 1.
+// error from see stops Verify. If the first line says that the log is made with a key, and key is nil, the error is [ErrNeedsKey]. The
+// oldest files may have been removed, so the previous hash in the first line is checked only if the line has the number 1.
 func Verify(dir string, key []byte, see func(e *Entry, hash string, line []byte) error) (End, error) {
 	files, err := filesOf(dir)
 	if err != nil {
@@ -93,6 +93,8 @@ func (end *End) read(path string, key []byte, see func(e *Entry, hash string, li
 func (end *End) follow(line, key []byte, see func(e *Entry, hash string, line []byte) error) error {
 	e, sum, err := parse(key, line)
 	switch {
+	case errors.Is(err, ErrNeedsKey) && end.Lines > 0: // The lines before it are made without a key.
+		return errHash
 	case errors.Is(err, errHash) && end.Lines == 0 && len(key) == 0:
 		return fmt.Errorf("%w: the line was changed, or the log is made with a key, which was not given", err)
 	case errors.Is(err, errHash) && end.Lines == 0:

@@ -10,67 +10,73 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/grpcapi/auth/oidc"
-	"github.com/pawl-dev/pawl/internal/model"
 )
 
 // watchInterval is the time between two looks at the reloadable files.
 const watchInterval = 2 * time.Second
 
+// retryLooks is the number of looks after which files that could not be applied are read again, although they have not
+// changed: half a minute.
+const retryLooks = 15
+
 // fileWatch notices changes of the reloadable files. It compares the identity, size, mode and modification time of the
 // files behind the names, so it also notices that a symbolic link to their directory was replaced, as Kubernetes does
 // with a Secret. A nil fileWatch notices nothing. Only one goroutine may use it.
 type fileWatch struct {
+	config config.Config
 	// read are the files when they were last read, and seen the files at the last look. A missing file has no info.
 	read, seen map[string]os.FileInfo
+	// retry is the number of looks after which the files are read again without a change. 0 = never.
+	retry int
 }
 
-// newFileWatch returns a fileWatch of the files that the configuration names. It returns nil if one of them can be read
-// only once.
+// newFileWatch returns a fileWatch of the files that the configuration names, and of those that these files name. It
+// returns nil if one of them can be read only once. The files count as read, so the caller reads them afterwards.
 func newFileWatch(c config.Config) *fileWatch {
 	if readsPipes(c) {
 		return nil
 	}
-	w := &fileWatch{}
-	w.follow(reloadedFiles(c))
+	w := &fileWatch{config: c}
+	w.begin()
 	return w
 }
 
-// follow replaces the list of files. A file that is new in the list counts as read.
-func (w *fileWatch) follow(paths []string) {
+// begin records that the caller reads the files next. It also finds the files that other files name now. A file that
+// changes after begin is reported.
+func (w *fileWatch) begin() {
 	if w == nil {
 		return
 	}
-	w.seen = statFiles(slices.Values(paths))
-	read := maps.Clone(w.seen)
-	for path := range read {
-		if before, known := w.read[path]; known {
-			read[path] = before
-		}
-	}
-	w.read = read
+	w.seen = statFiles(slices.Values(reloadedFiles(w.config)))
+	maps.Copy(w.seen, statFiles(slices.Values(nestedFiles(w.config))))
+	w.read, w.retry = w.seen, 0
 }
 
-// begin records that the files are read now.
-func (w *fileWatch) begin() {
+// failed records that what was read could not be applied, so that look reports the files again after a pause. The
+// reason may pass without a change of a file.
+func (w *fileWatch) failed() {
 	if w != nil {
-		w.seen = statFiles(maps.Keys(w.seen))
-		w.read = w.seen
+		w.retry = retryLooks
 	}
 }
 
-// changed reports whether the files have changed since they were last read, and records that they are read now. Files
-// that have changed since the last look may not be complete yet, so they are reported at the next look.
-func (w *fileWatch) changed() bool {
+// look reports whether the files have changed since they were last read, and whether they are to be read again without a
+// change, after a failure. Files that have changed since the last look may not be complete yet, so they are reported at the
+// next look. The caller then calls begin.
+func (w *fileWatch) look() (changed, again bool) {
 	if w == nil {
-		return false
+		return false, false
 	}
 	before := w.seen
 	w.seen = statFiles(maps.Keys(before))
-	if !sameFiles(before, w.seen) || sameFiles(w.read, w.seen) {
-		return false
+	again = w.retry == 1
+	if w.retry > 1 {
+		w.retry--
 	}
-	w.read = w.seen
-	return true
+	if !sameFiles(before, w.seen) {
+		return false, false
+	}
+	return !sameFiles(w.read, w.seen), again
 }
 
 func statFiles(paths iter.Seq[string]) map[string]os.FileInfo {
@@ -110,16 +116,23 @@ func reloadedFiles(c config.Config) []string {
 	return slices.DeleteFunc(paths, func(path string) bool { return path == "" })
 }
 
-// nestedFiles returns the paths of the files that a reload reads and that other files name.
-func nestedFiles(issuers []oidc.Issuer, models []*model.Endpoint) (paths []string) {
-	for i := range issuers {
-		if !strings.Contains(issuers[i].JWKS, "://") {
-			paths = append(paths, issuers[i].JWKS)
+// nestedFiles returns the paths of the files that a reload reads and that the files of issuers and of models name. A file
+// that cannot be read names none: a reload fails until it has changed.
+func nestedFiles(c config.Config) (paths []string) {
+	if c.OIDCFile != "" {
+		issuers, _ := oidc.Read(c.OIDCFile) // The reload reports the error.
+		for i := range issuers {
+			if !strings.Contains(issuers[i].JWKS, "://") {
+				paths = append(paths, issuers[i].JWKS)
+			}
+			paths = append(paths, issuers[i].CA)
 		}
-		paths = append(paths, issuers[i].CA)
 	}
-	for _, m := range models {
-		paths = append(paths, m.KeyFile)
+	if c.ModelsFile != "" {
+		models, _ := config.ReadModels(c.ModelsFile) // The reload reports the error.
+		for _, m := range models {
+			paths = append(paths, m.KeyFile)
+		}
 	}
 	return slices.DeleteFunc(paths, func(path string) bool { return path == "" })
 }

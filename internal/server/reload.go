@@ -42,34 +42,36 @@ func readRights(c config.Config) (rights grpcapi.Rights, err error) {
 	return rights, faults.err()
 }
 
-// reloads reads the reloadable files again at each SIGHUP signal, and when they have changed, until ctx ends.
+// reloads reads the reloadable files again at each SIGHUP signal, when they have changed, and a while after they could not
+// be applied, until ctx ends.
 func (a *app) reloads(ctx context.Context, signals <-chan os.Signal, watch *fileWatch) {
-	a.follow(watch, a.opts.rights.Issuers, a.files.Load().models)
+	var failed error
 	for {
 		select {
 		case <-signals:
-			watch.begin()
-			a.reload(ctx, watch)
+			failed = nil
 		case <-a.opts.clock.After(watchInterval):
-			if watch.changed() {
-				a.reload(ctx, watch)
+			switch changed, again := watch.look(); {
+			case changed:
+				failed = nil
+			case !again:
+				continue
 			}
 		case <-ctx.Done():
 			return
 		}
+		watch.begin()
+		if failed = a.reload(ctx, failed); failed != nil {
+			watch.failed()
+		}
 	}
 }
 
-// follow makes the watch follow the files of the configuration, and those that these files name.
-func (a *app) follow(watch *fileWatch, issuers []oidc.Issuer, models []*model.Endpoint) {
-	watch.follow(slices.Concat(reloadedFiles(a.opts.config), nestedFiles(issuers, models)))
-}
-
 // reload reads all reloadable files and applies them. If one of them is faulty, it applies none. Until
-// reload ends, no partition is opened. If a partition cannot store the new schedules, reload logs the
-// error. The partition then stores them at the next signal, or when it is opened again. If no partition
-// can store them, reload applies nothing.
-func (a *app) reload(ctx context.Context, watch *fileWatch) {
+// reload ends, no partition is opened. If a partition cannot store the new schedules, all other files take
+// effect. The partition then stores the schedules at the next reload, or when it is opened again. reload
+// logs its error, unless it is the same as before, the error of the reload before.
+func (a *app) reload(ctx context.Context, before error) error {
 	a.reading.Lock()
 	defer a.reading.Unlock()
 	rights, err := readRights(a.opts.config)
@@ -81,38 +83,44 @@ func (a *app) reload(ctx context.Context, watch *fileWatch) {
 	if err = faults.err(); err == nil {
 		set, err = a.server.ReadyRights(rights)
 	}
-	all, stored := a.partitions.all(), 0
-	var errs []error
-	for i := 0; err == nil && i < len(all); i++ {
-		switch failed := all[i].schedule(ctx, files.schedules); {
-		case failed == nil:
-			stored++
-		case slices.Contains(a.partitions.all(), all[i]): // otherwise the next owner has files of its own
-			all[i].opts.log.ErrorContext(ctx, "storing schedules failed", "error", failed)
-			errs = append(errs, failed)
-		}
-	}
-	if stored == 0 {
-		err = errors.Join(err, errors.Join(errs...))
-	}
-	a.audited("reload", errors.Join(err, errors.Join(errs...)))
 	if err != nil {
-		a.opts.log.ErrorContext(ctx, "reload failed, previous settings kept", "error", err)
-		return
+		if news(err, before) {
+			a.audited("reload", err)
+			a.opts.log.ErrorContext(ctx, "reload failed, previous settings kept", "error", err)
+		}
+		return err
 	}
 	set()
 	a.opts.models.Replace(files.models)
 	a.files.Store(files)
-	a.follow(watch, rights.Issuers, files.models)
+	all := a.partitions.all()
 	for _, t := range all {
 		t.replace(files)
 	}
 	if a.cluster != nil {
 		a.cluster.quotas.Replace(files.quotas)
 	}
+	for _, t := range all {
+		if failed := t.schedule(ctx, files.schedules); failed != nil && slices.Contains(a.partitions.all(), t) { // otherwise the next owner has files of its own
+			err = errors.Join(err, failed)
+		}
+	}
+	if !news(err, before) {
+		return err
+	}
+	a.audited("reload", err)
+	if err != nil {
+		a.opts.log.ErrorContext(ctx, "storing schedules failed", "error", err)
+	}
 	warnings := Warnings(a.opts.config, a.opts.clock.Now())
 	logWarnings(ctx, a.opts, slices.DeleteFunc(warnings, func(warning config.Fault) bool { return warning.Field == "data" }))
 	a.opts.log.InfoContext(ctx, "files reloaded", "tokens", len(rights.Tokens), "certificates", len(rights.Certificates), "issuers", len(rights.Issuers), "models", len(files.models), "schedules", len(files.schedules), "tls", a.opts.config.TLSCert != "")
+	return err
+}
+
+// news reports whether the result of a reload differs from the error of the reload before. A success always does.
+func news(err, before error) bool {
+	return err == nil || before == nil || err.Error() != before.Error()
 }
 
 // replace applies the contents of new files (quotas, prices, limits, accounts, agents) to the

@@ -54,6 +54,10 @@ func salvage(ctx context.Context, opts Options, to string, graphs func(*Store) c
 		return err
 	}
 	defer func() { err = errors.Join(err, lock.Release()) }()
+	head, err := datadir.ReadAcked(from)
+	if err != nil {
+		return err
+	}
 	if err := datadir.ClearFor(to); err != nil {
 		return err
 	}
@@ -68,7 +72,8 @@ func salvage(ctx context.Context, opts Options, to string, graphs func(*Store) c
 		return err
 	}
 	if err = fresh.destroyErased(); err == nil {
-		out.Salvaged, err = check.Salvage(ctx, fresh.view, func(ops []layout.Op) error { return fresh.put(ctx, ops) }, graphs(fresh), out.endLost())
+		lost, last := out.lost(head)
+		out.Salvaged, err = check.Salvage(ctx, fresh.view, func(ops []layout.Op) error { return fresh.put(ctx, ops) }, graphs(fresh), lost, last)
 	}
 	if err = errors.Join(err, fresh.Close()); err != nil {
 		return err
@@ -77,9 +82,21 @@ func salvage(ctx context.Context, opts Options, to string, graphs func(*Store) c
 	return datadir.SettleIn(to)
 }
 
-// endLost reports whether the last commits are lost, or whether this is not known.
-func (s *Salvaged) endLost() bool {
-	return slices.ContainsFunc(s.Damage, func(d *layout.Damage) bool { return d.File == datadir.HeadName })
+// lost reports whether commits may be lost that no row tells of: a part of a log or of a table cannot be read, or the
+// last acknowledged commit is not there or not known. last is the last acknowledged entry. Its cursor is 0 if it is not known.
+func (s *Salvaged) lost(head *datadir.AckMark) (lost bool, last layout.LastEntry) {
+	if head != nil {
+		last = head.LastEntry
+	}
+	for _, d := range s.Damage {
+		switch {
+		case d.File == datadir.HeadName:
+			return true, layout.LastEntry{}
+		case d.File != keyring.Name && filepath.Ext(d.File) != ".vlog":
+			lost = true
+		}
+	}
+	return lost, last
 }
 
 // destroyErased marks the keys of erased runs as destroyed whose places were lost with the file of run keys.

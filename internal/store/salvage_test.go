@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -392,4 +393,190 @@ func TestSalvageOfRunKeys(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSalvageOfALostEnd: if the last commit of a run is lost with every row that tells of it, the damage is named and the
+// run is doubtful, or left out if its head tells of it, also if later commits can be read.
+func TestSalvageOfALostEnd(t *testing.T) {
+	t.Parallel()
+	webhook := func(w *world) {
+		key := machine.SubscriptionKey{Kind: machine.SubscriptionWebhook, ID: "w"}
+		if err := w.store.PutSubscription(t.Context(), machine.Subscription{SubscriptionKey: key, Owner: "me"}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	namespace := func(w *world) {
+		b := startBatch(runID(2), "another")
+		b.State.Namespace, b.State.Digest = 7, w.graph.Digest
+		if _, err := w.store.Commit(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		then func(*world)
+		hurt func(t *testing.T, dir string, from, to int64)
+		says string
+	}{
+		"before a webhook":               {webhook, overwriteLog, "are no whole record"},
+		"before another namespace":       {namespace, overwriteLog, "are no whole record"},
+		"at the end of an older log":     {webhook, splitLog, "are no whole record"},
+		"cut from an older log":          {webhook, splitCutLog, "is not whole or not there"},
+		"as the last one, in its middle": {nil, zeroHalf, "was acknowledged"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, openTemp(t))
+			w.start(runID(1))
+			w.do(runID(1), machine.SetArtifacts{Artifacts: []machine.ArtifactWrite{{Name: "report", Value: []byte("noted")}}})
+			entries, err := allEntries(w.store, runID(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.then != nil {
+				c.then(w)
+			}
+			dir := copyStore(t, w.store)
+			from, to := groupOf(t, dir, layout.EntryKey(0, runID(1), entries[len(entries)-1].First))
+			c.hurt(t, dir, from, to)
+			out, err := Salvage(t.Context(), Options{Dir: dir, MemTableSize: 8 << 20, MinFree: 1}, dir+".new", func(*Store) check.Graphs { return w.graphs })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if named := slices.Concat(out.Doubtful, out.LeftOut); !slices.ContainsFunc(named, func(f *check.Fault) bool { return f.Run == runID(1) }) {
+				t.Errorf("doubtful: %v, left out: %v", out.Doubtful, out.LeftOut)
+			}
+			if !slices.ContainsFunc(out.Damage, func(d *layout.Damage) bool { return strings.Contains(d.Detail, c.says) }) {
+				t.Errorf("%v do not say %q", out.Damage, c.says)
+			}
+		})
+	}
+}
+
+// TestSalvageOfAMergedTable: rows of a table that the MANIFEST no longer lists are not read, because they may have been
+// deleted later. They are read if the MANIFEST is damaged or a listed table is missing.
+func TestSalvageOfAMergedTable(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, openTemp(t))
+	for n := range 3 {
+		w.start(runID(n))
+		w.store = reopen(t, w.store) // makes a table
+	}
+	dir := copyStore(t, w.store)
+	const merged = "000000.sst"
+	for _, c := range []struct {
+		what string
+		hurt func() error
+		read bool
+	}{
+		{"a merged table", func() error { return os.WriteFile(filepath.Join(dir, merged), readFile(t, dir, "000001.sst"), 0o600) }, false},
+		{"a listed table is missing", func() error { return os.Remove(filepath.Join(dir, "000002.sst")) }, true},
+		{"the MANIFEST is damaged", func() error { return damage.Flip(filepath.Join(dir, "MANIFEST"), 20) }, true},
+	} {
+		if err := c.hurt(); err != nil {
+			t.Fatal(err)
+		}
+		read := false
+		err := datadir.ReadDamaged(dir, nil, func(row datadir.FoundRow) error {
+			read = read || row.At.File == merged
+			return nil
+		}, func(*layout.Damage) {})
+		if err != nil || read != c.read {
+			t.Errorf("%s: the rows of %s are read: %v, want %v, %v", c.what, merged, read, c.read, err)
+		}
+	}
+}
+
+func readFile(t *testing.T, dir, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+const onlyLog = "00001.mem"
+
+// groupOf returns which part of the only log has the commit group with the newest version of a row.
+func groupOf(t *testing.T, dir string, key []byte) (from, to int64) {
+	t.Helper()
+	var group uint64
+	var all []datadir.FoundRow
+	err := datadir.ReadDamaged(dir, nil, func(row datadir.FoundRow) error {
+		if bytes.Equal(row.Key, key) {
+			group = max(group, row.Group)
+		}
+		all = append(all, datadir.FoundRow{Group: row.Group, At: row.At})
+		return nil
+	}, func(d *layout.Damage) { t.Error(d) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = datadir.WithFile(dir, onlyLog, func(data []byte) error {
+		from, to = math.MaxInt64, int64(len(bytes.TrimRight(data, "\x00")))
+		return nil
+	})
+	for _, row := range all {
+		switch {
+		case row.At.File != onlyLog:
+			t.Fatalf("a row is in %s", row.At.File)
+		case row.Group == group:
+			from = min(from, row.At.From)
+		case row.Group > group:
+			to = min(to, row.At.From)
+		}
+	}
+	if err != nil || from >= to {
+		t.Fatalf("group %d: bytes %d to %d, %v", group, from, to, err)
+	}
+	return from, to
+}
+
+// overwriteLog overwrites a part of the only log.
+func overwriteLog(t *testing.T, dir string, from, to int64) {
+	t.Helper()
+	changeLog(t, dir, func(data []byte) []byte {
+		copy(data[from:to], bytes.Repeat([]byte{0xff}, int(to-from)))
+		return data
+	})
+}
+
+// zeroHalf zeroes the second half of a part of the only log.
+func zeroHalf(t *testing.T, dir string, from, to int64) {
+	t.Helper()
+	changeLog(t, dir, func(data []byte) []byte {
+		clear(data[(from+to)/2 : to])
+		return data
+	})
+}
+
+func changeLog(t *testing.T, dir string, change func(data []byte) []byte) {
+	t.Helper()
+	path := filepath.Join(dir, onlyLog)
+	data, err := os.ReadFile(path)
+	if err == nil {
+		err = os.WriteFile(path, change(data), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// splitLog moves what follows a part of the only log to a second log, and overwrites the part. splitCutLog leaves the
+// part out.
+func splitLog(t *testing.T, dir string, from, to int64)    { split(t, dir, from, to, true) }
+func splitCutLog(t *testing.T, dir string, from, to int64) { split(t, dir, from, to, false) }
+
+func split(t *testing.T, dir string, from, to int64, keep bool) {
+	t.Helper()
+	changeLog(t, dir, func(data []byte) []byte {
+		second := slices.Concat(data[:datadir.LogHeader], data[to:])
+		if err := os.WriteFile(filepath.Join(dir, "00002.mem"), second, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if !keep {
+			return data[:from]
+		}
+		return append(data[:from], bytes.Repeat([]byte{0xff}, int(to-from))...)
+	})
 }

@@ -38,10 +38,11 @@ type Salvaged struct {
 // whole, and turns the cursors of lost entries into gaps. The store must have no other writer.
 //
 // A run whose last entries are lost can be recognized only if another row tells of them: its head, the order of all
-// entries, or a used request id. Otherwise it stays with the entries that are there, and is listed as doubtful. endLost
-// means that the last commits of the store are lost, or may be.
-func Salvage(ctx context.Context, view View, write func(ops []layout.Op) error, graphs Graphs, endLost bool) (Salvaged, error) {
-	s := &salvager{endLost: endLost, unnamed: map[uint32][]span{}, ended: ctx.Err, view: view, write: write, graphs: graphs, runs: map[queueRun]*Fault{}, deleted: map[queueRun]bool{}, bad: map[queueRun]bool{}}
+// entries, or a used request id. Otherwise it stays with the entries that are there, and is listed as doubtful. lost
+// means that commits may be lost that no row tells of. last is the last entry that the store acknowledged: the cursors of its
+// namespace end with it. If its cursor is 0, it is not known.
+func Salvage(ctx context.Context, view View, write func(ops []layout.Op) error, graphs Graphs, lost bool, last layout.LastEntry) (Salvaged, error) {
+	s := &salvager{lost: lost, last: last, seen: map[uint32]uint64{}, unnamed: map[uint32][]span{}, ended: ctx.Err, view: view, write: write, graphs: graphs, runs: map[queueRun]*Fault{}, deleted: map[queueRun]bool{}, bad: map[queueRun]bool{}}
 	for _, pass := range []func() error{
 		s.marks, s.knownRuns, s.cursors, s.countUnnamed, s.packs, s.packRefs, s.packNames, s.packDefaults, s.blobs, s.rest, s.deadLetters, s.namespaces,
 	} {
@@ -72,7 +73,11 @@ type salvager struct {
 	runs map[queueRun]*Fault
 	// unnamed are the cursors of each namespace that no row of the order of all entries has.
 	unnamed map[uint32][]span
-	endLost bool
+	// seen is the last cursor of each namespace that a row of the order of all entries has.
+	seen map[uint32]uint64
+	// lost and last are the arguments of Salvage.
+	lost bool
+	last layout.LastEntry
 	// deleted are the runs that had been deleted. bad are the runs that must be removed.
 	deleted, bad map[queueRun]bool
 }
@@ -220,8 +225,7 @@ func (s *salvager) knownRuns() error {
 // cursors removes the rows of the order of all entries that are not right, so that the repair writes them again. An
 // entry that a row names and that is not there was lost, and with it its run.
 func (s *salvager) cursors() error {
-	// next has the last cursor of the last right row, and seen that of the last row.
-	next, seen := map[uint32]uint64{}, map[uint32]uint64{}
+	next, seen := map[uint32]uint64{}, s.seen // next has the last cursor of the last right row.
 	return s.Each([]byte{layout.KindCursor}, func(key, value []byte) error {
 		places, err := codec.DecodeEntryRefs(value)
 		if err != nil || len(key) != 13 || uint64(len(places)) > binary.BigEndian.Uint64(key[5:]) {
@@ -294,7 +298,7 @@ func (s *salvager) doubtful() error {
 		return err
 	}
 	for of, cursor := range ends {
-		if cursor == 0 || cursor >= lost[of.ns] && !s.endLost {
+		if cursor == 0 || cursor >= lost[of.ns] && !s.endLost(of.ns) {
 			continue
 		}
 		end, err := layout.EndOf(s.Txn, of.ns, of.run)
@@ -307,6 +311,11 @@ func (s *salvager) doubtful() error {
 	}
 	slices.SortFunc(s.out.Doubtful, byRun)
 	return nil
+}
+
+// endLost reports whether the last entries of a namespace may be lost together with the rows that tell of them.
+func (s *salvager) endLost(ns uint32) bool {
+	return s.lost && (s.last.Cursor == 0 || ns != s.last.Ns || s.seen[ns] < s.last.Cursor)
 }
 
 func byRun(a, b *Fault) int {

@@ -39,8 +39,9 @@ type Place struct {
 // for each. It calls lost for every part that cannot be read, with the file and the place. It never writes. The
 // caller has locked the directory. master is the master key of an encrypted directory.
 //
-// Each row is read from a block or record whose checksum is right. ReadDamaged reads every table in the directory,
-// not only those that the MANIFEST lists, because the MANIFEST may be damaged. Of a commit group that was not
+// Each row is read from a block or record whose checksum is right. ReadDamaged leaves a table out if the MANIFEST is whole
+// and the table was merged into another one: it has rows that were deleted later. If the MANIFEST is damaged, or a table
+// that it lists is missing, ReadDamaged reads every table in the directory. Of a commit group that was not
 // acknowledged it reads only what is complete. Errors: *[KeyError], *[layout.Damage] if the file with the data
 // keys of an encrypted directory is missing, and the errors of found.
 func ReadDamaged(dir string, master []byte, found func(FoundRow) error, lost func(*layout.Damage)) error {
@@ -53,19 +54,35 @@ func ReadDamaged(dir string, master []byte, found func(FoundRow) error, lost fun
 	if err := s.prepare(master); err != nil {
 		return err
 	}
+	newest := uint64(0)
 	for id := range s.listed {
-		if !s.files[tableName(id)] {
+		if newest = max(newest, id); !s.files[tableName(id)] {
 			s.lose(layout.NewDamage(tableName(id), "it is missing"))
+			s.sure = false
 		}
 	}
 	for _, f := range s.tables {
+		// A newer table that is not listed was not finished, or the end of the MANIFEST is lost. All its rows are also elsewhere.
+		if _, listed := s.listed[f.id]; s.sure && !listed && f.id < newest {
+			continue
+		}
 		if err := s.table(f.id); err != nil {
 			return err
 		}
 	}
-	limit := s.newest
+	if err := s.readLogs(); err != nil {
+		return err
+	}
+	return s.foreign
+}
+
+// readLogs reads the logs of the memtables. It reports what is no whole record, and commit groups that are missing: their
+// numbers follow each other. It does not report the end of the last log if that is newer than the last acknowledged
+// group.
+func (s *salvage) readLogs() error {
+	limit, have := s.newest, s.newest // Tables have whole groups.
 	if s.Head != nil {
-		limit = max(limit, s.Head.Group)
+		limit, have = max(limit, s.Head.Group), max(have, s.Head.Since)
 	}
 	for _, f := range s.logs {
 		err := s.records(f.name, func(r *logRecord) error {
@@ -73,26 +90,45 @@ func ReadDamaged(dir string, master []byte, found func(FoundRow) error, lost fun
 				limit = max(limit, r.version())
 			}
 			return nil
-		}, func(*layout.Damage) {})
+		}, func(*layout.Damage, bool) {})
 		if err != nil {
 			return err
 		}
 	}
-	for _, f := range s.logs {
+	damaged := false // a fault was reported since the last whole record
+	for i, f := range s.logs {
 		err := s.records(f.name, func(r *logRecord) error {
-			if r.meta&metaEnd != 0 || r.version() > limit {
+			group := r.version()
+			if r.meta&(metaTransaction|metaEnd) != 0 && group > have+1 && group <= limit {
+				if !damaged && s.Head != nil {
+					s.lose(layout.NewDamage(f.name, "before group %d of commits comes group %d, which is not whole or not there: a log or a table is missing, or its end", group, group-1))
+				}
+				have = group - 1
+			}
+			damaged = false
+			if r.meta&metaEnd != 0 {
+				have = max(have, group)
+				return nil
+			}
+			if group > limit {
 				return nil
 			}
 			return s.rowOf(Place{f.name, int64(r.at), int64(r.end)}, r.meta, r.key, r.value)
-		}, s.lost)
+		}, func(d *layout.Damage, atEnd bool) {
+			if atEnd && i == len(s.logs)-1 && (s.Head == nil || have >= s.Head.Group) {
+				return // A commit that was not acknowledged, cut by a crash.
+			}
+			damaged = true
+			s.lost(d)
+		})
 		if err != nil {
 			return err
 		}
 	}
-	if s.Head != nil && s.newest < s.Head.Group {
-		s.lose(layout.NewDamage(HeadName, "group %d of commits was acknowledged, the last that can be read is %d: a log or a table is missing, or its end", s.Head.Group, s.newest))
+	if s.Head != nil && have < s.Head.Group {
+		s.lose(layout.NewDamage(HeadName, "group %d of commits was acknowledged, the last that can be read whole is %d: a log or a table is missing, or its end", s.Head.Group, have))
 	}
-	return s.foreign
+	return nil
 }
 
 // salvage reads a damaged directory.
@@ -102,6 +138,8 @@ type salvage struct {
 	lost  func(*layout.Damage)
 	// listed are the tables that the MANIFEST lists, as far as it can be read.
 	listed map[uint64]badger.TableManifest
+	// sure means that the MANIFEST is whole and that all tables are there that it lists.
+	sure bool
 	// newest is the newest commit group of which a row was read.
 	newest uint64
 	// opened are the open value logs. A missing one is nil.
@@ -133,12 +171,13 @@ func (s *salvage) prepare(master []byte) (err error) {
 	case err != nil:
 		return err
 	default:
-		manifest, _, err := badger.ReplayManifestFile(file, 0, badger.Options{})
+		manifest, end, err := badger.ReplayManifestFile(file, 0, badger.Options{})
+		info, statErr := file.Stat()
 		_ = file.Close()
 		if err != nil {
 			s.lose(layout.NewDamage(badger.ManifestFilename, "%v", err))
 		}
-		s.listed = manifest.Tables
+		s.listed, s.sure = manifest.Tables, err == nil && statErr == nil && end == info.Size()
 	}
 	if s.keys, err = readRegistry(s.dir, master); err != nil {
 		return err
@@ -425,15 +464,15 @@ func (s *salvage) block(at Place, data []byte) error {
 }
 
 // records calls visit with each whole record of the log of a memtable. After a damaged record every byte is tried
-// as the beginning of the next.
-func (s *salvage) records(name string, visit func(r *logRecord) error, lost func(*layout.Damage)) error {
+// as the beginning of the next. lost is called for each part between, and atEnd means that no whole record follows it.
+func (s *salvage) records(name string, visit func(r *logRecord) error, lost func(d *layout.Damage, atEnd bool)) error {
 	return WithFile(s.dir, name, func(data []byte) error {
 		l := &logFile{name: name, data: data}
 		if s.keys.state == registryOpen {
 			var err error
 			if l, err = s.openLog(name, data); err != nil {
 				if damage, ok := errors.AsType[*layout.Damage](err); ok {
-					lost(damage)
+					lost(damage, false)
 				}
 				return nil
 			}
@@ -453,7 +492,7 @@ func (s *salvage) records(name string, visit func(r *logRecord) error, lost func
 				continue
 			}
 			if bad >= 0 {
-				lost(&layout.Damage{File: name, Detail: fmt.Sprintf("bytes %d to %d are no whole record", bad, at)})
+				lost(&layout.Damage{File: name, Detail: fmt.Sprintf("bytes %d to %d are no whole record", bad, at)}, false)
 				bad = -1
 			}
 			at = r.end
@@ -461,6 +500,9 @@ func (s *salvage) records(name string, visit func(r *logRecord) error, lost func
 			if err := visit(&r); err != nil {
 				return err
 			}
+		}
+		if bad >= 0 {
+			lost(&layout.Damage{File: name, Detail: fmt.Sprintf("bytes %d to %d are no whole record", bad, written)}, true)
 		}
 		return nil
 	})

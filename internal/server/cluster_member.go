@@ -228,7 +228,7 @@ func (a *app) join(s *clusterMember) error {
 	}
 	s.node = membership.New(membership.Config{
 		Self: s.self, Oldest: layout.OldestFormat, Registry: &nodeRegistry{Membership: s.rows, checkPlacement: s.checkPlacement}, Slot: func(part int32) membership.Slot { return s.slots.At(part) }, Open: a.acquirePartition, NotifyPeer: s.clients.NotifyPeer,
-		FindHindrance: func(ctx context.Context) error { return s.location.hindrance(ctx, s.url) },
+		FindHindrance: func(ctx context.Context, err error) error { return s.location.hindrance(ctx, s.url, err, err) },
 		Lease:         lease, HandoverTimeout: min(handoverTimeout, a.opts.config.DrainTimeout), Log: a.opts.log,
 	})
 	late.set(s.node)

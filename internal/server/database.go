@@ -223,17 +223,19 @@ func (d Database) checkDurability(ctx context.Context, url dsn.URL, want preflig
 // reason in the database: a standby that is missing, or a session that holds a lock.
 func (d Database) explained(ctx context.Context, url dsn.URL, err error) error {
 	known := d.userError(err)
-	if one, ok := errors.AsType[*preflight.Error](known); ok && (one.Reason == preflight.Unreachable || one.Reason == preflight.SchemaOpened) {
-		if hindrance := d.hindrance(ctx, url); hindrance != nil {
-			return hindrance
-		}
+	if hindrance := d.hindrance(ctx, url, err, known); hindrance != nil {
+		return hindrance
 	}
 	return known
 }
 
-// hindrance returns why the database does not answer in time, or nil, see [preflight.FindHindrance].
-func (d Database) hindrance(ctx context.Context, url dsn.URL) error {
-	if found := preflight.FindHindrance(ctx, url.Secret(), d.URL.String(), d.Schema); found != nil {
+// hindrance returns why the database does not answer in time, see [preflight.FindHindrance], or nil. err is the error of the
+// database, and known is the same error as the result wraps it.
+func (d Database) hindrance(ctx context.Context, url dsn.URL, err, known error) error {
+	if !preflight.IsLate(err) {
+		return nil
+	}
+	if found := preflight.FindHindrance(ctx, url.Secret(), d.URL.String(), d.Schema, known); found != nil {
 		return found
 	}
 	return nil

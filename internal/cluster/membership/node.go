@@ -46,8 +46,8 @@ type Config struct {
 	// NotifyPeer asks another node to read the rows of the database now.
 	NotifyPeer func(ctx context.Context, to router.Peer) error
 	// FindHindrance returns why the database does not answer in time, or nil if it does not find a reason. It is called
-	// once when the database becomes unreachable, for the log. It may be nil.
-	FindHindrance func(ctx context.Context) error
+	// once when the database becomes unreachable, with the error, for the log. It may be nil.
+	FindHindrance func(ctx context.Context, err error) error
 	// Lease is how long a node is treated as alive after a heartbeat, and how long a lease on a
 	// partition is valid. Default 3 s.
 	Lease time.Duration

@@ -53,7 +53,7 @@ func (n *Node) logReachability(ctx context.Context, err error, sent time.Time) {
 	case err != nil && n.pollError == nil:
 		n.cfg.Log.Warn("database unreachable, retrying", "error", err)
 		if n.cfg.FindHindrance != nil {
-			n.work.Go(func() { n.logHindrance(ctx) })
+			n.work.Go(func() { n.logHindrance(ctx, err) })
 		}
 	case err == nil && n.pollError != nil:
 		n.cfg.Log.Info("database reachable again", "duration", sent.Sub(n.viewRequestedAt))
@@ -62,8 +62,8 @@ func (n *Node) logReachability(ctx context.Context, err error, sent time.Time) {
 }
 
 // logHindrance logs why a database that can be reached does not answer in time.
-func (n *Node) logHindrance(ctx context.Context) {
-	if why := n.cfg.FindHindrance(ctx); why != nil {
+func (n *Node) logHindrance(ctx context.Context, err error) {
+	if why := n.cfg.FindHindrance(ctx, err); why != nil {
 		n.cfg.Log.Warn("database reachable, but does not answer in time", "error", why)
 	}
 }

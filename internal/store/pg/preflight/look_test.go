@@ -3,6 +3,7 @@ package preflight_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pawl-dev/pawl/internal/store/pg/preflight"
 	"github.com/pawl-dev/pawl/test/testkit/pgserver"
@@ -108,20 +110,25 @@ func TestLookAtStandbys(t *testing.T) {
 	}
 }
 
-// TestFindHindrance: a lock that another session holds is found with the session and the table, and commits that wait for
-// a standby are found with the setting. Without either there is nothing to find.
+// TestFindHindrance: a lock for which sessions of Pawl wait is found with the session and the table, and commits that wait
+// for a standby are found with the setting. The result has the error that is explained. Without either there is nothing to
+// find.
 func TestFindHindrance(t *testing.T) {
 	t.Parallel()
 	primary, standby := pgserver.StartWithStandby(t, pgserver.Synchronous)
 	url := primary.URL("postgres")
 	primary.Query(t, "postgres", "CREATE SCHEMA pawl")
 	primary.Query(t, "postgres", "CREATE TABLE pawl.part (id integer)")
-	find := func() *preflight.Error { return preflight.FindHindrance(t.Context(), url, "here", "pawl") }
+	late := errors.New("the call was not answered")
+	find := func() *preflight.Error { return preflight.FindHindrance(t.Context(), url, "here", "pawl", late) }
 	await := func(reason preflight.Reason, words ...string) {
 		t.Helper()
 		for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
 			got := find()
 			if got != nil && got.Reason == reason {
+				if !errors.Is(got, late) || !strings.Contains(got.Error(), late.Error()) {
+					t.Errorf("%v does not have its cause", got)
+				}
 				for _, word := range words {
 					if !strings.Contains(got.Error(), word) {
 						t.Errorf("%q does not have %q", got, word)
@@ -147,9 +154,47 @@ func TestFindHindrance(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(preflight.Locked, "editor", "pawl.part", "idle in transaction", "pg_terminate_backend(")
-	if _, err := holder.Exec(t.Context(), "ROLLBACK"); err != nil {
+	exec := func(conn *pgx.Conn, text string) {
+		t.Helper()
+		if _, err := conn.Exec(t.Context(), text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec(holder, "ROLLBACK")
+	// A long reader, as a dump of the database, and a writer of other rows have no session wait.
+	exec(holder, "BEGIN; INSERT INTO pawl.part VALUES (7); SELECT * FROM pawl.part")
+	if got := find(); got != nil {
+		t.Errorf("a lock for which nothing waits: %v", got)
+	}
+	exec(holder, "ROLLBACK")
+	// A row is locked, and a session of Pawl waits for it. The owner of the schema may not see the state of other roles.
+	primary.Query(t, "postgres", "INSERT INTO pawl.part VALUES (1)")
+	primary.Query(t, "postgres", "CREATE ROLE plain LOGIN; GRANT ALL ON SCHEMA pawl TO plain; GRANT ALL ON pawl.part TO plain")
+	plain := strings.Replace(url, "pawl:", "plain:", 1)
+	waiter, err := pgx.Connect(t.Context(), plain+"&application_name=pawl")
+	if err != nil {
 		t.Fatal(err)
 	}
+	defer waiter.Close(context.Background())
+	exec(holder, "BEGIN; UPDATE pawl.part SET id = 2")
+	waited := make(chan error, 1)
+	go func() {
+		_, err := waiter.Exec(context.Background(), "UPDATE pawl.part SET id = 3")
+		waited <- err
+	}()
+	url = plain
+	await(preflight.Locked, "editor", "pawl.part", "pg_read_all_stats", "pg_terminate_backend(")
+	url = primary.URL("postgres")
+	exec(holder, "ROLLBACK")
+	if err := <-waited; err != nil {
+		t.Error(err)
+	}
+	// A lock of Pawl itself, for example of a migration, is no hindrance.
+	exec(holder, "SET application_name = 'pawl'; BEGIN; LOCK TABLE pawl.part")
+	if got := find(); got != nil {
+		t.Errorf("a lock of Pawl: %v", got)
+	}
+	exec(holder, "ROLLBACK")
 
 	standby.Kill(t)
 	committed := make(chan error, 1)
@@ -161,5 +206,26 @@ func TestFindHindrance(t *testing.T) {
 	primary.Set(t, map[string]string{"synchronous_standby_names": ""})
 	if err := <-committed; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestIsLate: only an answer that did not come in time is explained by a lock or a standby.
+func TestIsLate(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{&pgconn.PgError{Code: "55P03"}, true},
+		{&pgconn.PgError{Code: "57014"}, true},
+		{fmt.Errorf("heartbeat: %w", context.DeadlineExceeded), true},
+		{&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, true},
+		{&pgconn.PgError{Code: "53100"}, false},
+		{&net.OpError{Op: "dial", Err: errors.New("connection refused")}, false},
+		{context.Canceled, false},
+	} {
+		if got := preflight.IsLate(c.err); got != c.want {
+			t.Errorf("%v: late is %v", c.err, got)
+		}
 	}
 }

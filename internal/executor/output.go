@@ -89,8 +89,8 @@ func (o *output) addSchema(schema object) {
 	schema["required"] = []string{"event", "output"}
 	value, _ := strictjson.Value(o.raw) // outputOf has read it
 	own, ok := value.(object)
-	if !ok || own["$id"] != nil {
-		return // true and false have no references, and those of a schema with an $id do not leave it
+	if !ok {
+		return // true and false have no references
 	}
 	parts := make(map[string]json.RawMessage)
 	if moveReferences(own) {
@@ -110,7 +110,7 @@ func (o *output) addSchema(schema object) {
 
 // moveReferences makes the references in a schema refer to the same parts after the schema has become the property
 // "output" of another one, and reports whether there were any. The values of enum, const, default and examples are no
-// schemas.
+// schemas. References in a schema with an $id stay: they refer to parts of this schema.
 func moveReferences(schema any) (moved bool) {
 	switch at := schema.(type) {
 	case []any:
@@ -118,6 +118,9 @@ func moveReferences(schema any) (moved bool) {
 			moved = moveReferences(value) || moved
 		}
 	case object:
+		if id, _ := at["$id"].(string); id != "" && !strings.HasPrefix(id, "#") {
+			return false
+		}
 		for key, value := range at {
 			switch key {
 			case "enum", "const", "default", "examples":

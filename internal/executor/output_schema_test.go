@@ -16,6 +16,9 @@ func TestReferencesOfAnOutput(t *testing.T) {
 		// Without references that move, the order of the author stays.
 		`{"type":"object","properties":{"b":{"$ref":"#/$defs/c"},"a":{}},"$defs":{"c":{"type":"string","maximum":1.50}}}`: `{"$defs":{"c":{"type":"string","maximum":1.50}},"properties":{"event":{},"output":{"type":"object","properties":{"b":{"$ref":"#/$defs/c"},"a":{}},"$defs":{"c":{"type":"string","maximum":1.50}}}},"required":["event","output"]}`,
 		`{"$id":"urn:x","properties":{"a":{"$ref":"#"}}}`:                                                                 `{"properties":{"event":{},"output":{"$id":"urn:x","properties":{"a":{"$ref":"#"}}}},"required":["event","output"]}`,
+		// The references in a schema with an $id refer to itself. Providers that ignore $id find $defs at the root.
+		`{"$id":"urn:x","$ref":"#/$defs/c","$defs":{"c":{"type":"string"}}}`:                            `{"$defs":{"c":{"type":"string"}},"properties":{"event":{},"output":{"$id":"urn:x","$ref":"#/$defs/c","$defs":{"c":{"type":"string"}}}},"required":["event","output"]}`,
+		`{"properties":{"a":{"$id":"urn:a","items":{"$ref":"#"}},"b":{"$ref":"#"},"$id":{"$ref":"#"}}}`: `{"properties":{"event":{},"output":{"properties":{"$id":{"$ref":"#/properties/output"},"a":{"$id":"urn:a","items":{"$ref":"#"}},"b":{"$ref":"#/properties/output"}}}},"required":["event","output"]}`,
 		`true`: `{"properties":{"event":{},"output":true},"required":["event","output"]}`,
 	} {
 		o, err := outputOf(json.RawMessage(given))

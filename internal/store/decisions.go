@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
@@ -14,12 +15,13 @@ import (
 )
 
 // These constants limit one call of [Store.Decisions]: the number of examined entries, the number of deleted entries that it passes, and the
-// number of entries older than the search in a row after which it ends. Because of the last one, a clock that was wrong for a moment does not end a
-// search. Entries of several runs are read in pieces of decisionPiece.
+// number of entries in a row after which it ends, if they are older than the search by more than decisionSlack. Because of the last two, a clock
+// that was wrong by less than an hour, or for a moment, does not end a search. Entries of several runs are read in pieces of decisionPiece.
 const (
 	decisionLook  = 16384
 	decisionGaps  = 1 << 20
 	decisionOld   = 256
+	decisionSlack = int64(time.Hour)
 	decisionPiece = 1024
 )
 
@@ -28,17 +30,20 @@ const (
 // or empty although more follow.
 func (s *Store) Decisions(ctx context.Context, ns uint32, q machine.DecisionSearch) (machine.DecisionPage, error) {
 	d := &decisionSearch{DecisionSearch: q, ctx: ctx, ns: ns, tail: s.readTimestamps.tail(ns)}
-	err := s.view(func(txn *layout.Txn) error {
+	if err := s.search(d); err != nil {
+		return machine.DecisionPage{}, fmt.Errorf("decisions: %w", err)
+	}
+	return d.page, nil
+}
+
+func (s *Store) search(d *decisionSearch) error {
+	return s.view(func(txn *layout.Txn) error {
 		d.txn = txn
-		if q.Run != "" {
+		if d.Run != "" {
 			return d.run()
 		}
 		return d.journal()
 	})
-	if err != nil {
-		return machine.DecisionPage{}, fmt.Errorf("decisions: %w", err)
-	}
-	return d.page, nil
 }
 
 // decisionSearch is one call of [Store.Decisions].
@@ -49,7 +54,8 @@ type decisionSearch struct {
 	ns   uint32
 	tail uint64
 	page machine.DecisionPage
-	// looked is the number of examined entries, and old the number of the last ones in a row that are older than the search.
+	// looked is the number of examined entries, and old the number of the last ones in a row that are older than the search by more than
+	// decisionSlack.
 	looked, old int
 }
 
@@ -78,7 +84,7 @@ func (c *candidate) examine(value []byte) (err error) {
 
 // take adds an entry to the page if it has a decision. It returns false at the end of the page or of the search.
 func (d *decisionSearch) take(c *candidate) (bool, error) {
-	if d.looked, d.old = d.looked+1, d.old+1; c.at >= d.From {
+	if d.looked, d.old = d.looked+1, d.old+1; c.at+decisionSlack >= d.From {
 		d.old = 0
 	}
 	if d.old == decisionOld {

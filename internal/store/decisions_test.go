@@ -118,32 +118,37 @@ func of(found []string, run string) (out []string) {
 	return out
 }
 
-// TestDecisionsEnd: a search from a time ends soon after it, but not at a few entries of a clock that was wrong. A page examines a bounded
-// number of entries.
+// TestDecisionsEnd: a search from a time ends soon after it, but not at a few entries of a clock that was wrong, and not at many of a clock
+// that was wrong by less than an hour. A page examines a bounded number of entries.
 func TestDecisionsEnd(t *testing.T) {
 	t.Parallel()
 	w := approvalWorld(t)
 	began := w.at
 	w.hold("old", 1)
 	w.decide("old", 1, machine.Approved)
-	w.start("busy")
-	note := func(n int) {
+	note := func(run string, at int64, n int) {
+		w.at = at
+		w.start(run)
 		for range n {
-			w.do("busy", machine.Pause{})
-			w.do("busy", machine.Resume{})
+			w.do(run, machine.Pause{})
+			w.do(run, machine.Resume{})
 		}
 	}
-	note(decisionOld)
-	w.at = began + int64(time.Hour/2)
+	note("before", w.at, decisionOld)
+	older := w.store.readTimestamps.tail(0)
+	now, from := began+int64(5*time.Hour), began+int64(4*time.Hour)
+	w.at = now
 	w.hold("new", 1)
 	w.decide("new", 1, machine.Approved)
-	now := w.at
-	w.at = began // the clock is wrong for a moment
-	note(decisionOld / 8)
-	w.at = now
-	note(decisionOld / 8)
-	if found, _, _ := search(t, w.store, machine.DecisionSearch{Limit: 10, From: began + int64(time.Minute)}); !slices.Equal(found, []string{"new/1"}) {
-		t.Errorf("found %v", found)
+	note("wrong for a moment", began, decisionOld/8)
+	note("right", now, 1)
+	note("wrong by some minutes", from-decisionSlack/2, decisionOld)
+	d := &decisionSearch{DecisionSearch: machine.DecisionSearch{Limit: 10, From: from}, ctx: t.Context(), tail: w.store.readTimestamps.tail(0)}
+	if err := w.store.search(d); err != nil || len(d.page.Entries) != 1 || d.page.Entries[0].RunID != "new" || d.page.Next != 0 {
+		t.Errorf("found %+v, %v", d.page, err)
+	}
+	if want := int(d.tail-older) + decisionOld; d.looked != want {
+		t.Errorf("%d entries were examined, want %d", d.looked, want)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

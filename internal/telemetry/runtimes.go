@@ -16,8 +16,8 @@ type figure struct {
 	labels []string
 }
 
-// largest are the metrics that report the maximum over all runtimes. backupDesc reports the minimum, because the
-// store is as old as the oldest backup of a partition. All other metrics report the sum.
+// largest are the metrics that report the maximum over all runtimes. backupDesc reports the minimum of those that
+// have a backup, because the store is as old as the oldest backup of a partition. All other metrics report the sum.
 var largest = map[*prometheus.Desc]bool{
 	ageDesc: true, lagDesc: true, subscriptionLagDesc: true, quotaDesc: true, accountLimitDesc: true,
 	// Partitions of a database share their tables.
@@ -102,6 +102,8 @@ func (h *runtimes) Collect(out chan<- prometheus.Metric) {
 		case sum == nil:
 			sums[at] = &f
 		case largest[f.desc]:
+			sum.value = max(sum.value, f.value)
+		case f.desc == backupDesc && (f.value == 0 || sum.value == 0): // A new partition does not hide the age of the others.
 			sum.value = max(sum.value, f.value)
 		case f.desc == backupDesc:
 			sum.value = min(sum.value, f.value)

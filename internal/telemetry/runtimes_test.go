@@ -36,3 +36,17 @@ func TestFiguresOfSeveralHouses(t *testing.T) {
 	unwatch()
 	must(`pawl_runs{status="RUNNING"} 1`, `pawl_store_size_bytes{part="lsm"} 5`, `pawl_backup_last_success_timestamp_seconds 70`, `pawl_quota_refused_total{namespace="default",resource="open_runs"} 4`)
 }
+
+// TestBackupOfSeveralHouses: a partition without a backup does not hide how old those of the others are.
+func TestBackupOfSeveralHouses(t *testing.T) {
+	t.Parallel()
+	for want, times := range map[string][]int64{"60": {70, 0, 60}, "70": {0, 70}, "50": {50, 0}, "0": {0, 0}} {
+		m := telemetry.NewMetrics()
+		for _, at := range times {
+			m.Watch(idle{}, figuresOf{1, at})
+		}
+		if got := page(t, m); !strings.Contains(got, "pawl_backup_last_success_timestamp_seconds "+want+"\n") {
+			t.Errorf("%v: not %s", times, want)
+		}
+	}
+}

@@ -282,7 +282,7 @@ var incidentsOfADirectory = []incident{
 	{
 		symptom: "An account is used up", metric: `pawl_runs_ended_total{status="BUDGET_EXHAUSTED"}`, log: "run ended",
 		command: "pawl budgets", says: `cost +\S+ settled, .* reserved of .*`,
-		fix: "Raise the limit in the file of `--budgets` and send SIGHUP. Then start or fork the runs again.",
+		fix: "Raise the limit in the file of `--budgets`. The sidecar reads it within four seconds. Then start or fork the runs again.",
 		bring: func(d *day) {
 			for _, ended := range []pawlv1.RunStatus{pawlv1.RunStatus_RUN_STATUS_COMPLETED, pawlv1.RunStatus_RUN_STATUS_BUDGET_EXHAUSTED} {
 				d.start("operate", pawlv1.Execution_EXECUTION_WORKERS, map[string]string{"tenant": "acme"})
@@ -365,7 +365,7 @@ var incidentsOfADirectory = []incident{
 	{
 		symptom: "The store is damaged, and the sidecar does not start", alert: "PawlDown", shows: "exit code 1 and `the store is damaged` on standard error",
 		command: "pawl check --data DIR", says: `fault: .*`, fails: true,
-		fix: "Restore the last backup: `pawl restore BACKUPS --data NEW` ([damage](backup.md#damage)).",
+		fix: "Restore the last backup: `pawl restore BACKUPS --data NEW` ([damage](backup.md#damage)). What is newer, or if there is none: `pawl salvage` a copy of the directory ([salvage](backup.md#salvage)).",
 		bring: func(d *day) {
 			d.run("pawl backup BACKUPS")
 			d.halt()
@@ -388,7 +388,7 @@ var incidentsOfADirectory = []incident{
 	{
 		symptom: "The certificate has expired", alert: "PawlCertificateExpires", log: "configuration warning",
 		command: "pawl health --addr HOST:PORT --ca CA", says: `error: .*expired.*`, fails: true,
-		fix: "Replace the files of `tls_cert` and `tls_key`, then send SIGHUP.",
+		fix: "Replace the files of `tls_cert` and `tls_key`. The sidecar reads them within four seconds.",
 		bring: func(d *day) {
 			own, address := &d.directory, freeAddress(d.t)
 			d.certify(time.Now().Add(-time.Hour))
@@ -407,7 +407,7 @@ var incidentsOfADirectory = []incident{
 	{
 		symptom: "A token was revoked", metric: `pawl_calls_refused_total{reason="TOKEN_UNKNOWN"}`, log: "call refused",
 		command: "pawl runs list", says: `error: .*TOKEN_UNKNOWN.*`, fails: true,
-		fix: "Make a new one with `pawl token new PRINCIPAL SCOPES --file TOKENS`, send SIGHUP, and give it to the caller.",
+		fix: "Make a new one with `pawl token new PRINCIPAL SCOPES --file TOKENS`, and give it to the caller. The sidecar reads the file within four seconds.",
 		bring: func(d *day) {
 			file := d.directory.file("tokens")
 			raw, err := os.ReadFile(file)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -417,11 +418,12 @@ func TestSalvageOfALostEnd(t *testing.T) {
 		hurt func(t *testing.T, dir string, from, to int64)
 		says string
 	}{
-		"before a webhook":               {webhook, overwriteLog, "are no whole record"},
-		"before another namespace":       {namespace, overwriteLog, "are no whole record"},
-		"at the end of an older log":     {webhook, splitLog, "are no whole record"},
-		"cut from an older log":          {webhook, splitCutLog, "is not whole or not there"},
-		"as the last one, in its middle": {nil, zeroHalf, "was acknowledged"},
+		"before a webhook":                       {webhook, overwriteLog, "are no whole record"},
+		"before another namespace":               {namespace, overwriteLog, "are no whole record"},
+		"at the end of an older log":             {webhook, splitLog, "are no whole record"},
+		"cut from an older log":                  {webhook, splitCutLog, "is not whole or not there"},
+		"as the last one, in its middle":         {nil, zeroHalf, "was acknowledged"},
+		"with the copy of HEAD that tells of it": {nil, zeroHalfAndHead, "may have been acknowledged"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -530,6 +532,21 @@ func groupOf(t *testing.T, dir string, key []byte) (from, to int64) {
 		t.Fatalf("group %d: bytes %d to %d, %v", group, from, to, err)
 	}
 	return from, to
+}
+
+// zeroHalfAndHead also damages the newest copy of what HEAD records, so that the copy before it counts.
+func zeroHalfAndHead(t *testing.T, dir string, from, to int64) {
+	t.Helper()
+	zeroHalf(t, dir, from, to)
+	path := filepath.Join(dir, datadir.HeadName)
+	data := readFile(t, dir, datadir.HeadName)
+	newest := int64(0)
+	if binary.BigEndian.Uint64(data[datadir.SlotBytes+8:]) > binary.BigEndian.Uint64(data[8:]) {
+		newest = datadir.SlotBytes
+	}
+	if err := damage.Flip(path, newest+40); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // overwriteLog overwrites a part of the only log.

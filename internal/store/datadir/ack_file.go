@@ -94,22 +94,32 @@ func (a *AckMark) decode(b []byte) (count uint64, ok bool) {
 // no valid HEAD file, it returns nil. This is so in a store of an older version, or after an
 // interrupted first start.
 func ReadAcked(dir string) (*AckMark, error) {
+	newest, _, err := readSlots(dir)
+	return newest, err
+}
+
+// readSlots does the same as ReadAcked, and returns the number of slots that are valid, which is 2 unless the file is damaged
+// or its last write was interrupted.
+func readSlots(dir string) (newest *AckMark, valid int, err error) {
 	data, err := os.ReadFile(filepath.Join(dir, HeadName))
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
+		return nil, 0, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	var newest *AckMark
 	var most uint64
 	for at := 0; at < len(data); at += SlotBytes {
 		a := &AckMark{}
-		if count, ok := a.decode(data[at:]); ok && (newest == nil || count > most) {
+		count, ok := a.decode(data[at:])
+		if ok {
+			valid++
+		}
+		if ok && (newest == nil || count > most) {
 			newest, most = a, count
 		}
 	}
-	return newest, nil
+	return newest, valid, nil
 }
 
 // CheckIn returns damage if the database lacks the journal entry that HEAD records as the last acknowledged

@@ -158,11 +158,15 @@ func (s *salvage) close() {
 
 // prepare reads what says how to read the rows: the list of tables, the data keys and the last acknowledged commit.
 func (s *salvage) prepare(master []byte) (err error) {
-	if s.Head, err = ReadAcked(s.dir); err != nil {
+	valid := 0
+	if s.Head, valid, err = readSlots(s.dir); err != nil {
 		return err
 	}
-	if s.Head == nil {
+	switch {
+	case s.Head == nil:
 		s.lose(layout.NewDamage(HeadName, "it is missing or not valid, so it is not known which commit was the last"))
+	case valid < 2:
+		s.lose(layout.NewDamage(HeadName, "one of its two copies is not valid: a group of commits after %d may have been acknowledged", s.Head.Group))
 	}
 	file, err := os.Open(filepath.Join(s.dir, badger.ManifestFilename))
 	switch {

@@ -29,11 +29,12 @@ func newHistory(p *output.Printer, c *client) *cobra.Command {
 	f := &historyFlags{req: &pawlv1.ListDecisionsRequest{}}
 	cmd := &cobra.Command{
 		Use: "history", Short: "List the decisions about held calls, newest first", Args: cobra.NoArgs,
-		Long: `Lists the decisions about held calls of all runs, newest first: the call and its digest, the
-decision, the principal, the time, how long the call waited, and the reason. TIMED_OUT means that
-there was no decision in time, EXPIRED that an approved call did not start in time and was held again.
-The list comes from the journals of the runs. It lacks deleted runs, whose decisions are only in
-the audit log, and says so. With --from it is fast in a large store.`,
+		Long: `Lists the decisions about held calls of all runs but imported ones, newest first: the call and its
+digest, the decision, the principal, the time, how long the call waited, and the reason. TIMED_OUT
+means that there was no decision in time, EXPIRED that an approved call did not start in time and was
+held again. The list comes from the journals of the runs. It lacks deleted runs, and says so: their
+decisions are only in the audit log, and that they had none in time is gone. With --run the list is of
+this run, also of an imported one. With --from it is fast in a large store.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.req.Namespace = c.Namespace
 			if err := f.parse(time.Now()); err != nil {
@@ -103,7 +104,7 @@ func (f *historyFlags) read(cmd *cobra.Command, control pawlv1.ControlServiceCli
 
 func (f *historyFlags) print(p *output.Printer) error {
 	if f.removed > 0 {
-		p.Warnf("%d journal entries of deleted runs are missing here; decisions among them are in the audit log: pawl audit export DIR --method DecideStep", f.removed)
+		p.Warnf("%d journal entries of deleted runs are missing here; decisions among them are in the audit log: pawl audit export DIR --decisions", f.removed)
 	}
 	if p.JSON {
 		list := []any{}

@@ -131,6 +131,7 @@ chain is checked over all lines.`,
 	fs.Uint64Var(&f.after, "after", 0, "only lines after this number; 0 = all")
 	fs.StringVar(&f.principal, "principal", "", "only lines of this principal")
 	fs.StringVar(&f.method, "method", "", "only lines of methods with this ending, for example StartRun")
+	fs.BoolVar(&f.decisions, "decisions", false, "only lines with a decision about a held call, by the API, a link or a message of A2A; outcome says if it was taken")
 	fs.StringVar(&f.run, "run", "", "only lines about this run (or pack, webhook, consumer)")
 	fs.StringVar(&f.fromText, "from", "", "only lines of this time or later: RFC 3339, or a duration back from now, for example 24h")
 	fs.StringVar(&f.toText, "to", "", "only lines before this time: RFC 3339, or a duration back from now")
@@ -141,6 +142,7 @@ chain is checked over all lines.`,
 type auditFilter struct {
 	after                  uint64
 	principal, method, run string
+	decisions              bool
 	fromText, toText       string
 	from, to               time.Time
 }
@@ -164,6 +166,7 @@ func (f *auditFilter) selects(e *audit.Entry) bool {
 	return e.Seq > f.after &&
 		(f.principal == "" || e.Principal == f.principal) &&
 		(f.method == "" || strings.HasSuffix(e.Method, f.method)) &&
+		(!f.decisions || e.Decision != "") &&
 		(f.run == "" || e.Resource == f.run) &&
 		(f.from.IsZero() || !e.At.Before(f.from)) &&
 		(f.to.IsZero() || e.At.Before(f.to))

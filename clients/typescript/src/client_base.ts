@@ -189,9 +189,9 @@ export class BaseClient {
   }
 
   /**
-   * Iterates over the decisions about held calls, of all runs, newest first: `record` has the
-   * principal, the time and, in its body, the verdict and the reason; the call waited since
-   * `since`. The options select; `from` is included, `to` is not. A recent `from` makes it fast in a
+   * Iterates over the decisions about held calls, of all runs but imported ones, newest first:
+   * `record` has the principal, the time and, in its body, the verdict and the reason; the call
+   * waited since `since`. The options select; `from` is included, `to` is not. A recent `from` makes it fast in a
    * large store. Deleted runs are not in it: the audit log has their decisions. Scope runs:read,
    * runs:write or steps:approve.
    *

@@ -294,13 +294,14 @@ class AsyncClient(AsyncCaller):
         labels: Mapping[str, str] | None = None,
         page_size: int = 100,
     ) -> AsyncIterator[Decision]:
-        """Iterates over the decisions about held calls, of all runs, newest first.
+        """Iterates over the decisions about held calls, of all runs but imported ones.
 
-        Each has the principal, the verdict, the time, how long the call waited, and the reason.
-        The arguments select: `after` (included) and `before` bound the time, `principal` is who
-        decided, `verdicts` are for example "DENIED" and "TIMED_OUT". A recent `after` makes it fast
-        in a large store. Deleted runs are not in it: the audit log has their decisions. Scope
-        runs:read, runs:write or steps:approve.
+        The newest come first. Each has the principal, the verdict, the time, how long the call
+        waited, and the reason. The arguments select: `after` (included) and `before` bound the
+        time, `principal` is who decided, `verdicts` are for example "DENIED" and "TIMED_OUT". A
+        recent `after` makes it fast in a large store. Deleted runs are not in it: the audit log has
+        their decisions.
+        With `run_id` an imported run is in it. Scope runs:read, runs:write or steps:approve.
 
             yesterday = datetime.now(UTC) - timedelta(days=1)
             for made in client.list_decisions(after=yesterday, verdicts=["DENIED"]):

@@ -492,10 +492,11 @@ type ListDecisionsRequest struct {
 	// Default: empty, which means "default".
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Selects the decisions about calls of this run, also if it was imported. Default: empty, which
-	// means all runs of this store.
+	// means all runs of this store but imported ones.
 	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// Selects decisions at this time or later. The list ends soon after the first older record, so a
-	// recent time makes it fast. Default: unset, which means any time.
+	// Selects decisions at this time or later. The list ends at the first 256 records in a row that are
+	// older by more than an hour, so a recent time makes it fast, and a clock that was wrong by more
+	// than an hour for so long ends it early. Default: unset, which means any time.
 	From *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=from,proto3" json:"from,omitempty"`
 	// Selects decisions before this time. Default: unset, which means any time.
 	To *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=to,proto3" json:"to,omitempty"`

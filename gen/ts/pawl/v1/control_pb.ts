@@ -252,15 +252,16 @@ export type ListDecisionsRequest = Message<"pawl.v1.ListDecisionsRequest"> & {
 
   /**
    * Selects the decisions about calls of this run, also if it was imported. Default: empty, which
-   * means all runs of this store.
+   * means all runs of this store but imported ones.
    *
    * @generated from field: string run_id = 2;
    */
   runId: string;
 
   /**
-   * Selects decisions at this time or later. The list ends soon after the first older record, so a
-   * recent time makes it fast. Default: unset, which means any time.
+   * Selects decisions at this time or later. The list ends at the first 256 records in a row that are
+   * older by more than an hour, so a recent time makes it fast, and a clock that was wrong by more
+   * than an hour for so long ends it early. Default: unset, which means any time.
    *
    * @generated from field: google.protobuf.Timestamp from = 3;
    */
@@ -1614,11 +1615,12 @@ export const ControlService: GenService<{
     output: typeof ListApprovalsResponseSchema;
   },
   /**
-   * Lists the decisions about held calls that were made, of all runs, the newest first: which call,
-   * the verdict, the principal, the time, how long the call waited, and the reason. It reads the
-   * journals of the runs, a bounded part of them for each page: a page may be short or empty although
-   * more follow. Deleted runs have no journal, so their decisions are only in the audit log;
-   * `removed_entries` counts what the list lacks. Scope runs:read, runs:write or steps:approve.
+   * Lists the decisions about held calls that were made, of all runs but imported ones, the newest
+   * first: which call, the verdict, the principal, the time, how long the call waited, and the
+   * reason. It reads the journals of the runs, a bounded part of them for each page: a page may be
+   * short or empty although more follow. Deleted runs have no journal, so their decisions are only in
+   * the audit log, and their results TIMED_OUT and EXPIRED are gone; `removed_entries` counts what
+   * the list lacks. Scope runs:read, runs:write or steps:approve.
    *
    * Errors: INVALID_ARGUMENT (BAD_PAGE_TOKEN), NOT_FOUND (RUN_NOT_FOUND, RUN_DELETED: of run_id).
    *

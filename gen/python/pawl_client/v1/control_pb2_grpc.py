@@ -132,7 +132,7 @@ class ControlServiceServicer(object):
         first: which call, the verdict, the principal, the time, how long the call waited, and the
         reason. It reads the journals of the runs, a bounded part of them for each page: a page may be
         short or empty although more follow. Deleted runs have no journal, so their decisions are only in
-        the audit log, and their results TIMED_OUT and EXPIRED are gone; `removed_entries` counts what
+        the audit log, and that a call of them had none in time is gone; `removed_entries` counts what
         the list lacks. Scope runs:read, runs:write or steps:approve.
 
         Errors: INVALID_ARGUMENT (BAD_PAGE_TOKEN), NOT_FOUND (RUN_NOT_FOUND, RUN_DELETED: of run_id).

@@ -158,7 +158,7 @@ func (s *salvage) close() {
 
 // prepare reads what says how to read the rows: the list of tables, the data keys and the last acknowledged commit.
 func (s *salvage) prepare(master []byte) (err error) {
-	valid := 0
+	var valid int
 	if s.Head, valid, err = readSlots(s.dir); err != nil {
 		return err
 	}

@@ -202,7 +202,8 @@ func (t *execution) execute(ctx context.Context) (Answer, error) {
 	if err == nil {
 		err = t.prepare(ctx)
 	}
-	// The stamp is made after an error, too: refuse needs the id and the hash of the input to find an earlier input.
+	// The input is stamped even if authorize returned an error, because refuse needs the id and the hash of the input
+	// to find an earlier input with the same id.
 	t.stamp(outside)
 	if err != nil {
 		return t.refuse(ctx, err)
@@ -410,8 +411,8 @@ func (t *execution) refuse(ctx context.Context, reason error) (Answer, error) {
 }
 
 // repeat answers an input whose id was used before. If the body is the same, it returns the first answer, otherwise the error
-// ALREADY_EXISTS. It returns false if the id was not used before, or if the engine derived the id and the body is another one. Only
-// another answer to a model call is then an error.
+// ALREADY_EXISTS. It returns false if the id was not used before. It also returns false if the engine derived the id
+// from the turn and the body differs; only for an answer to a model call, a different body is an error even then.
 func (t *execution) repeat(ctx context.Context) (Answer, bool, error) {
 	if t.input.ID == "" {
 		return Answer{}, false, nil
@@ -437,7 +438,8 @@ func (t *execution) repeat(ctx context.Context) (Answer, bool, error) {
 			Message: "another answer is recorded for this attempt",
 		}
 	case t.op.implicitID:
-		// The id was made from the execution of the turn, and this execution has sent another body before. The caller gets
+		// The engine derived the id from the execution of the turn, and this execution has sent another body before. So
+		// this input is not a repeat: the caller gets
 		// the error of the refused input, which says that the input is stale.
 		return Answer{}, false, nil
 	}

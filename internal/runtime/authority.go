@@ -38,9 +38,10 @@ var policyActs = map[machine.CommandKind]policy.Act{
 // authorize checks whether the principal may make the request, by its rights and its turn token (checks 5 and 6 of
 // semantics §4). outside reports whether the principal acts without being the executor of the turn.
 //
-// Two errors come before an error about missing rights. One is that the run has ended, which the machine reports, except for the answer to
-// a step or to a model call (semantics §9). The other is that the run has made a transition that the caller did not know of, if the caller
-// may see the run. So the slower of two competing callers learns which transition was made, and does not get an error about its token.
+// Two errors are returned even if the rights are missing, too. First, the run has ended: the machine reports this,
+// except for the answer to a step or to a model call (semantics §9). Second, the run has made a transition that the
+// caller did not know of: only a caller that may see the run gets this error. So the slower of two competing callers
+// learns which transition was made, instead of an error about its token.
 func (t *execution) authorize() (outside bool, err error) {
 	if t.op.internal || t.op.start != nil {
 		return false, nil
@@ -79,7 +80,8 @@ func (t *execution) decide(ask policy.Ask) (policy.Verdict, error) {
 	return verdict, nil
 }
 
-// authorizeByLease makes the policy decide about a worker's request by the leases of the worker, and not by its scopes.
+// authorizeByLease makes the policy decide about a worker's request by the leases that the worker holds, instead of by
+// the scopes of its principal.
 func (t *execution) authorizeByLease(ask *policy.Ask) {
 	t.grant, ask.HoldsLease = t.op.holder.Holds(t.op.key.ID, t.op.token, ask.Act, t.op.command)
 	ask.Leased = false
@@ -154,7 +156,7 @@ func (t *execution) givesToken() bool {
 }
 
 // mayHoldTurn reports whether the principal has the scope to execute turns of a state with this orchestration. Without
-// it a token is useless.
+// this scope a turn token is useless.
 func mayHoldTurn(p Principal, o policy.Orchestration) bool {
 	if o == policy.External {
 		return p.Scopes.Has(policy.EventsExternal)
@@ -185,7 +187,7 @@ type tokenPair struct {
 	open, previous Grant
 	// fenced are earlier tokens of the open turn that a newer token has replaced.
 	fenced []Grant
-	// slot is the run's newest place in the ring of ended runs, as an index of [tokenTable].ended.
+	// slot is the index of the run's newest place in [tokenTable].ended, the ring of runs whose turns have ended.
 	slot int
 }
 

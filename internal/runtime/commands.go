@@ -350,7 +350,7 @@ func (e *Engine) GetTurn(ctx context.Context, ref RunRef) (TurnView, error) {
 			e.notifyChanged(key)
 			return view, nil
 		}
-		// The run has opened a further turn since its state was read, so the state must be read a second time.
+		// The run has opened another turn since its state was read. So the state must be read again.
 		if err := ctx.Err(); err != nil {
 			return TurnView{}, err
 		}

@@ -122,8 +122,8 @@ func (r *Service) Put(ctx context.Context, req PutRequest) (*Writer, error) {
 	return w, w.goOn(ctx)
 }
 
-// admit checks that the server stores blobs and that the caller has one of the scopes. It returns the number of the
-// namespace.
+// admit checks that the server stores blobs (BLOBS_OFF otherwise) and that the caller has one of the scopes. It returns
+// the number of the namespace.
 func (r *Service) admit(call runtime.Call, scopes runtime.Scopes) (uint32, error) {
 	ns, err := r.cfg.Engine.Admit(call, scopes)
 	if err != nil {

@@ -204,8 +204,8 @@ func (l *Ledger) bills(hits []countedAccount, before, after *machine.State, c ma
 		if isWithin(needTokens, tokens, maxTokens) && isWithin(needCost, cost, maxCost) {
 			continue
 		}
-		// The commit also adds to this account what the run has reserved earlier but not yet in this account. So these
-		// amounts count here, too.
+		// When a run uses an account for the first time, the commit also adds the run's earlier reservations to the
+		// account. So the check counts these amounts, too.
 		tokens, cost = sum(tokens, held(before).Tokens-old.HeldTokens), sum(cost, held(before).CostMicro-old.HeldCostMicro)
 		bills[i].Short, bills[i].LeftTokens, bills[i].LeftCostMicro = true, remaining(maxTokens, tokens), remaining(maxCost, cost)
 		if h.entry != nil {
@@ -215,8 +215,8 @@ func (l *Ledger) bills(hits []countedAccount, before, after *machine.State, c ma
 	return bills, short
 }
 
-// isWithin reports whether have plus need is within the limit. It is true if need is zero or negative, even above the
-// limit.
+// isWithin reports whether have plus need is within the limit. If need is zero or negative, the result is true even if
+// have exceeds the limit, because the change consumes nothing.
 func isWithin(need, have, limit int64) bool {
 	return limit == math.MaxInt64 || need <= 0 || need <= limit-have
 }

@@ -33,7 +33,8 @@ type Account struct {
 	MaxTokens, MaxCostMicro int64
 }
 
-// slot is a group of table entries that differ only in the label value. A run is counted by the entry with the run's
+// slot is a group of table entries that have the same label key, window and time zone, and differ only in the label
+// value. A run is counted by the entry with the run's
 // own value of the label or, if there is none, by the entry with [EachValue].
 type slot struct {
 	label  string

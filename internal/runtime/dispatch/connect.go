@@ -207,8 +207,8 @@ func (sp *namespaceShard) connect(req *WorkerRequest, states map[string]heldStat
 	}
 	sp.remind(w)
 	if !sp.scanned {
-		// The scan for ready work begins only now, after the first worker is connected. So this worker keeps its steps even
-		// if it connects late.
+		// The scan for ready work starts only after the first worker has registered the steps that it still has. So the
+		// scan cannot offer these steps to another worker.
 		sp.scanned = true
 		go sp.scan()
 	}
@@ -334,8 +334,8 @@ func (sp *namespaceShard) keepStep(w, old *Worker, held *StepLease, states map[s
 	if !may && w.offer.Serves(&step.class) {
 		return nil // the worker has no free capacity
 	}
-	// A worker that does not offer steps of this class received the step because it served (executed alone) the run at
-	// that time.
+	// The worker has the step although it does not offer steps of this class: it served the run (executed it alone)
+	// when it received the step.
 	return sp.adoptStep(w, run, step, served || !may)
 }
 

@@ -13,8 +13,8 @@ const (
 	// maxFailureMessage bounds the message of an error that is kept for a worker, in bytes.
 	maxFailureMessage = 512
 
-	// A worker fails more than its peers if it has at least leastFailures, and if its share of failures is at least
-	// failureFactor times the share of its peers.
+	// These constants define when a worker fails more than its peers (the other workers of the same kind): it has at
+	// least leastFailures failures, and its share of failures is at least failureFactor times the share of its peers.
 	leastFailures = 5
 	failureFactor = 3
 )
@@ -33,7 +33,8 @@ func (c WorkCounts) plus(d WorkCounts) WorkCounts {
 func (c WorkCounts) failures() int64 { return c.Failed + c.Lost }
 
 // failsMore reports whether a worker with the counts c fails more than its peers. all is the sum of the counts of the
-// worker and its peers. One failure is added to those of the peers, so that few executions prove little.
+// worker and its peers. One failure is added to the failures of the peers, so that a few executions are not enough for
+// the result true.
 func (c WorkCounts) failsMore(all WorkCounts) bool {
 	peers := all.Taken - c.Taken
 	return c.failures() >= leastFailures && peers > 0 && c.failures()*peers >= failureFactor*(all.failures()-c.failures()+1)*c.Taken
@@ -77,7 +78,7 @@ type Failure struct {
 // workerCounts counts the work of one connected worker. The mutex of the shard guards it.
 type workerCounts struct {
 	turns, steps WorkCounts
-	// byClass are the same counts for each class of work, without the version of the pack.
+	// byClass contains the same counts for each class of work. The version of the pack is not part of the class here.
 	byClass map[machine.WorkClass]WorkCounts
 	last    *Failure
 }
@@ -120,7 +121,7 @@ func (sp *namespaceShard) reportFailure(f Failure) *Failure {
 	if len(message) > maxFailureMessage {
 		message = message[:maxFailureMessage]
 	}
-	// The copy does not keep the whole message in memory.
+	// Clone copies the shortened message. A substring would keep the whole message in memory.
 	f.Error = machine.Fault{Code: f.Error.Code, Message: strings.Clone(strings.ToValidUTF8(message, ""))}
 	f.Namespace, f.At = sp.ns, sp.now()
 	sp.dispatcher.cfg.OnFailure(f)
@@ -167,8 +168,8 @@ func (sp *namespaceShard) countStepFailure(run string, step *stepWork, lease *st
 	}
 }
 
-// stepFault returns the error with which records end the attempt of a step. It returns nil if they do not end it, or if
-// it succeeded.
+// stepFault returns the error in records that ends the attempt of a step. It returns nil if records do not end the
+// attempt, or if the attempt succeeded.
 func stepFault(step *stepWork, records []machine.Record) *machine.Fault {
 	for i := range records {
 		switch r := records[i].Body.(type) {
@@ -185,8 +186,8 @@ func stepFault(step *stepWork, records []machine.Record) *machine.Fault {
 	return nil
 }
 
-// failureCause returns how the worker that has a lease failed, for a commit that records the failure. It returns 0 if
-// the failure is not the worker's.
+// failureCause returns why the turn or step with this lease failed, according to the commit that records the failure.
+// It returns 0 if the worker did not cause the failure.
 func failureCause(c *runtime.Commit, w *Worker, token string) FailureCause {
 	if by(c, w, token) {
 		return FailureAnswered

@@ -49,8 +49,8 @@ func groupKey(kind machine.WorkKind, o *machine.WorkOffer) string {
 	return key.String()
 }
 
-// enlist adds a worker to the group of workers with the same offer for one kind of work. The worker is not among the
-// free workers yet.
+// enlist adds a worker to the group of workers with the same offer for one kind of work. A later call of rank makes it
+// a free worker.
 func (m *Matcher) enlist(w *worker, kind machine.WorkKind, offer *machine.WorkOffer) {
 	key := groupKey(kind, offer)
 	if key == "" {

@@ -117,8 +117,8 @@ func (o *outputs) of(lease *turnLease) *output {
 	return o.begin(lease, lease.delivery)
 }
 
-// startOver replaces the output of a lease with an empty one. Its number is never that of the lease's first output,
-// which the server may have lost while readers still have it.
+// startOver replaces the output of a lease with an empty one. The new output has another number than the first output
+// of the lease. So readers notice that the output starts over, even if the server has lost the first output.
 func (o *outputs) startOver(lease *turnLease) { o.begin(lease, lease.delivery+1) }
 
 // begin creates an empty output for a delivery of a turn to a worker. Readers of an earlier output of the turn notice

@@ -69,9 +69,9 @@ func withholdCommand(g *machine.Graph, s *machine.State, step *machine.ToolStep,
 	return machine.LoseStep{Step: step.Step, Attempt: step.Attempt, Worker: holder.Principal}
 }
 
-// unnoted reports whether the caller may have received the call although the store does not show it. The store shows it for an approved
-// call, and for a further attempt of a call that the caller declared as its own. It does not show it for the first attempt of a call that
-// the caller declared as its own, and for other calls of a turn that a caller executes.
+// unnoted reports whether the caller may have received the call although the store does not record it. The store
+// records that a caller received an approved call, or a second or later attempt of a call that it declared as its own.
+// It does not record the first attempt of a declared call, or other calls of a turn that a caller executes.
 func unnoted(g *machine.Graph, s *machine.State, step *machine.ToolStep) bool {
 	switch {
 	case step.Approval != nil:

@@ -152,7 +152,8 @@ type (
 type DecisionSearch struct {
 	// Run selects the entries of one run. "" selects those of all runs in the order of commits, without imported ones.
 	Run string
-	// Before is the Next of the page before. 0 means the newest entry.
+	// Before is the Next of the previous page, which contains the newer entries. 0 means that the page begins with the
+	// newest entry.
 	Before uint64
 	// From excludes entries before this time, in Unix nanoseconds.
 	From int64
@@ -165,7 +166,7 @@ type DecisionPage struct {
 	Entries []Entry
 	// Next is the position after which the next page begins. 0 means that there is none.
 	Next uint64
-	// Removed is the number of entries of deleted runs among those that the page passed.
+	// Removed is how many of the examined entries belong to deleted runs. The page does not contain these entries.
 	Removed uint64
 }
 

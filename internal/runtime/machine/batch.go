@@ -173,8 +173,8 @@ type Disposition uint8
 
 const (
 	Accepted Disposition = iota + 1
-	// The Ignored values mean that the input made no change. The run does not exist; the run has ended; the input is
-	// for an attempt that is over; or it repeats an input that was already accepted.
+	// The Ignored values mean that the input made no change. In this order: the run does not exist; the run has ended;
+	// the input is for an attempt that is over; the input repeats one that was already accepted.
 	IgnoredUnknownRun
 	IgnoredTerminal
 	IgnoredStale

@@ -73,7 +73,8 @@ type Outcome struct {
 	Metered bool
 }
 
-// Figures is a set of kinds of consumption. Each kind is one bit.
+// Figures is a set of figures of a usage (tokens, cost, tool calls), one bit each. It says for example which figures an
+// agent did not report.
 type Figures uint8
 
 const (
@@ -224,7 +225,8 @@ func (r *Remote) MayBeSent() bool {
 // Unsent reports whether certainly no message has reached the agent.
 func (r *Remote) Unsent() bool { return r == nil || r.TaskID == "" && !r.MayBeSent() }
 
-// Announces reports whether the value was committed to announce that the first message is about to be sent.
+// Announces reports whether r says that the first message is about to be sent. The sidecar commits this before it sends
+// the message, so after a crash the message may or may not have been sent.
 func (r *Remote) Announces() bool {
 	return r.TaskID == "" && (r.Sent == SentOnce || r.Sent == SentRepeatable)
 }

@@ -52,7 +52,7 @@ const (
 	RecTurnReady
 )
 
-// These numbers begin at 30. Other files define further kinds.
+// These are kinds of records with the numbers from 30. Other files define the kinds with other numbers.
 const (
 	RecOutputWritten RecordKind = iota + 30
 	RecStepDelegated

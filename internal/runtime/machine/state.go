@@ -261,8 +261,8 @@ type Turn struct {
 	NotBefore int64
 	// Suspended means that SuspendTurn released the turn until its pending steps are answered.
 	Suspended bool
-	// Assigned is the last delivery of the turn that a command has named. If it is to a worker, a TurnAssigned record
-	// contains it. It is zero if no command of this attempt has named one.
+	// Assigned is the delivery (assignment of the turn to an executor) that a command of this attempt named last. If
+	// the executor is a worker, a TurnAssigned record contains it. It is zero if there is none.
 	Assigned Assignment
 	// Requests is the number of step requests of this execution of the turn. The next step without a key gets the key
 	// Requests plus 1.

@@ -85,7 +85,8 @@ type WorkOffer struct {
 	Steps int
 }
 
-// Serves reports whether the worker can execute work of the class.
+// Serves reports whether the worker can execute work of the class c: the pack, the prompt, agent or tool, and the kind
+// of executor must match its offer.
 func (o *WorkOffer) Serves(c *WorkClass) bool {
 	if !o.ServesPack(c) {
 		return false
@@ -96,7 +97,7 @@ func (o *WorkOffer) Serves(c *WorkClass) bool {
 	return o.Turns > 0 && o.Sidecar == c.Sidecar && (hasName(o.Prompts, c.Prompt) || c.Agent != "" && hasName(o.Agents, c.Agent))
 }
 
-// ServesPack reports whether the worker serves the pack of the class.
+// ServesPack reports whether the worker executes work of the pack to which the class c belongs.
 func (o *WorkOffer) ServesPack(c *WorkClass) bool {
 	if len(o.Packs) == 0 {
 		return true

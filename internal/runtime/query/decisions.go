@@ -45,7 +45,8 @@ type DecisionsPage struct {
 	Decisions []Decision
 	// Next is the position of the next page. It is "" if there is none.
 	Next string
-	// Removed is the number of journal entries of deleted runs that the page passed.
+	// Removed is the number of journal entries of deleted runs that were examined for the page and that the page does
+	// not contain.
 	Removed uint64
 }
 

@@ -99,8 +99,8 @@ func (b *Limits) Spend(h Holder, r Resource, now time.Time) (back func(), err er
 	return b.SpendElse(h, r, 0, now)
 }
 
-// SpendElse is [Limits.Spend] with a rate per second that applies if the table sets no bound for the
-// resource, also no default bound. A rate of 0 means that there is no bound.
+// SpendElse is [Limits.Spend] with a fallback: rate, in units per second, applies if the table has neither a bound nor
+// a default bound for the resource. A rate of 0 means that there is no bound.
 func (b *Limits) SpendElse(h Holder, r Resource, rate float64, now time.Time) (back func(), err error) {
 	back = func() {}
 	// The caller can send any name of a namespace. Data is kept only for configured namespaces, so that
@@ -249,8 +249,8 @@ type pace struct {
 	burst int
 }
 
-// paceOf returns the pace of a bound in the table. A whole unit of time (a second, or a minute for
-// starts) may be used at once.
+// paceOf returns the pace of a bound in the table. The units of a whole second (for starts: of a whole minute) may be
+// taken at once.
 func paceOf(r Resource, most int64) pace {
 	every := rate.Limit(most)
 	if r == Starts {

@@ -76,7 +76,7 @@ func (r *Service) lookOnce(ctx context.Context) error {
 	wall, now := r.cfg.Clock.Now().UnixNano(), r.now()
 	for i := range past {
 		p := &past[i]
-		// A time in the future is the time of a call's next attempt. It is at most one window ahead,
+		// The time of the call is in the future if it is the time of the next attempt. It is at most one window ahead,
 		// because the clock may have been set back.
 		at := min(now-time.Duration(wall-p.at), now+minute)
 		r.limiter.ReplayPast(now, at, now+time.Duration(max(0, p.until-wall)), &p.call, p.tokens)

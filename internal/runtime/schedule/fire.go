@@ -23,7 +23,8 @@ func (r *Scheduler) fire(ctx context.Context, e *entry) {
 	case err == nil:
 		e.fireTime, e.fault = p.fireTime, Fault{}
 	case e.fault.Attempts == 0:
-		// A shutdown is not recorded as a failure. Without a pause the loop would repeat the instant at once until it ends.
+		// A shutdown is not recorded as a failure, so there is no pause after it. Without the pause that is set here,
+		// the loop would repeat the instant at once until the process ends.
 		e.fireTime = r.cfg.Clock.Now().Add(firstPause)
 	}
 }

@@ -243,8 +243,8 @@ func (w *Watch) Next(ctx context.Context) (Page, error) {
 		if err != nil {
 			return Page{}, err
 		}
-		// The output arrived before the records in the entries, so it must be delivered first. The entries will be read
-		// again.
+		// The turn output arrived before the records of these entries, so it must be delivered first. The next call
+		// reads the entries again.
 		if chunks := w.chunks(); len(chunks) > 0 {
 			return Page{Output: chunks, Cursor: w.at}, nil
 		}

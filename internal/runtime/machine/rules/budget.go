@@ -158,8 +158,9 @@ func (t *txn) settleOf(step *machine.ToolStep, u machine.Usage) {
 	}
 }
 
-// countsItself reports whether the operator's accounts count the run of the called agent separately. They do not if
-// they do not count this run either, because the step that began this run then settles the consumption of both.
+// countsItself reports whether the operator's accounts count the run of the called agent separately. If they do not
+// count this run, they do not count the agent's run either: the step that started this run counts the consumption of
+// both.
 func (t *txn) countsItself(a *requestedStep) bool {
 	_, counted := t.s.AccountLabels()
 	return t.rules.agentsCount && counted && a.Local && t.g.Tools[a.Tool].Agent

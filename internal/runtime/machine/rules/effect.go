@@ -203,8 +203,9 @@ func (t *txn) lastFirst() []uint32 {
 	return steps
 }
 
-// divertEnd handles an end of the run that is requested while the effects of the run are being undone. The first requested
-// end is kept. An event that the run was going to follow is not followed any more. The end of the run names it.
+// divertEnd handles an end of the run that is requested while the effects of the run are being undone. If an end was
+// requested before, that end is kept. If the run was going to follow an event after the compensation, it now ends
+// instead, and its Ended record names the event.
 func (t *txn) divertEnd(e ending) {
 	if t.s.Undo.Status != machine.StatusUnset {
 		return

@@ -248,9 +248,9 @@ func (t *txn) armTimeout(n *machine.Node) {
 // that ends because of it.
 const noProgress = "no_progress"
 
-// madeNoProgress counts the end of the visit and reports whether the target must be refused. If only another state of
-// the loop has a fallback (on_max_visits), the target is still entered once. So the run reaches the state with the
-// fallback and is refused there.
+// madeNoProgress counts how the visit ends, and reports whether the target must be refused because the run repeats a
+// loop. If this state has no fallback (on_max_visits) but another state of the loop has one, the target is entered once
+// more. So the run reaches the state with the fallback and is refused there.
 func (t *txn) madeNoProgress(e entry) bool {
 	rule := t.g.NoProgress
 	if rule == nil {

@@ -55,8 +55,8 @@ func (m Moment) After(body machine.Body) Moment {
 	return m
 }
 
-// executes reports whether the execution of a turn made the record. It ends the pause before the attempt, because the
-// executor did not wait for it.
+// executes reports whether an execution of the turn made the record. The record then also ends the pause before the
+// attempt, because the executor has begun without waiting for the end of the pause.
 func executes(body machine.Body) bool {
 	switch b := body.(type) {
 	case *machine.TurnAssigned, *machine.OutputWritten, *machine.StepRejected:

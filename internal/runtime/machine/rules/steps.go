@@ -160,7 +160,7 @@ func TakenBy(s *machine.State) machine.Forked {
 	return *s.Forked
 }
 
-// BoundOf returns the maximum that a pending step may consume.
+// BoundOf returns the maximum that a pending step may consume: tokens, cost and, for an agent, tool calls.
 func BoundOf(p *machine.ToolStep) machine.Amount {
 	if p.Model != nil {
 		return machine.Amount{Tokens: p.Model.Tokens, CostMicro: p.Model.CostMicro}

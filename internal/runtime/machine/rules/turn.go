@@ -268,8 +268,9 @@ func (t *txn) failLastAnswer(v *machine.Violation, used machine.Usage) {
 	t.failValidator(v, used, last.Step)
 }
 
-// denyRound fails the attempt of the turn because the turn has used up its model calls (max_rounds). It rejects the
-// last answer, so that the next attempt makes only the last model call again.
+// denyRound fails the attempt of the turn because the turn has already made all model calls that max_rounds allows. It
+// also rejects the last answer of the model. So the next attempt repeats only the last call, and uses the recorded
+// answers of the calls before it.
 func (t *txn) denyRound(c *machine.RequestModel) {
 	t.assign(c.Assigned)
 	t.refusedErr = attemptFailed(machine.MaxRounds, c.Denied.Message)

@@ -25,8 +25,8 @@ func (s *Store) Backup(ctx context.Context, after string, at int64, out io.Write
 	return h, err
 }
 
-// LastBackup returns the time at which the newest backup of this store began. It is the zero time if the store
-// remembers none, see [backup.Last]. A backup whose last bytes did not reach the caller is one too.
+// LastBackup returns the time at which the newest backup of this store began. It returns the zero time if the store
+// remembers no backup, see [backup.Last]. A backup is remembered even if its last bytes did not reach the caller.
 func (s *Store) LastBackup(now time.Time) (time.Time, error) { return backup.Last(s.view, now) }
 
 // withCommittedView calls do with ts, the number of the last synced commit, and view, which opens a short read of

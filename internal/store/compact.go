@@ -64,7 +64,7 @@ func compactInto(ctx context.Context, opts Options, to string, graphs func(*Stor
 func (s *Store) rewrite(ctx context.Context, at *datadir.StagedDir, dir *badgerengine.Directory, graphs func(*Store) check.Graphs, out *Compaction) error {
 	err := s.checkFormat()
 	if at.Epoch, at.Group = s.epoch, dir.LastKey(); err == nil {
-		// This is no repair, so the last acknowledged entry must exist.
+		// A compaction is no repair, so the last acknowledged entry must exist.
 		err = s.viewAt(dir.LastKey(), func(txn *layout.Txn) error { return dir.Confirm(txn, s.epoch, false) })
 	}
 	if err == nil {

@@ -59,8 +59,8 @@ type decisionSearch struct {
 	looked, old int
 }
 
-// candidate is an examined entry: its position, the number of deleted entries that are newer than it and older than the candidate before, its
-// time and, if it has a decision, its value.
+// candidate is an examined entry. It contains the entry's position and time, the number of deleted entries between it
+// and the candidate before (which is newer), and the entry's value if it has a decision.
 type candidate struct {
 	place   uint64
 	removed uint64
@@ -71,7 +71,8 @@ type candidate struct {
 	value   []byte
 }
 
-// examine sets what the value of an entry says. The value may change afterwards.
+// examine sets the fields that depend on the entry's value. It copies what it keeps, so the caller may change value
+// afterwards.
 func (c *candidate) examine(value []byte) (err error) {
 	if c.at, c.decides, err = codec.EntryDecides(value); err != nil {
 		return fmt.Errorf("entry %d of run %q: %w", c.first, c.run, err)
@@ -161,8 +162,8 @@ func (d *decisionSearch) journal() error {
 	return nil
 }
 
-// piece examines the entries from a cursor downwards, at most decisionPiece. end is the lowest cursor that it has passed, and removed the number of
-// deleted entries after the last candidate.
+// piece examines at most decisionPiece entries, from a cursor downwards. end is the lowest cursor that it has reached.
+// removed is the number of deleted entries after the last candidate.
 func (d *decisionSearch) piece(from uint64) (piece []candidate, removed, end uint64, err error) {
 	err = layout.EachPlaceBack(d.txn, d.ns, from, func(cursor uint64, place codec.EntryRef) (bool, error) {
 		if end = cursor; place.Gap() {
@@ -179,8 +180,9 @@ func (d *decisionSearch) piece(from uint64) (piece []candidate, removed, end uin
 	return piece, removed, end, d.read(piece)
 }
 
-// read examines the entries of a piece. The entries of a run are next to each other in the store, and between two of a piece there is none that the
-// piece lacks. So read seeks once for each run, and the runs are in the order of their keys.
+// read examines the entries of a piece in the order of their keys, run by run. The entries of a run are next to each
+// other in the store, and the piece contains all entries between two of its entries of a run. So one seek for each run
+// is enough.
 func (d *decisionSearch) read(piece []candidate) error {
 	order := make([]*candidate, len(piece))
 	for i := range piece {

@@ -384,7 +384,8 @@ type knownIDs struct {
 	size int
 }
 
-// maxKnownIDs limits the number of hashes and runs in the cache. Each takes about 20 bytes.
+// maxKnownIDs limits the number of entries in the cache (one for each run and one for each id). Each takes about 20
+// bytes.
 const maxKnownIDs = 500_000
 
 func newKnownIDs() knownIDs {
@@ -529,7 +530,7 @@ func (m *watermarks) set(q layout.QueueID, at int64) *layout.Op {
 	return layout.MarkOp(q, k.stored)
 }
 
-// markSent is called when the collected commit group is sent, so that its rows are now in flight.
+// markSent is called when the collected commit group is sent, so that its rows are in flight from now on.
 func (m *watermarks) markSent() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

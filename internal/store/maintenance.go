@@ -17,8 +17,8 @@ type maintenance struct {
 	done   chan struct{}
 }
 
-// discardInterval is the interval at which superseded versions are released, so that compactions can
-// drop them.
+// discardInterval is the interval at which the store allows the storage engine to drop superseded versions of values,
+// so that compactions can free their disk space.
 const discardInterval = time.Second
 
 func startMaintenance(s *Store) (*maintenance, error) {

@@ -33,7 +33,7 @@ func MoveOut(opts Options, do func(from engine.Engine) error) (err error) {
 	if err := s.checkFormat(); err != nil {
 		return openError(opts.Dir, "nothing was changed", err)
 	}
-	// This is no repair, so the last acknowledged entry must exist.
+	// A move is no repair, so the last acknowledged entry must exist.
 	err = s.viewAt(s.engine.LastKey(), func(txn *layout.Txn) error { return s.engine.Confirm(txn, s.epoch, false) })
 	if err != nil {
 		return openError(opts.Dir, "nothing was changed", err)

@@ -70,7 +70,7 @@ func (c *runCounts) apply(change statusChange) {
 	t := c.namespaces[change.ns]
 	switch {
 	case t == nil:
-		// The rows of this namespace were not counted yet.
+		// The rows of this namespace are not being counted and were not counted before, so there is no count to update.
 	case t.runs == nil:
 		t.missed = append(t.missed, change)
 	case change.ts <= t.ts:
@@ -206,7 +206,8 @@ func countStatuses(ctx context.Context, txn *layout.Txn, ns uint32, runs map[str
 	it := txn.Scan(kv.Range{Prefix: p, KeysOnly: true})
 	defer it.Close()
 	n := 0
-	// All rows of one status are adjacent, so the status is decoded only at the first of them.
+	// All rows of one status are adjacent, so the status is decoded only at the first of them. at is the part of that
+	// row's key that is the same for this status.
 	var at []byte
 	status, counted := "", 0
 	for it.Rewind(); layout.AtPrefix(it, p); it.Next() {

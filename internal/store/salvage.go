@@ -23,7 +23,7 @@ import (
 // Salvaged is the result of [Salvage].
 type Salvaged struct {
 	check.Salvaged
-	// Rows is the number of versions of rows that were read.
+	// Rows is the number of versions of rows that were read from the damaged directory.
 	Rows int64
 	// Damage are the parts of the damaged directory that could not be read, in the order of the files.
 	Damage []*layout.Damage
@@ -32,10 +32,12 @@ type Salvaged struct {
 // Salvage creates a store in the directory to, which must be empty or absent, from what can be read in the damaged
 // directory opts.Dir. It never writes into the damaged directory, which no other process may have open. graphs returns
 // the workflow graphs of the packs in the new store. The new store has an id (epoch) of its own and is checked
-// completely. If Salvage is interrupted, the next call starts again. See [check.Salvage] for what the new store has.
+// completely. If Salvage is interrupted, the next call starts again. [check.Salvage] says which runs and rows the new
+// store contains.
 //
 // Errors: [datadir.ErrLocked], [ErrFormat] if the directory has no files of a store, *[datadir.KeyError],
-// *[layout.Damage] if nothing can be read, *machine.Error DISK_LOW, *[check.Fault] if the new store is not in order.
+// *[layout.Damage] if nothing can be read, *machine.Error DISK_LOW, *[check.Fault] if a check of the new store finds a
+// fault.
 func Salvage(ctx context.Context, opts Options, to string, graphs func(*Store) check.Graphs) (out Salvaged, err error) {
 	from := filepath.Clean(opts.Dir)
 	if err = salvage(ctx, opts.withDefaults(), to, graphs, &out); err != nil {
@@ -99,7 +101,7 @@ func (s *Salvaged) lost(head *datadir.AckMark) (lost bool, last layout.LastEntry
 	return lost, last
 }
 
-// destroyErased marks the keys of erased runs as destroyed whose places were lost with the file of run keys.
+// destroyErased marks the keys of erased runs as destroyed if their places were lost with the file of run keys.
 func (s *Store) destroyErased() error {
 	ring := s.engine.Keys()
 	return s.view(func(txn *layout.Txn) error {
@@ -112,8 +114,9 @@ func (s *Store) destroyErased() error {
 	})
 }
 
-// notSalvaged are the kinds of rows that a salvage does not copy: those of the format and the id, which are new, the
-// times at which scans of queues begin, and the marks of backups, which another store cannot continue.
+// notSalvaged are the kinds of rows that a salvage does not copy: the row with the format and the id, because the new
+// store has its own; watermarks (the times at which scans of queues begin); and the marks of backups, which another
+// store cannot continue.
 var notSalvaged = []byte{layout.KindFormat, layout.KindWatermark, layout.KindBackup}
 
 // fillDamaged creates the database of the new store from the damaged directory from.
@@ -142,7 +145,8 @@ func (o Options) fillDamaged(ctx context.Context, from string, out *Salvaged) er
 	return err
 }
 
-// runKeyCount is the number of keys of erasable runs that were made, according to the rows that tell of them.
+// runKeyCount is the number of keys of erasable runs that were ever created, according to the rows that mention such
+// keys.
 type runKeyCount uint64
 
 func (c *runKeyCount) note(row datadir.FoundRow) {
@@ -158,8 +162,8 @@ func (c *runKeyCount) note(row datadir.FoundRow) {
 	*c = max(*c, runKeyCount(keys))
 }
 
-// copyKeys copies the file with the keys of erasable runs. A file that is cut gets its size again, and a lost file is
-// replaced by one without keys, so that no new run gets the place of a lost or destroyed key.
+// copyKeys copies the file with the keys of erasable runs. A truncated file is extended to its old size. A lost file is
+// replaced by one without keys. So no new run gets the place of a lost or destroyed key.
 func (c *runKeyCount) copyKeys(from string, o *Options, out *Salvaged) error {
 	copied, err := keyring.Copy(filepath.Join(from, keyring.Name), o.Dir)
 	damage, damaged := errors.AsType[*layout.Damage](err)

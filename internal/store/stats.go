@@ -46,8 +46,8 @@ type RowStats struct {
 // statsPage is the number of rows that one read of measure counts.
 const statsPage = 4096
 
-// sharedKinds are the kinds whose rows do not belong to a namespace, although some of their keys look like
-// those of a namespace.
+// sharedKinds are the kinds of rows that do not belong to a namespace, although the beginnings of some of their keys
+// look like a namespace.
 var sharedKinds = []byte{layout.KindFormat, layout.KindPack, layout.KindNamespace, layout.KindBackup}
 
 // measure counts all rows of the store page by page, at one moment. It does not decode entries, and its

@@ -82,7 +82,7 @@ func Open(opts Options) (*Store, error) {
 	}
 	s.wireErasure()
 	if err := s.start(); err != nil {
-		// At this point Badger has only converted its logs to tables, as every start does. The data is
+		// At this point Badger has only converted its logs to tables, as every start does. So the stored data is
 		// unchanged, and the error says so.
 		return nil, openError(opts.Dir, "nothing that it holds was changed", errors.Join(err, s.closeFailed()))
 	}
@@ -347,9 +347,9 @@ func (s *Store) Stats() Stats {
 	}
 }
 
-// Failed returns a channel that is closed after damage, or after an error that makes it unknown what was
-// stored. Afterwards reads still work, and every write fails with this error. The second one wraps
-// machine.ErrIndeterminate.
+// Failed returns a channel that is closed after damage, or after an error that makes it unknown what was stored.
+// Afterwards reads still work, and every write fails with the error that closed the channel. If it is unknown what was
+// stored, this error wraps machine.ErrIndeterminate.
 func (s *Store) Failed() <-chan struct{} { return s.failed }
 
 func (s *Store) fail(cause error) {

@@ -64,9 +64,9 @@ func (s *Store) writeSubscription(ctx context.Context, sub machine.Subscription,
 	return nil
 }
 
-// keptOf returns the value that the row of the run's deletion must have when a subscription to the run
-// is stored. It is nil, or the row of an earlier deletion if the run was deleted and then imported. If
-// the run is deleted in the meantime, the row changes and the commit fails.
+// keptOf returns the value that the row of the run's deletion must still have when a subscription to the run is stored,
+// so that the commit fails if the run is deleted in the meantime. The value is nil, or the row of an earlier deletion
+// if the run was deleted and then imported.
 func (s *Store) keptOf(ns uint32, run string) (kept []byte, err error) {
 	err = s.view(func(txn *layout.Txn) error {
 		if there, err := layout.RunExists(txn, ns, run); err != nil || !there {
@@ -207,8 +207,8 @@ type letterTrimmer struct {
 type letterBox struct {
 	prefix []byte
 	n      int
-	// old is the number of letters that Trim removes, counted from the oldest: those that are too old
-	// and those above the limit.
+	// old is the number of letters that Trim removes from the subscription, beginning with the oldest: those that are
+	// too old, and those above the limit.
 	old int
 }
 
@@ -235,8 +235,8 @@ func (t *letterTrimmer) Trim(ctx context.Context, ns uint32, before int64, most 
 	return removed, nil
 }
 
-// boxesOf returns the number of dead letters of each subscription, and how many of the oldest ones became dead
-// before the time before. It stops to look at the times of a subscription at the first letter that is not old.
+// boxesOf returns the number of dead letters of each subscription, and how many of the oldest ones became dead before
+// the time before. For each subscription it reads the times only up to the first letter that is not old.
 func boxesOf(txn *layout.Txn, ns uint32, before int64) (boxes []*letterBox, err error) {
 	p := layout.Prefix(nil, layout.KindDeadLetter, ns)
 	it := txn.Scan(kv.Range{Prefix: p})
@@ -342,9 +342,9 @@ const (
 	oldestBytes = 256 << 10
 )
 
-// RemoveOldest returns ops that remove the oldest dead letters whose keys begin with p. Afterwards the
-// remaining letters are within mostRows, with one new letter, and within mostBytes, without it. One call
-// removes a limited number of letters. If more must be removed, the next new letter removes them.
+// RemoveOldest returns ops that remove the oldest dead letters whose keys begin with p. Afterwards the number of
+// letters is at most mostRows even with one new letter, and the size of the remaining letters is at most mostBytes. One
+// call removes a limited number of letters. If more must be removed, the next new letter removes them.
 func (t *letterTrimmer) RemoveOldest(p []byte, mostRows int, mostBytes int64) (old []layout.Op, err error) {
 	err = t.View(func(txn *layout.Txn) error {
 		it := txn.Scan(kv.Range{Prefix: p, Reverse: true, KeysOnly: true})

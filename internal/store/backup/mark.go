@@ -63,9 +63,9 @@ func note(ctx context.Context, from Source, h Header) error {
 	return from.Note(ctx, ops)
 }
 
-// Last returns the time of the newest backup that the store remembers and that is not after now. It is the zero time
-// if there is none: a new store, a restored one, one whose rows check --repair has rebuilt, or one whose backups are
-// all of a program that gave them ids without a time.
+// Last returns the time at which the newest backup began that the store remembers, not later than now. It returns the
+// zero time if the store remembers no backup whose id contains a time. This is so in a new or restored store, after
+// check --repair has rebuilt the rows, and if a program that made random ids wrote all backups.
 func Last(view View, now time.Time) (last time.Time, err error) {
 	err = eachMark(view, func(item *kv.Iterator) error {
 		if at := timeOf(item.Key()); at.After(last) && !at.After(now) {
@@ -76,10 +76,12 @@ func Last(view View, now time.Time) (last time.Time, err error) {
 	return last, err
 }
 
-// oldestID is before the first backup whose id has its time. An earlier time is that of a random id.
+// oldestID is a time before the first backup whose id contains its time. If an id seems to contain an earlier time, the
+// id is a random one of an older program.
 var oldestID = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
-// timeOf returns the time in the id of the backup whose mark has the key. It is the zero time if the id has none.
+// timeOf returns the time in a backup's id. key is the key of the backup's mark. If the id is a random one without a
+// time, timeOf returns the zero time.
 func timeOf(key []byte) time.Time {
 	id, _, _ := layout.CutName(key[len(layout.Prefix(nil, layout.KindBackup, 0)):])
 	raw, err := hex.DecodeString(id)
@@ -92,8 +94,8 @@ func timeOf(key []byte) time.Time {
 	return time.Time{}
 }
 
-// Forget removes the rows by which the store remembers its backups, so that the next backup must be a
-// full one.
+// Forget removes the rows by which the store remembers its backups, so that no incremental backup can continue them and
+// the next backup must be a full one.
 func Forget(ctx context.Context, view View, write func(ctx context.Context, ops []layout.Op) error) error {
 	var ops []layout.Op
 	err := eachMark(view, func(item *kv.Iterator) error {

@@ -126,8 +126,9 @@ func (r *reader) unpack(payload []byte) error {
 	return r.visit(rows)
 }
 
-// minKey is the smallest length of a key of this kind. A key begins with a kind and a namespace, except the key of a pack, which has no
-// namespace. The store decodes the times of queues and the positions of cursors without a check of the length.
+// minKey returns the minimum length of a key of this kind, in bytes. A key begins with a kind and a namespace, except
+// the key of a pack, which has no namespace. A backup with a shorter key is refused, because the store decodes the
+// times of queues and the positions of cursors without checking the length.
 func minKey(kind byte) int {
 	switch kind {
 	case layout.KindPack:

@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// Target is the store into which a backup is restored.
+// Target is the empty store into which a backup is restored.
 type Target struct {
 	// Format is the storage format of the store.
 	Format uint32

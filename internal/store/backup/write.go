@@ -50,7 +50,7 @@ type end struct {
 	SHA256 string `json:"sha256"`
 }
 
-// View calls read with a transaction that shows the store at the moment of the backup.
+// View calls read with a transaction that shows the store as it was when the backup began.
 type View func(read func(txn *layout.Txn) error) error
 
 // Source is the store that is backed up, at one moment.

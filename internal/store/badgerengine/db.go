@@ -186,9 +186,9 @@ func (s *snapshot) Scan(r kv.Range) kv.Cursor {
 	return (*cursor)(s.txn().NewIterator(badger.IteratorOptions{Prefix: r.Prefix, Reverse: r.Reverse, SinceTs: r.Since}))
 }
 
-// inTree reports whether a value is stored in the LSM tree next to its key, and not in the value log.
-// For a value in the tree, Badger returns memory of the item. For a value in the value log, it returns
-// a part of a mapped file, which is valid only during the call.
+// inTree reports whether a value is stored in the LSM tree next to its key, and not in the value log, so that it can be
+// returned without a copy. For a value in the tree, Badger returns memory of the item. For a value in the value log, it
+// returns a part of a mapped file, which is valid only during the call.
 func inTree(item *badger.Item) bool { return item.EstimatedSize() == item.KeySize()+item.ValueSize() }
 
 // readValue returns a value that is stored in the LSM tree, without copying it. It is valid as long as its

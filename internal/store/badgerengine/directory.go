@@ -181,7 +181,8 @@ func (d *Directory) Confirm(txn *layout.Txn, epoch [16]byte, repair bool) error 
 	return found.CheckIn(txn)
 }
 
-// hasRuns reports whether the database has a run. A directory without a HEAD file has none if its first start was interrupted.
+// hasRuns reports whether the database has a run. A directory without a HEAD file has no run if its first start was
+// interrupted. If it has a run, the HEAD file was lost.
 func hasRuns(txn *layout.Txn) bool {
 	prefix := []byte{layout.KindHead}
 	it := txn.Scan(kv.Range{Prefix: prefix})

@@ -431,7 +431,8 @@ func (r *repairer) strays() error {
 	return nil
 }
 
-// brokens reports whether a row belongs, or could belong, to a run that cannot be replayed.
+// brokens reports whether a row belongs, or could belong, to a run that cannot be replayed, so that the repair must
+// keep the row.
 func (r *repairer) brokens(item *kv.Iterator) bool {
 	if len(r.broken) == 0 {
 		return false

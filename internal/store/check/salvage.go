@@ -18,24 +18,27 @@ import (
 
 // Salvaged is the result of [Salvage].
 type Salvaged struct {
-	// Report counts what the store has. All of it is in order.
+	// Report counts the rows of the resulting store, which a check has found to be correct.
 	Report Report
-	// LeftOut has one fault for each run that was removed because it is not whole, in the order of namespaces and ids.
+	// LeftOut contains one fault for each run that was removed because its entries are incomplete, in the order of
+	// namespaces and ids.
 	LeftOut []*Fault
-	// Doubtful has one fault for each run that stayed, has not ended, and may have had further records: commits after its
-	// last record are lost, and no row names their run.
+	// Doubtful contains one fault for each kept run that may have lost its newest records. The run has not ended, and
+	// commits after its last record are lost of which no row shows the run.
 	Doubtful []*Fault
-	// Removed has one fault for each other row that was removed because it leads to nothing or is not whole.
+	// Removed contains one fault for each other row that was removed because it is incomplete or refers to something
+	// that no longer exists.
 	Removed []*Fault
 	// Named are the namespaces that got a new name because the row with their name was lost.
 	Named []string
 }
 
-// Salvage brings a store into order that has only a part of its rows, from a damaged directory. A run stays if all of
-// its entries are there, prove its hash chain and can be replayed with its pack; its other rows are rebuilt. Any other
-// run is removed whole, because a run that ends earlier than it did would repeat effects that already happened. The
-// rows of its business keys stay, so that no other run repeats the effect. Salvage also removes other rows that are not
-// whole, and turns the cursors of lost entries into gaps. The store must have no other writer.
+// Salvage makes a consistent store from one that has only a part of its rows, because they come from a damaged
+// directory. A run is kept if it has all of its entries, if their hash chain is valid, and if they can be replayed with
+// the run's pack. Its other rows are rebuilt. Any other run is removed completely: without its last records it would
+// repeat effects that have already happened. The rows of its business keys are kept, so that no other run repeats these
+// effects. Salvage also removes other incomplete rows, and turns the cursors of lost entries into gaps. The store must
+// have no other writer.
 //
 // A run whose last entries are lost can be recognized only if another row tells of them: its head, the order of all
 // entries, or a used request id. Otherwise it stays with the entries that are there, and is listed as doubtful. lost
@@ -56,7 +59,8 @@ func Salvage(ctx context.Context, view View, write func(ops []layout.Op) error, 
 	return s.out, errors.Join(s.pass(s.leftOut), s.pass(s.doubtful))
 }
 
-// span is a range of cursors, from and to included. entries is the number of entries that have one of them.
+// span is a range of cursors, from and to included. entries is the number of existing entries whose cursor is in the
+// range.
 type span struct{ from, to, entries uint64 }
 
 // salvager is one running salvage.
@@ -69,9 +73,10 @@ type salvager struct {
 	out    Salvaged
 	ops    []layout.Op
 	bytes  int
-	// runs are all runs that a row names, with the reason for which a run is left out, or nil.
+	// runs contains every run that a row refers to. The value is the reason why the run is left out, or nil if it is
+	// kept.
 	runs map[queueRun]*Fault
-	// unnamed are the cursors of each namespace that no row of the order of all entries has.
+	// unnamed are, for each namespace, the ranges of cursors that no cursor row contains.
 	unnamed map[uint32][]span
 	// seen is the last cursor of each namespace that a row of the order of all entries has.
 	seen map[uint32]uint64
@@ -82,7 +87,7 @@ type salvager struct {
 	deleted, bad map[queueRun]bool
 }
 
-// pass calls do with a view of the store as it is now, and writes the ops that do has added.
+// pass calls do with a view of the current state of the store, and then writes the ops that do has added.
 func (s *salvager) pass(do func() error) error {
 	return s.view(func(txn *layout.Txn) error {
 		s.Checker = Checker{Ended: s.ended, Txn: txn, graphs: s.graphs, report: &Report{}}
@@ -111,7 +116,7 @@ func (s *salvager) flush() error {
 	return s.write(ops)
 }
 
-// remove removes a row that belongs to no run, and names it.
+// remove deletes a row that belongs to no run, and adds it to the list of removed rows.
 func (s *salvager) remove(key []byte, format string, args ...any) error {
 	f := &Fault{Row: layout.Kinds[key[0]].Row, Detail: fmt.Sprintf(format, args...)}
 	if len(key) >= 5 && key[0] != layout.KindPack {
@@ -121,14 +126,14 @@ func (s *salvager) remove(key []byte, format string, args ...any) error {
 	return s.put(layout.Op{Key: key, Delete: true})
 }
 
-// lose decides that a run is left out. The first reason counts.
+// lose records that the run of a fault is left out. If the run has a reason already, it keeps the first one.
 func (s *salvager) lose(f *Fault) {
 	run := queueRun{f.Namespace, f.Run}
 	s.bad[run] = true
 	s.runs[run] = cmp.Or(s.runs[run], f)
 }
 
-// marks completes removals and imports that were going on: it removes their rows.
+// marks completes the removals and imports that were interrupted: it removes the rows of their runs.
 func (s *salvager) marks() error {
 	err := s.Each([]byte{layout.KindDrop}, func(key, _ []byte) error {
 		p, err := layout.DroppedPrefix(key)
@@ -203,8 +208,9 @@ func (s *salvager) eachOwned(visit func(key []byte, of queueRun) error) error {
 	return nil
 }
 
-// knownRuns notes the run of every row. The rows of a deleted run should not be there: the row that removed one is
-// lost. An imported run may have the id of a deleted one.
+// knownRuns records the run of every row. A deleted run normally has no other rows. If it has some, the row that
+// removed them was lost, so the run must be removed again. This does not apply to an imported run, which may have the
+// id of a deleted run.
 func (s *salvager) knownRuns() error {
 	return s.eachOwned(func(key []byte, of queueRun) error {
 		if of.run == "" {
@@ -222,8 +228,8 @@ func (s *salvager) knownRuns() error {
 	})
 }
 
-// cursors removes the rows of the order of all entries that are not right, so that the repair writes them again. An
-// entry that a row names and that is not there was lost, and with it its run.
+// cursors removes the cursor rows that are wrong, so that the repair writes them again. If a cursor row refers to an
+// entry that does not exist, the entry was lost, so its run is left out.
 func (s *salvager) cursors() error {
 	next, seen := map[uint32]uint64{}, s.seen // next has the last cursor of the last right row.
 	return s.Each([]byte{layout.KindCursor}, func(key, value []byte) error {
@@ -259,7 +265,7 @@ func (s *salvager) cursors() error {
 	})
 }
 
-// countUnnamed counts the entries whose cursors no row has. The rows of these cursors are lost and the entries are not.
+// countUnnamed counts the existing entries whose cursors no cursor row contains, because their cursor rows were lost.
 func (s *salvager) countUnnamed() error {
 	return s.eachEntry(func(ns uint32, _ []byte, cursor uint64) error {
 		spans := s.unnamed[ns]
@@ -278,7 +284,8 @@ func (s *salvager) eachEntry(visit func(ns uint32, key []byte, cursor uint64) er
 	})
 }
 
-// doubtful lists the runs that have not ended and end before a lost commit that no row names.
+// doubtful lists the runs that may have lost their newest records: they have not ended, and they end before a lost
+// commit of which no row shows the run.
 func (s *salvager) doubtful() error {
 	lost := map[uint32]uint64{}
 	for ns, spans := range s.unnamed {
@@ -345,8 +352,8 @@ func (s *salvager) packRefs() error {
 	})
 }
 
-// packNames removes names of packs that are lost. The row of a digest has the same value as that of the name, so it is
-// written again.
+// packNames removes the names of packs whose bytes are lost. A lost row that refers to a pack by its digest is written
+// again, because it has the same value as the row of the name.
 func (s *salvager) packNames() error {
 	return s.Each([]byte{layout.KindPackName}, func(key, value []byte) error {
 		row, err := codec.DecodePackName(value)
@@ -383,7 +390,7 @@ func (s *salvager) packDefaults() error {
 	})
 }
 
-// blobs removes blobs and uploads that do not have all of their pieces, and pieces that belong to none.
+// blobs removes incomplete blobs and uploads, and pieces that belong to no blob or upload.
 func (s *salvager) blobs() error {
 	owned := map[string]bool{}
 	for _, kind := range []byte{layout.KindBlob, layout.KindUpload} {
@@ -412,7 +419,7 @@ func (s *salvager) blobs() error {
 	return err
 }
 
-// piecesOf checks the pieces of a blob or an upload, and adds their keys to owned if all are there.
+// piecesOf checks the pieces of a blob or an upload. If all of them exist, it adds their keys to owned.
 func (s *salvager) piecesOf(key, value []byte, owned map[string]bool) (*Fault, error) {
 	ns, blob := binary.BigEndian.Uint32(key[1:]), key[0] == layout.KindBlob
 	var of machine.Upload
@@ -447,7 +454,7 @@ func (s *salvager) piecesOf(key, value []byte, owned map[string]bool) (*Fault, e
 	return nil, nil
 }
 
-// rest removes rows of other kinds that cannot be decoded.
+// rest removes the rows of all other kinds that cannot be decoded.
 func (s *salvager) rest() error {
 	decode := map[byte]func(key, value []byte) error{
 		layout.KindSubscription: func(key, value []byte) error {
@@ -484,7 +491,7 @@ func (s *salvager) rest() error {
 	return nil
 }
 
-// deadLetters removes dead letters of subscriptions that are lost.
+// deadLetters removes the dead letters whose subscription was lost.
 func (s *salvager) deadLetters() error {
 	return s.Each([]byte{layout.KindDeadLetter}, func(key, value []byte) error {
 		of, rest, err := layout.ReadSubscriptionKey(key)
@@ -504,8 +511,8 @@ func (s *salvager) deadLetters() error {
 	})
 }
 
-// namespaces gives a new name to each namespace whose name is lost. Its number is in the keys of its rows. Without a
-// name the next new namespace could get the number, and with it the rows.
+// namespaces gives a new name to each namespace whose name was lost. The number of a namespace is in the keys of its
+// rows. Without a name, the next new namespace could get this number, and with it the rows.
 func (s *salvager) namespaces() error {
 	names, taken := map[string]bool{}, map[uint32]bool{0: true}
 	err := s.Each([]byte{layout.KindNamespace}, func(key, value []byte) error {
@@ -548,7 +555,7 @@ func (s *salvager) namespaces() error {
 	return nil
 }
 
-// rebuildAll removes the runs that are not whole and rebuilds the rows of the others, until a check of the whole store
+// rebuildAll removes the incomplete runs and rebuilds the rows of all others, until a check of the whole store
 // finds no fault.
 func (s *salvager) rebuildAll(ctx context.Context) error {
 	for {
@@ -595,7 +602,7 @@ func (s *salvager) dropBad() error {
 	return err
 }
 
-// leftOut lists the runs that a row named and that are not in the store.
+// leftOut lists the runs that a row referred to and that the resulting store does not contain.
 func (s *salvager) leftOut() error {
 	for of, fault := range s.runs {
 		there, err := layout.RunExists(s.Txn, of.ns, of.run)

@@ -18,14 +18,15 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/layout"
 )
 
-// FoundRow is one version of a row that a damaged directory has. Its bytes are valid until the callback returns.
+// FoundRow is one version of a row that was read from a damaged directory. Its bytes are valid only until the callback
+// returns.
 type FoundRow struct {
 	Key, Value []byte
 	// Group is the number of the commit group that wrote the version. Deleted means that it removed the row.
 	Group   uint64
 	Deleted bool
-	// At is where the block or record with the row is. Apart is where its value is in a value log; its File is "" if the
-	// value is not there.
+	// At is the position of the block or record that contains the row. Apart is the position of the row's value in a
+	// value log. If the value is stored with the row, Apart.File is "".
 	At, Apart Place
 }
 
@@ -156,7 +157,7 @@ func (s *salvage) close() {
 	}
 }
 
-// prepare reads what says how to read the rows: the list of tables, the data keys and the last acknowledged commit.
+// prepare reads what is needed to read the rows: the list of tables, the data keys and the last acknowledged commit.
 func (s *salvage) prepare(master []byte) (err error) {
 	var valid int
 	if s.Head, valid, err = readSlots(s.dir); err != nil {
@@ -198,7 +199,8 @@ func (s *salvage) checkMaster() error {
 	}
 	for _, f := range slices.Concat(s.logs, s.values) {
 		err := WithFile(s.dir, f.name, func(data []byte) error {
-			// A plain log whose header is damaged also names a key. So a key counts only if its number is possible.
+			// If the header of an unencrypted log is damaged, the log also seems to name a key. So an id counts only if
+			// it is in the range of real ids.
 			id := keyID(data)
 			named = named || id != 0 && id < 1<<32
 			return nil
@@ -299,8 +301,8 @@ func (t *tableFile) opens() (ok bool) {
 	return err == nil
 }
 
-// indexedBlocks reads the blocks that an index names. The index may be damaged, and so each of its numbers may be
-// wrong: every block has a checksum of its own.
+// indexedBlocks reads the blocks that an index names. The index may be damaged, so that each of its numbers may be
+// wrong. A wrong number is noticed, because every block has a checksum of its own.
 func (s *salvage) indexedBlocks(t *tableFile, raw []byte) error {
 	var index *fb.TableIndex
 	count := 0
@@ -333,7 +335,8 @@ func (s *salvage) indexedBlocks(t *tableFile, raw []byte) error {
 	return nil
 }
 
-// try calls do and reports whether it did not panic. An index is read without bounds checks.
+// try calls do and reports whether it returned without a panic. A damaged index can cause a panic, because it is read
+// without bounds checks.
 func try(do func()) (ok bool) {
 	defer func() { ok = recover() == nil }()
 	do()
@@ -376,7 +379,7 @@ func (s *salvage) blocksWithoutIndex(t *tableFile) error {
 }
 
 // snappyLength returns the length of the Snappy data at the beginning of b. It returns 0 if there is none. The data
-// begins with the length of what it is decompressed to; each element says how many bytes it makes.
+// begins with its decompressed length, and each element says how many decompressed bytes it makes.
 func snappyLength(b []byte) int {
 	want, at := binary.Uvarint(b)
 	if at <= 0 || want < 8 || want > maxBlock {
@@ -422,7 +425,7 @@ func snappyLength(b []byte) int {
 	return at
 }
 
-// block passes on the rows of a verified block:
+// block calls found with each row of a verified block:
 //
 //	rows | offsets of the rows(4 each) | their number(4)
 //
@@ -512,11 +515,11 @@ func (s *salvage) records(name string, visit func(r *logRecord) error, lost func
 	})
 }
 
-// The bit of a row that says that it was deleted.
+// metaDelete is the bit in the meta byte of a row which means that the row was deleted.
 const metaDelete = 1 << 0
 
-// rowOf passes on a row as tables and logs have it: the key ends with the version, and a large value is in a value
-// log.
+// rowOf calls found with a row in the form that tables and logs have in common: the key ends with the version, and a
+// large value is in a value log.
 func (s *salvage) rowOf(at Place, meta byte, key, value []byte) error {
 	if len(key) <= 8 || key[0] == '!' {
 		return nil // Badger's own keys begin with "!badger!".
@@ -546,7 +549,7 @@ func (s *salvage) rowOf(at Place, meta byte, key, value []byte) error {
 	return nil
 }
 
-// valueAt reads a value of a value log. The record there must have the key of the row.
+// valueAt reads a value from a value log. It returns false unless the record there has the key of the row.
 func (s *salvage) valueAt(p pointer, key []byte) ([]byte, bool) {
 	file, known := s.opened[p.file]
 	if !known {

@@ -20,7 +20,7 @@ type State struct {
 	Lease time.Time
 	// Left is the time that is left until the end of the lease, measured when the database answered.
 	Left time.Duration
-	// Ours reports whether the partition belongs to the caller of the Server.
+	// Ours reports whether the caller of the Server owns the partition.
 	Ours bool
 }
 

@@ -128,8 +128,8 @@ func change(dir string, to func(h *header) (place int, wrap []byte, err error)) 
 	return errors.Join(err, file.Sync())
 }
 
-// Extend makes the file of run keys in a directory so long that it has place for the given number of keys. The places
-// that it adds have no valid key.
+// Extend makes the file of run keys in a directory so long that it has place for the given number of keys. The added
+// places contain no valid key, so no run can use them.
 func Extend(dir string, keys uint64) error {
 	file, err := os.OpenFile(filepath.Join(dir, Name), os.O_RDWR, 0o600)
 	if err != nil {

@@ -86,8 +86,8 @@ func (h *header) encode() []byte {
 	return b
 }
 
-// encodeWrap returns the bytes of one place in the header for the file's own key, which wrap contains
-// in encrypted form. If wrap is nil, the place is empty.
+// encodeWrap returns the bytes of one of the two header places that contain the file's own key. wrap is this key,
+// encrypted with a master key. If wrap is nil, the place is empty.
 func encodeWrap(wrap []byte) []byte {
 	b := make([]byte, wrapSize)
 	if len(wrap) > 0 {
@@ -129,8 +129,8 @@ func decodeHeader(b []byte) (h header, err error) {
 	return h, nil
 }
 
-// unwrap finds the place in the header whose key the master key opens. It returns this key, which
-// encrypts the slots of the file, and the place. If the master key opens neither place, the error is a
+// unwrap decrypts the file's own key, which encrypts the slots of the file. It tries both places in the header, and
+// returns the key and the place that the master key opens. If the master key opens neither place, the error is a
 // *[datadir.KeyError].
 func (h *header) unwrap(master []byte) (key []byte, place int, err error) {
 	for i, wrap := range h.wraps {
@@ -186,7 +186,8 @@ func encodeSlot(state byte, at int64, secret []byte) []byte {
 	return b
 }
 
-// readSlot decodes the bytes of a slot. ok is false if the bytes are not a valid slot.
+// readSlot decodes the bytes of a slot: the state of the key, the time of its destruction and its secret. ok is false
+// if the bytes are not a valid slot.
 func readSlot(b []byte) (state byte, at int64, secret []byte, ok bool) {
 	if binary.BigEndian.Uint32(b[slotCRCAt:]) != crc32.Checksum(b[:slotCRCAt], castagnoli) {
 		return 0, 0, nil, false

@@ -67,8 +67,8 @@ func (r *Ring) rewrapSlots(from, end uint64, key []byte) (b []byte, err error) {
 	return b, err
 }
 
-// underAnother decrypts the secret of a slot and returns the bytes of a slot in which it is encrypted
-// with key. If the secret cannot be decrypted, it returns an invalid slot.
+// underAnother encrypts the run key of a slot with another file key. It decrypts secret with the ring's own key and
+// returns the bytes of the new slot. If secret cannot be decrypted, it returns an invalid slot.
 func (r *Ring) underAnother(secret, key []byte) ([]byte, error) {
 	if r.fileKey == nil {
 		secret = secret[:seal.KeySize]

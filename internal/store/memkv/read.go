@@ -72,7 +72,8 @@ func (c *cursor) Next() error {
 	return nil
 }
 
-// spoil overwrites the last returned value, so that a test finds code that keeps it for too long.
+// spoil overwrites the last value that the cursor returned, so that a test fails if its caller keeps the value too
+// long.
 func (c *cursor) spoil() {
 	for i := range c.lastValue {
 		c.lastValue[i] = 0xEE

@@ -67,8 +67,8 @@ func (g *group) add(hot bool, p pair) {
 	s.values.add(p.value)
 }
 
-// changeKinds returns a bit mask of the kinds of changes in the commit group. The bits select the parts of the
-// commit statement.
+// changeKinds returns a bit mask of the kinds of changes in the commit group: set or removed rows, in the hot or the
+// cold table. The bits select the parts of the commit statement.
 func (g *group) changeKinds() (sorted int) {
 	for sort, a := range [sorts]*array{hotSet: &g.hot.keys, coldSet: &g.cold.keys, hotGone: &g.hot.removedKeys, coldGone: &g.cold.removedKeys} {
 		if a.n > 0 {

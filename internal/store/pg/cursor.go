@@ -75,8 +75,8 @@ func (c *cursor) Seek(key []byte) error {
 	return c.fetch(key, true)
 }
 
-// seekInPage moves forward to key within the current page of rows. It returns false if the key is before
-// the current position or after the end of the page.
+// seekInPage moves forward to key within the current page of rows, without a query. It returns false if the key is
+// before the current position or after the end of the page, so that a page must be read.
 func (c *cursor) seekInPage(key []byte) bool {
 	if !c.Valid() || c.isAhead(c.page[c.at].key, key) || c.isAhead(key, c.page[len(c.page)-1].key) {
 		return false

@@ -43,8 +43,8 @@ func checkUsable(schema string, known, found, oldest int64) error {
 	return nil
 }
 
-// LivingError means that an upgrade of the tables was refused because a sidecar is running. After the upgrade,
-// this sidecar could perhaps not use the tables. No migration was made.
+// LivingError means that an upgrade of the tables was refused because a sidecar of an older version is running, which
+// perhaps could not use the upgraded tables. No migration was made.
 type LivingError struct {
 	Schema string
 	// Version is the migration that a program must at least know after the upgrade. Address is the address of one of
@@ -163,8 +163,9 @@ func migrateOnce(ctx context.Context, db *sql.DB, files fs.FS, schema string) er
 	return checkUsable(schema, want, found, oldest)
 }
 
-// upgrade makes all migrations after found. Each one requires what all of them require, so that an upgrade that is
-// refused has made none: after the first ones, the programs that run would perhaps not start again.
+// upgrade makes all migrations after found, the number of the newest migration that was made. Before the first one it
+// makes the checks that all of them require. So an upgrade that is refused has made no migration. If some were made,
+// the running programs could perhaps not start again.
 func upgrade(ctx context.Context, db *sql.DB, schema string, steps []*migration, found int64) error {
 	for _, m := range steps {
 		m.needs = 0
@@ -225,12 +226,12 @@ type migration struct {
 	// in order to use the tables after this one. It is lower than version if the migration only adds
 	// something.
 	version, oldest int64
-	// needs is the highest oldest of all migrations of the upgrade.
+	// needs is the largest value of oldest in all migrations of the upgrade.
 	needs int64
 }
 
-// programsMigration is the number of the migration that created the table in which the database records which
-// programs can use its schema. The one before it created the table of nodes, and the first one all other tables.
+// programsMigration is the number of the migration that created the table in which the database records which programs
+// can use its schema. Migration 2 created the table of nodes, and migration 1 all other tables.
 const programsMigration = 3
 
 // run executes the migration. It first locks the table of versions and checks that the migration is
@@ -264,8 +265,8 @@ const raiseOldestText = `UPDATE {s}.schema_oldest SET version = greatest(version
 
 // livingText returns the text of a query for the address of a running sidecar that may not know the migration $1. It
 // ignores a lease that is longer than the maximum. Such a lease was written before the clock was set back, and a
-// running owner corrects it within a second. Before a migration of the oldest ones the tables of later ones are missing,
-// and every running program is older.
+// running owner corrects it within a second. Before one of the first three migrations, a table that the query needs
+// does not exist yet. Then every running program is older than the migration.
 func (m *migration) livingText() string {
 	leases, known := "SELECT address, lease_until FROM {s}.part", "$1::bigint - 1"
 	if m.version >= programsMigration {

@@ -95,8 +95,8 @@ func (s *server) acquire(l *session, again bool) (fencing.State, error) {
 
 func (s *server) acquireOnce(l *session, again bool) (st fencing.State, err error) {
 	ctx := context.Background()
-	// After the first error, run does nothing, so the transaction stays open. The caller rolls it back or closes
-	// the session.
+	// After the first error, run does nothing, so that the remaining statements are skipped. The transaction stays
+	// open, and the caller rolls it back or closes the session.
 	run := func(sql string, args ...any) (rows int64) {
 		if err == nil {
 			tag, failed := l.conn.Exec(ctx, sql, append([]any{pgx.QueryExecModeExec}, args...)...)

@@ -66,8 +66,8 @@ func openSession(cfg *pgx.ConnConfig, named bool) (*session, error) {
 	return l, nil
 }
 
-// below returns the TCP connection below the TLS connection conn, or conn itself. It is called when the
-// connection is established, because pgx may have tried other hosts before.
+// below returns the TCP connection below the TLS connection conn, or conn itself if there is no TLS. The result is
+// valid only after the connection is established, because pgx may have tried other hosts before.
 func below(conn net.Conn) net.Conn {
 	if encrypted, ok := conn.(*tls.Conn); ok {
 		return encrypted.NetConn()

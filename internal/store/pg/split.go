@@ -15,8 +15,8 @@ type Share struct {
 	Part int32
 	// Names are the namespaces that are in Part after the split.
 	Names []string
-	// Moved are prefixes of the keys that move to Part. Copied are keys that both partitions have after
-	// the split.
+	// Moved are the prefixes of the keys that move to Part. Copied are the keys of rows that exist in both partitions
+	// after the split.
 	Moved, Copied [][]byte
 }
 

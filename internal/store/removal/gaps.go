@@ -100,7 +100,7 @@ func (g *gaps) merge(last uint64, gone map[uint64]bool) error {
 	if err != nil || len(before) == 0 || gone[end] || end != first-1 || !empty(before) || len(before)+len(places) > codec.MostGaps {
 		return err
 	}
-	// All places are gaps, so their order does not matter.
+	// All references in both rows are gaps, so their order does not matter.
 	g.changed[last] = append(places, before...)
 	g.changed[end], gone[end] = before, true
 	return nil

@@ -97,7 +97,7 @@ func empty(t *testing.T, db kv.KV) {
 	see(t, view, map[string]string{})
 }
 
-// lastCallCounts checks that the last of several calls of a batch for one key applies.
+// lastCallCounts checks that if a batch sets or deletes a key several times, the last call applies.
 func lastCallCounts(t *testing.T, db kv.KV) {
 	t.Helper()
 	Commit(t, db, map[string][]byte{"gone": []byte("1"), "back": []byte("1")})
@@ -147,8 +147,8 @@ func viewsStandStill(t *testing.T, db kv.KV) {
 	see(t, kv.On(db.View(2)), map[string]string{"a": "2", "c": "2"})
 }
 
-// heldMoment checks that a commit group that is kept by Hold stays readable after later groups, and that the
-// newest group is readable after Close and Release.
+// heldMoment checks that a commit group that Hold keeps stays readable after later groups, and that the newest group is
+// still readable after the held group was closed and released.
 func heldMoment(t *testing.T, db kv.KV) {
 	t.Helper()
 	group := Commit(t, db, map[string][]byte{"a": []byte("1"), "b": []byte("1")})

@@ -79,7 +79,7 @@ type Partition struct {
 type View struct {
 	// Nodes are the running nodes, in the order in which they joined.
 	Nodes []Node
-	// Parts are all partitions, in the order of their numbers.
+	// Parts are all partitions of the store, in the order of their numbers.
 	Parts []Partition
 }
 

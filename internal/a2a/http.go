@@ -233,7 +233,8 @@ func (s *Service) serveCard(w http.ResponseWriter, r *http.Request, tenant strin
 	card := s.card(a)
 	body, err := marshal(card)
 	if err == nil && s.cfg.CardKey != nil {
-		// Some signatures differ each time, so the tag is computed from the content that is signed.
+		// The tag is computed from the content that is signed and not from the signature, because some kinds of
+		// signatures differ each time.
 		w.Header().Set("ETag", etag(append(body, s.cfg.CardKey.ID...)))
 		if err = s.sign(card); err == nil {
 			body, err = marshal(card)

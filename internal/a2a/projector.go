@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 )
 
-// These are the metadata keys that the server adds to tasks and events.
+// These are the metadata keys that the server adds to tasks and events for its clients.
 const (
 	// generationKey is the metadata key of the number of a record. In an event this is the record that
 	// caused the event. In a task it is the newest record that caused an event. The number never falls.

@@ -91,7 +91,8 @@ func (p *PushEvents) Next(ctx context.Context) ([]machine.Delivery, error) {
 	}
 }
 
-// fresh counts an event and reports whether the event was not pushed yet.
+// fresh counts an event of the record seq, and reports whether the event comes after the position of the subscription,
+// so that it was not pushed yet.
 func (p *PushEvents) fresh(seq uint64) bool {
 	if seq != p.seq {
 		p.seq, p.nth = seq, 0

@@ -201,7 +201,7 @@ func answersOf(dedupe []string) map[string]string {
 func approvalPart(value any) *a2apb.Part {
 	raw, err := json.Marshal(map[string]any{protocol.ApprovalURI: value})
 	if err != nil {
-		// This cannot happen: payloads are JSON that was decoded before.
+		// This cannot happen, because the payload was decoded as JSON when the call was requested.
 		raw = []byte("null")
 	}
 	var compact bytes.Buffer

@@ -125,7 +125,7 @@ func (m *inbound) checkModes() error {
 	return failAt(contentType, "configuration.acceptedOutputModes", "the agent answers with %s", strings.Join(def.OutputModes, ", "))
 }
 
-// modeOf returns the media type of a part. It returns "" if the sender did not set one.
+// modeOf returns the media type of a part, or "" if the sender set none.
 func modeOf(p *machine.Part) string {
 	switch {
 	case p.MediaType != "":

@@ -63,7 +63,7 @@ func (e *events) fault(body []byte) {
 
 func (e *events) write(b []byte) error {
 	control := http.NewResponseController(e.w)
-	// The error is ignored: a server without write deadlines writes without one.
+	// The error is ignored, because a server that does not support write deadlines can still write.
 	_ = control.SetWriteDeadline(time.Now().Add(writeLimit))
 	//nolint:gosec,nolintlint // events, said to be events: no browser takes them for a page. Found only where callers are read too.
 	if _, err := e.w.Write(b); err != nil {

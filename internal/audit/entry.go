@@ -25,8 +25,9 @@ type Entry struct {
 	Resource  string `json:"resource,omitempty"`
 	// Method is the gRPC method without its first slash, or the name of an action of the process itself.
 	Method string `json:"method"`
-	// Step and Decision are of a decision about a held call: APPROVE, DENY or EDIT. They are set for each way in which a decision comes: the
-	// API, a link, and a message of A2A.
+	// Step and Decision are set for a decision about a held call (a tool call that waits for approval). Step is the
+	// number of the step. Decision is APPROVE, DENY or EDIT. They are set for every way to decide: the API, a decision
+	// link, and an A2A message.
 	Step     uint32 `json:"step,omitempty"`
 	Decision string `json:"decision,omitempty"`
 	// Outcome is OK or the name of the gRPC status, and Reason is the reason of the error. Outcome is BEGUN in the line before the whole

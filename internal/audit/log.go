@@ -42,7 +42,7 @@ type Log struct {
 	// seq and sum are the number and the hash of the last line.
 	seq uint64
 	sum string
-	// fault is the error of the last write or sync if it failed. The next written line sets it to nil.
+	// fault is the error of the last write or sync if it failed. It is nil again after the next line was written.
 	fault    error
 	unsynced bool
 }
@@ -128,7 +128,7 @@ func (l *Log) add(e *Entry) error {
 	}
 	if err != nil {
 		l.fault = fmt.Errorf("audit: %w", err)
-		// The next line must not follow an incomplete line.
+		// The incomplete line is removed, because the next line must begin where it began.
 		_ = l.file.Truncate(l.size)
 		return l.fault
 	}

@@ -298,7 +298,7 @@ func (d *delegation) stopOnNews(listen context.Context, stop context.CancelFunc)
 	return stopped
 }
 
-// handleTask records in the journal what the agent reports about the task: its id, a question, or the
+// handleTask records in the journal what the agent reports about the task: the id of the task, a question, or the
 // task's end.
 func (d *delegation) handleTask(ctx context.Context, del *machine.Delegation, card string, task machine.AgentTask) error {
 	known := del.Remote

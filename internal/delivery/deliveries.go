@@ -146,7 +146,8 @@ func (d *delivery) run(ctx context.Context) {
 	}
 }
 
-// serve delivers events until the subscription has ended (io.EOF) or an internal error occurs.
+// serve delivers events until the subscription has ended (io.EOF) or an internal error occurs. doing is the action
+// during which the error occurred.
 func (d *delivery) serve(ctx context.Context) (doing Activity, err error) {
 	if d.sub, err = d.o.cfg.Subscriptions.Subscription(ctx, d.key); err != nil {
 		return Reading, err

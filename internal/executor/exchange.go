@@ -65,7 +65,7 @@ type exchange struct {
 	// exitTool is the name of the exit tool, the function that a model calls to leave the state. It is "" if the
 	// state has none.
 	exitTool string
-	// chat means that a text of the model is sent to a person, who may reply, unless it leaves the state. ask is the
+	// chat means that a text of the model that does not leave the state is sent to a person, who may reply. ask is the
 	// name of the function that the model calls to ask the person.
 	chat      bool
 	ask       string

@@ -318,7 +318,7 @@ func toolSteps(records ...*pawlv1.Record) (n int) {
 	return n
 }
 
-// Text joins the parts of a message with line breaks. Of data it gives only the size and the media type.
+// Text joins the parts of a message with line breaks. For a data part it contains only the size and the media type.
 func Text(parts []*pawlv1.Part) string {
 	var lines []string
 	for _, p := range parts {

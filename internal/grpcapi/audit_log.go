@@ -34,11 +34,12 @@ const (
 // maxTextBytes limits each text that is copied from a request to a line, in bytes.
 const maxTextBytes = 256
 
-// auditLogger writes the lines of the audit log. A call that changes state and a call that is refused have one line each
-// (a backup has two, and a failed read has one only if a right, the namespace or a limit refused it), with the caller,
-// the resource, the outcome and the origin, but never a payload. The line about a change is written before the change is
-// answered. While lines cannot be written, calls that change state are refused. Lines about unauthenticated callers are
-// limited, so that they cannot fill the disk. A nil auditLogger writes none. Safe for concurrent use.
+// auditLogger writes the lines of the audit log. Each call that changes state and each call that is refused has one
+// line. There are two exceptions: a backup has two lines, and a failed read has a line only if a right, the namespace
+// or a limit refused it. A line contains the caller, the resource, the outcome and the origin, but never a payload. The
+// line about a change is written before the change is answered. While lines cannot be written, calls that change state
+// are refused. Lines about unauthenticated callers are limited, so that they cannot fill the disk. A nil auditLogger
+// writes none. Safe for concurrent use.
 type auditLogger struct {
 	log        *audit.Log
 	operations map[string]runtime.Operation
@@ -270,7 +271,8 @@ func auditSubject(m any) subject {
 	return s
 }
 
-// messageDecision returns the step and the decision in a message of A2A. They are 0 and "" if it has no valid decision.
+// messageDecision returns the step and the decision in a message of A2A. They are 0 and "" if the message has no valid
+// decision.
 func messageDecision(msg *a2apb.Message) (uint32, string) {
 	parts, err := protocol.PartsFromProto("message.parts", msg.GetParts())
 	if err != nil {

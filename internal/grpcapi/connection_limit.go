@@ -94,9 +94,9 @@ type limitedConn struct {
 	resets  sync.Mutex
 	allowed *rate.Limiter
 	now     func() time.Time
-	// last, recent and old are numbers of HTTP/2 streams, which grow over time. last is the newest stream. recent was
-	// the newest stream at the time since. old was the newest stream one period before that. A stream with a number
-	// above old is young.
+	// last, recent and old are numbers of HTTP/2 streams, by which young streams are recognized: a later stream has a
+	// higher number. last is the newest stream. recent was the newest stream at the time since. old was the newest
+	// stream one period before that. A stream with a number above old is young.
 	last, recent, old uint32
 	since             time.Time
 	exceeded          bool

@@ -134,8 +134,8 @@ func (s *Server) ReadyRights(r Rights) (set func(), err error) {
 // use TLS.
 func (s *Server) CertificateExpiry() time.Time { return s.keys.Current.Load().Expiry() }
 
-// renew is called when an issuer no longer publishes a key. It may be called before the server is
-// complete.
+// renew makes every open stream check its principal again, because an issuer no longer publishes a key. It may be
+// called before the server is complete, and then does nothing.
 func (s *Server) renew() {
 	if s.auth != nil {
 		s.auth.Renew()

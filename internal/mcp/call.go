@@ -171,9 +171,9 @@ func valueOf(got *sdk.CallToolResult) (json.RawMessage, error) {
 	return json.Marshal(got.Content)
 }
 
-// structured returns the structured content of a result. Servers repeat the content as a text. This
-// text is used if it is equal, because its numbers have all digits, which the values that the SDK
-// decoded may have lost.
+// structured returns the structured content of a result. Many servers repeat this content as a text. If the text has
+// the same value, it is returned instead, because its numbers have all digits. The values that the SDK has decoded may
+// have lost digits.
 func structured(got *sdk.CallToolResult) (json.RawMessage, error) {
 	text := []byte(textOf(got.Content))
 	if repeated, err := strictjson.Value(text); err == nil && reflect.DeepEqual(roundNumbers(repeated), got.StructuredContent) {

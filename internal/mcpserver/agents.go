@@ -117,7 +117,8 @@ func (s *Service) packOf(ctx context.Context, namespace string, listed *pawlv1.P
 	if err != nil {
 		return nil, err
 	}
-	// A faulty pack is registered nowhere. A document that only another version of this program accepts is not offered.
+	// A registered pack was valid when it was registered. If this version of the program does not accept its document,
+	// its agents are not offered.
 	p, _, err = pack.Load(got.GetContent(), pack.Options{Accepted: true, Limits: pack.Limits{Bytes: len(got.GetContent())}})
 	if err != nil {
 		p = nil

@@ -45,8 +45,8 @@ func (c *session) run(a *agent) sdk.ToolHandler {
 	}
 }
 
-// start starts a run. If it is not configured who executes it, the sidecar does if it has a model. A refused start leaves
-// nothing behind.
+// start starts a run. If neither the request nor the configuration says how the run is executed, the sidecar executes
+// it, or workers if the sidecar has no model. A start that was refused stores nothing.
 func (c *session) start(ctx context.Context, req *pawlv1.StartRunRequest) (*pawlv1.StartRunResponse, error) {
 	if req.GetExecution() != pawlv1.Execution_EXECUTION_UNSPECIFIED {
 		return c.service.runs.StartRun(ctx, req)
@@ -191,7 +191,8 @@ func (c *session) wait(ctx context.Context, req *sdk.CallToolRequest, run *pawlv
 		}
 		wait := &pawlv1.WaitRunRequest{Namespace: c.namespace, RunId: run.GetRunId(), Until: pawlv1.WaitUntil_WAIT_UNTIL_WAITING, Timeout: durationpb.New(min(left, progressEvery))}
 		if run.GetStatus() == pawlv1.RunStatus_RUN_STATUS_WAITING {
-			// It waits for something other than a question, for example for an approval. A question can follow.
+			// The run waits for something other than an answer to a question, for example for an approval. It can still
+			// ask a question before it ends, so its state is read every pollEvery.
 			wait.Until, wait.Timeout = pawlv1.WaitUntil_WAIT_UNTIL_TERMINAL, durationpb.New(min(left, pollEvery))
 		}
 		began := time.Now()
@@ -211,7 +212,7 @@ func (c *session) wait(ctx context.Context, req *sdk.CallToolRequest, run *pawlv
 	return run, nil
 }
 
-// progressText says in one line where a run is.
+// progressText returns one line that describes the progress of a run: its state, and what it waits for.
 func progressText(run *pawlv1.Run) string {
 	text := "In the state " + run.GetState() + "."
 	if waiting := run.GetWaiting().GetSentence(); waiting != "" {

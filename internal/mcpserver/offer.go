@@ -18,7 +18,7 @@ type offer struct {
 	server  *sdk.Server
 
 	mu sync.Mutex
-	// tools and prompts are the digests of the packs of what is offered, by name. Guarded by mu.
+	// tools and prompts map the name of each offered tool or prompt to the digest of its pack. Guarded by mu.
 	tools, prompts map[string]string
 }
 

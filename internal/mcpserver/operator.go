@@ -83,7 +83,8 @@ type heldCalls struct {
 	More  bool       `json:"more" jsonschema:"true if there are more calls"`
 }
 
-// addOperatorTools adds the tools about runs. None of them decides about a held call: a model would decide, not a person.
+// addOperatorTools adds the tools about runs. None of them decides about a held call, because a model would then decide
+// instead of a person.
 func (c *session) addOperatorTools(server *sdk.Server) {
 	readOnly := &sdk.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: new(false)}
 	sdk.AddTool(server, &sdk.Tool{Name: toolWait, Description: "Waits for the end of a run, and returns its result. Call it again if the run has not ended.", Annotations: readOnly},

@@ -22,7 +22,8 @@ func (c *session) question(ctx context.Context, run *pawlv1.Run) *sdk.ElicitPara
 	}}
 }
 
-// questionText returns what the run said last. A run that said nothing is described instead.
+// questionText returns the last text of a run, which is its question. If the run has no text, the result describes the
+// run instead.
 func (c *session) questionText(ctx context.Context, run *pawlv1.Run) string {
 	if run.GetWaiting().GetStep() == 0 {
 		if records, err := c.newest(ctx, run); err == nil {
@@ -34,7 +35,8 @@ func (c *session) questionText(ctx context.Context, run *pawlv1.Run) string {
 	return run.GetWaiting().GetSentence()
 }
 
-// answer sends the answer to the question of a run. If the person declines, sent is false and the run goes on waiting.
+// answer sends the answer to the question of a run. If the person declines, sent is false, and the run continues to
+// wait.
 func (c *session) answer(ctx context.Context, run *pawlv1.Run, answer *sdk.ElicitResult) (sent bool, err error) {
 	if answer.Action != "accept" {
 		return false, nil
@@ -46,7 +48,7 @@ func (c *session) answer(ctx context.Context, run *pawlv1.Run, answer *sdk.Elici
 	return true, c.send(ctx, run, text, "mcp-"+questionKey(run))
 }
 
-// send sends a text to a run that asks.
+// send sends a text as the answer to a run that asks a question. messageID is the idempotency id of the answer.
 func (c *session) send(ctx context.Context, run *pawlv1.Run, text, messageID string) error {
 	_, err := c.service.runs.SendInput(ctx, &pawlv1.SendInputRequest{
 		Namespace: c.namespace, RunId: run.GetRunId(), Parts: []*pawlv1.Part{textPart(text)}, MessageId: messageID, Step: run.GetWaiting().GetStep(),

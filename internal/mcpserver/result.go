@@ -133,8 +133,8 @@ func refusal(text string) *sdk.CallToolResult {
 	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}, IsError: true}
 }
 
-// failure returns the result for an error of the sidecar: a refusal is a result, so that the model can read it. Every
-// other error is one of the protocol.
+// failure returns the result for an error of the sidecar. If the sidecar refused the call, the error becomes the result
+// of the tool, so that the model can read it. Every other error is returned as an error of the protocol.
 func failure(err error) (*sdk.CallToolResult, error) {
 	if isRefusal(err) {
 		return refusal(errorText(err)), nil

@@ -44,7 +44,7 @@ const instructions = "Each agent of this sidecar is a tool. A call starts a run 
 type Config struct {
 	// Conn is a connection to the sidecar. The outgoing metadata of a call's context identifies the caller. Required.
 	Conn grpc.ClientConnInterface
-	// Execution is who executes the turns of new runs. Default: the sidecar if it has a model, else workers.
+	// Execution selects the executor of the turns of new runs. Default: the sidecar if it has a model, else workers.
 	Execution pawlv1.Execution
 	// HasModel reports whether the sidecar has a model now. It is only used if Execution is not set. nil means that it is
 	// not known: the first attempt to start a run finds out.
@@ -202,7 +202,8 @@ func (s *Service) Serve(ctx context.Context, namespace string, in io.ReadCloser,
 	return nil
 }
 
-// session is what one client of the service may see: over HTTP one request, over streams a connection.
+// session serves one client with the rights of this client. Over HTTP, a session is one request. Over a pair of
+// streams, it is the connection.
 type session struct {
 	service   *Service
 	metadata  metadata.MD
@@ -218,7 +219,7 @@ func (c *session) call(ctx context.Context) context.Context {
 	return metadata.NewOutgoingContext(ctx, c.metadata)
 }
 
-// server returns the MCP server of a session, and what keeps its tools equal to the registered packs.
+// server returns the MCP server of a session, and the offer that keeps its tools equal to the registered packs.
 func (s *Service) server(c *session) (*sdk.Server, *offer) {
 	capabilities := &sdk.ServerCapabilities{
 		Tools: &sdk.ToolCapabilities{ListChanged: c.connected}, Prompts: &sdk.PromptCapabilities{ListChanged: c.connected}, Resources: &sdk.ResourceCapabilities{},
@@ -226,7 +227,7 @@ func (s *Service) server(c *session) (*sdk.Server, *offer) {
 	capabilities.AddExtension(tasksExtension, nil)
 	server := sdk.NewServer(&sdk.Implementation{Name: "pawl", Title: "Pawl", Version: s.cfg.Version}, &sdk.ServerOptions{
 		Capabilities: capabilities, Instructions: instructions, Logger: quiet, SchemaCache: s.schemas,
-		// What a caller sees depends on its rights, so no proxy may give it to another one.
+		// The answers depend on the rights of the caller, so a proxy must not return a cached answer to another caller.
 		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
 	})
 	c.addOperatorTools(server)

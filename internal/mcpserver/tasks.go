@@ -21,8 +21,8 @@ const (
 	pollMillis = 1000
 )
 
-// The status of a task, by the extension. "failed" is only for errors of the protocol, which no run has: a run that did
-// not complete is a completed task whose result is an error.
+// These are the statuses of a task in the extension. "failed" is not used, because it means an error of the protocol. A
+// run that did not complete becomes a completed task whose result is an error.
 const (
 	taskWorking       = "working"
 	taskInputRequired = "input_required"
@@ -124,7 +124,7 @@ func (c *session) cancelTask(ctx context.Context, _ *sdk.ServerSession, params *
 	return &done{ResultType: "complete"}, nil
 }
 
-// cancel cancels a run. A run that has ended stays as it is.
+// cancel cancels a run. If the run has ended, cancel does nothing.
 func (c *session) cancel(ctx context.Context, run *pawlv1.Run) error {
 	if ended(run) {
 		return nil

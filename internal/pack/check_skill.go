@@ -55,7 +55,8 @@ func (c *checker) skillSource(want string) bool {
 	if _, found := slices.BinarySearch(c.sources, want); found {
 		return true
 	}
-	// The sources below the path are next to one another, but "a-b" is between "a" and "a/b".
+	// c.sources is sorted, so the sources below the path are next to one another. The search uses the path with a
+	// slash, because "a-b" is sorted between "a" and "a/b".
 	if at, _ := slices.BinarySearch(c.sources, want+"/"); at < len(c.sources) && strings.HasPrefix(c.sources[at], want+"/") {
 		return true
 	}

@@ -265,8 +265,8 @@ func checkEnum(enum []json.RawMessage, v *source.Node) string {
 	}
 	allowed := make([]string, len(enum))
 	for i, e := range enum {
-		// The document was decoded from its canonical form, so its members also have the canonical
-		// form.
+		// Equal values have equal bytes here, because the document was decoded from its canonical form, so its members
+		// have the canonical form, too.
 		if string(e) == string(form) {
 			return ""
 		}

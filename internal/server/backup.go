@@ -40,8 +40,7 @@ type BackupDone struct {
 	// contains everything.
 	BasedOn string
 	Bytes   int64
-	// RunKeys means that the keys of erasable runs were copied into the directory, over an earlier
-	// copy.
+	// RunKeys means that the keys of erasable runs were copied into the directory. The copy replaced an earlier one.
 	RunKeys bool
 }
 

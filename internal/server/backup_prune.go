@@ -20,8 +20,8 @@ import (
 // Prune describes which backups of a directory stay.
 type Prune struct {
 	Dir string
-	// Keep is the number of newest backups that stay in each partition, at least 1. KeepFor is the age up to
-	// which backups stay as well. Backups that these continue stay too.
+	// Keep is the number of newest backups that are kept in each partition, at least 1. Backups that are at most
+	// KeepFor old are kept, too. Earlier backups that a kept backup continues are also kept.
 	Keep    int
 	KeepFor time.Duration
 	// Identity is the file with the age identities that decrypt the backups.
@@ -94,7 +94,8 @@ func (p Prune) remove(ctx context.Context, old []string, removed func(file strin
 	return datadir.SyncDir(filepath.Dir(old[0]))
 }
 
-// oldBackups returns the backups that may go, the newest first: no backup is removed before those that continue it.
+// oldBackups returns the backups that may be removed, the newest first, so that a backup is removed only after the
+// backups that continue it.
 func (p Prune) oldBackups(ctx context.Context, dir string, ids []age.Identity) (old []string, err error) {
 	files, err := backupsIn(dir)
 	if err == nil && len(files) == 0 {
@@ -120,8 +121,8 @@ func (p Prune) oldBackups(ctx context.Context, dir string, ids []age.Identity) (
 	return files[:first], nil
 }
 
-// firstKept returns the index of the oldest backup that stays. A clock that was wrong at one backup lets none of the
-// younger ones go.
+// firstKept returns the index of the oldest backup that is kept. All younger backups are kept, too, even if the clock
+// was wrong when one of them was made.
 func (p Prune) firstKept(headers []backup.Header, now time.Time) int {
 	first := max(0, len(headers)-p.Keep)
 	young := slices.IndexFunc(headers[:first], func(h backup.Header) bool { return now.Sub(time.Unix(0, h.At)) < p.KeepFor })
@@ -137,7 +138,7 @@ func (p Prune) firstKept(headers []backup.Header, now time.Time) int {
 // errHeaderRead ends the reading of a backup after its header.
 var errHeaderRead = errors.New("the header was read")
 
-// headerOf reads the header of a backup, whose name must be that of a backup.
+// headerOf reads the header of a backup file. The name of the file must be that of a backup.
 func headerOf(path string, ids []age.Identity) (h backup.Header, err error) {
 	if _, _, err := numberOf(path); err != nil {
 		return h, err

@@ -15,7 +15,7 @@ import (
 
 // BackupVerification describes how [VerifyBackups] verifies backups.
 type BackupVerification struct {
-	// From are the backups. From.Dir may also be the file of a backup: the last one that is verified.
+	// From names the backups to verify. From.Dir is their directory, or the file of the last backup to verify.
 	From RestoreFrom
 	// Restore means that the backups are also restored and that the result is checked.
 	Restore bool
@@ -31,10 +31,10 @@ type VerifiedBackups struct {
 	// Files are the backups that a restore needs, and Bytes is the sum of their sizes.
 	Files []string
 	Bytes int64
-	// At is the time that a restore goes back to: when the last backup began. Of several partitions it is
-	// the earliest.
+	// At is the time to which a restore would go back: the time at which the last backup began. If there are several
+	// partitions, it is the earliest of these times.
 	At time.Time
-	// Report has the counts of the restored store. It is zero without a restore.
+	// Report contains the counts of the check of the restored store. It is zero if nothing was restored.
 	Report CheckReport
 }
 
@@ -64,8 +64,8 @@ func VerifyBackups(ctx context.Context, v BackupVerification) (done VerifiedBack
 	return done, err
 }
 
-// chains returns the backups to verify, by partition. A file is of one partition, and From.UpTo is then
-// not used.
+// chains returns the backups to verify, by partition. If From.Dir is a file, only the partition of this file is
+// verified, and From.UpTo is not used.
 func (v BackupVerification) chains(ctx context.Context) ([]backups, error) {
 	info, err := os.Stat(v.From.Dir)
 	if err != nil {
@@ -100,7 +100,7 @@ func (v BackupVerification) restoreInScratch(ctx context.Context, chains []backu
 	return report, scratchError(err)
 }
 
-// scratchError makes the error of a full disk one of the scratch directory: it says nothing about the backups.
+// scratchError makes it clear that a full disk is a problem of the scratch directory and not a fault of the backups.
 func scratchError(err error) error {
 	refusal, ok := errors.AsType[*machine.Error](err)
 	if errors.Is(err, syscall.ENOSPC) || ok && refusal.Reason == datadir.DiskLow {

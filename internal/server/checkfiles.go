@@ -17,9 +17,10 @@ import (
 	"github.com/pawl-dev/pawl/internal/store/datadir"
 )
 
-// CheckFiles reads all files that the configuration names and checks their contents, as [Serve] does
-// before it opens the store, unless one of them is a pipe. It changes nothing and connects to nothing.
-// The error is a *[config.Error] with the faults of all files, but no secret values.
+// CheckFiles reads all files that the configuration names and checks their contents, as [Serve] does before it opens
+// the store. If one of the files is a pipe, [Serve] does not do so, because a pipe can be read only once. CheckFiles
+// changes nothing and connects to nothing. The error is a *[config.Error] with the faults of all files, but no secret
+// values.
 func CheckFiles(c config.Config) error {
 	var faults fileFaults
 	if c.StorePasswordFile != "" && c.Store.Fault() == "" && config.SchemaFault(c.StoreSchema) == "" {
@@ -75,8 +76,8 @@ func Warnings(c config.Config, now time.Time) (warnings []config.Fault) {
 // fileFaults collects the faults of files.
 type fileFaults []config.Fault
 
-// add adds the faults of err, which may be joined of several errors. Those that do not name their setting are of this one. If
-// setting is "", their texts contain what they are about.
+// add adds the faults of err, which may consist of several errors. A fault that does not name its setting gets the name
+// in setting. If setting is "", the texts of the faults already say what they are about.
 func (f *fileFaults) add(setting string, err error) {
 	if err == nil {
 		return

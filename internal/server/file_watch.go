@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/grpcapi/auth/oidc"
 )
 
-// watchInterval is the time between two looks at the reloadable files.
+// watchInterval is the time between two checks whether the reloadable files have changed.
 const watchInterval = 2 * time.Second
 
 // retryLooks is the number of looks after which files that could not be applied are read again, although they have not

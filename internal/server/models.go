@@ -131,8 +131,8 @@ type executors struct {
 	servers []*mcp.Client
 }
 
-// executing returns a new secret with which the sidecar authenticates to itself. If the sidecar
-// executes neither turns nor tools, it returns "".
+// executing returns the secret with which the sidecar, as an executor of turns or tools, authenticates to its own
+// server. Each call returns a new secret. If the sidecar executes neither turns nor tools, it returns "".
 func executing(c config.Config) (secret string) {
 	if models(c) || len(c.MCPServers) > 0 {
 		secret = auth.NewSecret()
@@ -140,7 +140,7 @@ func executing(c config.Config) (secret string) {
 	return secret
 }
 
-// models reports whether the configuration can contain a model.
+// models reports whether the configuration can contain a model that the sidecar itself calls.
 func models(c config.Config) bool { return len(c.Models) > 0 || c.ModelsFile != "" }
 
 // workerID returns the name of a worker of this sidecar. All nodes of a cluster execute work of every

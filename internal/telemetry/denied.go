@@ -14,8 +14,8 @@ const mostDenied = 10_000
 func newWarned() *cache.LRU[[2]string, struct{}] { return cache.New[[2]string, struct{}](mostDenied) }
 
 // denied logs a warning about a tool that the tool policy denies, once for each pack and tool. Without the
-// warning only the model would learn of the denial, and the run would continue without the tool. If the queue of
-// the log is full, the next denial logs the warning.
+// warning only the model would learn of the denial, and the run would continue without the tool. If the queue of the
+// log is full, the warning is logged at the next denial.
 func (l *RunLog) denied(s *machine.State, body *machine.StepRejected) {
 	remedy := remedyOf(body.Denial)
 	if remedy == "" {

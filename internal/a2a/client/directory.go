@@ -300,7 +300,8 @@ func wireTo(face *foreignInterface, encrypted bool, client *http.Client, conf *t
 	if encrypted {
 		creds = credentials.NewTLS(conf)
 	}
-	// The address from the card is used only as a host name, and credentials are never sent to a proxy.
+	// The address from the card is used only as a host name, so that it cannot select another resolver. Credentials are
+	// never sent to a proxy.
 	conn, err := grpc.NewClient("dns:///"+face.URL, grpc.WithTransportCredentials(creds), grpc.WithNoProxy(), grpc.WithDisableServiceConfig(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxForeign)))
 	if err != nil {

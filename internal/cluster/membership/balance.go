@@ -114,10 +114,10 @@ const (
 	// settlingTime is how long the view of the cluster must be unchanged before this node gives a partition
 	// to another node.
 	settlingTime = 2 * time.Second
-	// refused is how long after a handover this node watches whether the other node opens the
-	// partition. If this node gets the partition back within this time, the other node did not open it,
+	// refusalWindow is how long after a handover the return of a partition counts as a refusal. If this node has to open the
+	// partition again within this time, the node that was given the partition did not open it,
 	// and balancing pauses.
-	refused = 30 * time.Second
+	refusalWindow = 30 * time.Second
 	// minRefusalPause is how long balancing first pauses after a node did not open a partition that was
 	// given to it. The pause doubles each time, up to maxRefusalPause.
 	minRefusalPause = time.Minute
@@ -131,7 +131,7 @@ const (
 	yieldingTime = 3 * time.Second
 )
 
-// refusal pauses balancing because a node did not open a partition that was given to it.
+// refusal is a pause of balancing, because a node did not open a partition that was given to it.
 type refusal struct {
 	until time.Time
 	pause time.Duration
@@ -162,7 +162,7 @@ func (n *Node) balance() {
 // another node a short time before, that node did not open it, and balancing pauses. The caller holds
 // the mutex n.mu.
 func (n *Node) recordReturn(p *partitionState) {
-	if now := time.Now(); !p.givenAt.IsZero() && now.Sub(p.givenAt) < refused {
+	if now := time.Now(); !p.givenAt.IsZero() && now.Sub(p.givenAt) < refusalWindow {
 		lasts := min(max(2*n.refusals[p.to].pause, minRefusalPause), maxRefusalPause)
 		if now.Before(n.refusals[p.to].until) {
 			lasts = n.refusals[p.to].pause // another partition came back from the same node
@@ -185,7 +185,7 @@ func (n *Node) isBalancingPaused(now time.Time) bool {
 
 // resolveHandovers forgets the handovers whose result a new view of the cluster shows. A handover has
 // failed if its target node is leaving or no longer alive, or if a third node owns the partition. It has
-// succeeded if the target owns the partition when the duration refused has passed since the handover. In
+// succeeded if the target owns the partition when the duration refusalWindow has passed since the handover. In
 // this case, balancing is no longer paused because of the target. It is also no longer paused because of a
 // node that is leaving or no longer alive. The caller holds the mutex n.mu.
 func (n *Node) resolveHandovers(view View) {
@@ -201,7 +201,7 @@ func (n *Node) resolveHandovers(view View) {
 		switch owner := view.part(p.part).Owner.ID; {
 		case gone(p.to) || owner != "" && owner != p.to && owner != n.cfg.Self.ID:
 			p.givenAt = time.Time{}
-		case owner == p.to && now.Sub(p.givenAt) >= refused:
+		case owner == p.to && now.Sub(p.givenAt) >= refusalWindow:
 			p.givenAt = time.Time{}
 			delete(n.refusals, p.to)
 		}

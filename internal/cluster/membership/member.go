@@ -62,8 +62,8 @@ type Registry interface {
 // peer returns the node in the form that the router uses to call it.
 func (m Member) peer() router.Peer { return router.Peer{ID: m.ID, Address: m.Address, Key: m.Key} }
 
-// outsideCluster reports whether the owner of a partition is a process that the nodes cannot reach. It also
-// returns true for the zero value, if the partition has no owner.
+// outsideCluster reports whether the owner of a partition is a process that is not a node of this cluster, so that
+// calls cannot be forwarded to it. It also returns true for the zero value, if the partition has no owner.
 func (m Member) outsideCluster() bool { return m.Key == [32]byte{} }
 
 // canOwn reports whether the node may take over a partition.

@@ -256,8 +256,8 @@ func (n *Node) rest() time.Duration {
 	return atMost
 }
 
-// sleep waits for the duration pause, or until kick receives a value. It returns false if ctx has
-// ended.
+// sleep waits for the duration pause, or until kick delivers a value, which requests a poll at once. It returns false
+// if ctx has ended.
 func sleep(ctx context.Context, pause time.Duration, kick <-chan struct{}) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()

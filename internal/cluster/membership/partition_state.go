@@ -35,7 +35,7 @@ type partitionState struct {
 	to      string
 }
 
-// count returns the number of partitions in a phase. The caller holds the mutex n.mu.
+// count returns the number of partitions that are in the given phase. The caller holds the mutex n.mu.
 func (n *Node) count(in phase) (count int) {
 	for _, p := range n.partitions {
 		if p.phase == in {

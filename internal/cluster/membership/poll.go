@@ -12,7 +12,7 @@ func (n *Node) poll(ctx context.Context) {
 	n.mu.Lock()
 	me, sent := n.cfg.Self, time.Now()
 	me.Leaving = n.leaving
-	// judged has the partitions that are open before the rows are requested. The answer may not contain
+	// judged contains the partitions that are open before the rows are requested. The answer may not contain
 	// a partition that was opened later, so only the partitions in judged may be closed because of it.
 	judged := make([]OpenPartition, len(n.partitions))
 	for i, p := range n.partitions {

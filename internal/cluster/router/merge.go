@@ -21,9 +21,9 @@ func added(a, b *pawlv1.CheckCounts) *pawlv1.CheckCounts {
 	return sum
 }
 
-// AddStats adds the statistics of another partition to `to`. All partitions share the same database
-// tables and report the size of these tables, so the largest reported size is used. The default
-// namespace is in the first partition and is empty in all others.
+// AddStats adds the statistics of another partition to `to`. The sizes are not added: all partitions share the same
+// database tables and report their size, so the largest reported size is used. The default namespace is in the first
+// partition and is empty in all others.
 func AddStats(to, from *pawlv1.StoreStats) {
 	first := len(to.GetNamespaces()) == 0
 	for _, space := range from.GetNamespaces() {

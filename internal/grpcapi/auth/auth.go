@@ -26,8 +26,8 @@ import (
 // Caller is an authenticated caller together with the proof of its name.
 type Caller struct {
 	runtime.Principal
-	// token is the digest of the bearer token that proved the caller's name. It is zero if the name was proved
-	// differently.
+	// token is the digest of the bearer token that proved the caller's name. It is zero if a certificate or another way
+	// proved the name.
 	token [sha256.Size]byte
 	// certificate is the client certificate that proved the caller's name. It is nil if the name was proved
 	// differently.

@@ -75,8 +75,8 @@ func (b *Records) Message(place RecordKey, convert func() (Message, error)) (Mes
 		entry.data, entry.err = convert()
 	})
 	if entry.err != nil && !mine {
-		// The reader that converted the record may have failed only because its own stream ended, so
-		// this reader converts the record itself.
+		// The reader that began to convert the record may have failed only because its own stream ended. So the current
+		// reader converts the record for itself.
 		return convert()
 	}
 	return entry.data, entry.err

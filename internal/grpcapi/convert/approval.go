@@ -78,7 +78,7 @@ func decidedToProto(b *machine.StepDecided) *pawlv1.StepDecided {
 	}
 }
 
-// DecisionsFromProto converts a ListDecisions request. position is what its page token says.
+// DecisionsFromProto converts a ListDecisions request. position is the position that its page token contains.
 func DecisionsFromProto(call runtime.Call, in *pawlv1.ListDecisionsRequest, position string) *query.DecisionsRequest {
 	out := &query.DecisionsRequest{
 		Call: call, RunID: in.GetRunId(), From: timeFromProto(in.GetFrom()), To: timeFromProto(in.GetTo()), Tool: in.GetTool(), By: in.GetPrincipal(),

@@ -71,7 +71,7 @@ func (g *grpcService) GetTask(ctx context.Context, in *a2apb.GetTaskRequest) (*a
 // ListTasks implements lf.a2a.v1.A2AService.
 func (g *grpcService) ListTasks(ctx context.Context, in *a2apb.ListTasksRequest) (*a2apb.ListTasksResponse, error) {
 	if in.PageSize != nil && in.GetPageSize() == 0 {
-		// The official Go client sends 0 over gRPC if no page size was set.
+		// The official Go client sends 0 over gRPC if its caller set no page size. So 0 means the default here.
 		in.PageSize = nil
 	}
 	return unary(ctx, g, in, g.s.listTasks)

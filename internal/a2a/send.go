@@ -298,7 +298,7 @@ func (s *Service) resume(ctx context.Context, m *inbound) (runtime.Answer, error
 	}
 	if state.Status.Terminal() {
 		if m.id != "" {
-			// The message may be a repeat of the one with which the task ended.
+			// The message may be a repeat of the one that ended the task. A repeat must get the same answer again.
 			if answer, err := s.input(ctx, m, state); err == nil && answer.Duplicate {
 				return answer, nil
 			}

@@ -191,8 +191,8 @@ func (r *reader) meetObjects(a, b *typ) *typ {
 		a, b = b, a
 	}
 	if b.kind == dict {
-		// An object that also matches the dict loses the dict's constraint on other names. It keeps the fact that
-		// other names are allowed.
+		// The result is the object, without the constraint that the dict puts on other names. It keeps only the fact
+		// that other names are allowed.
 		out := *a
 		out.open, out.implied = a.open || b.open || b.elem.kind != anything, false
 		return &out

@@ -214,7 +214,7 @@ func (l *workStream) call(ctx context.Context, in *pawlv1.WorkRequest) (*pawlv1.
 		l.worker.Release(item.ReleaseRun.GetRunId())
 		return out, nil
 	}
-	// The only kind of request about a run that is left is SetArtifacts.
+	// The other kinds of requests about a run were handled above, so this one is SetArtifacts.
 	got, err := runs.SetArtifacts(ctx, in.GetSetArtifacts())
 	out.Answer = &pawlv1.WorkReceipt_SetArtifacts{SetArtifacts: got}
 	return out, err

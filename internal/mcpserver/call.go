@@ -19,8 +19,8 @@ import (
 const (
 	// metaKey is the key of _meta with the idempotency key of a call. Package mcp sends the same key to servers.
 	metaKey = "dev.pawl/idempotency-key"
-	// progressEvery is how often a call that waits for a running run looks at its progress. pollEvery is the same for a
-	// run that waits for something other than its end.
+	// progressEvery is the interval at which a call reads the progress of a run that is running. pollEvery is the
+	// interval at which it reads a run that waits for something, for example an approval.
 	progressEvery, pollEvery = 5 * time.Second, time.Second
 	// answerField is the field of the form for the answer to a question of a run.
 	answerField = "answer"

@@ -114,7 +114,7 @@ func (s *Service) Handler() http.Handler {
 		return server
 	}, &sdk.StreamableHTTPOptions{
 		Stateless: true, Logger: quiet,
-		// The gateway checks the Host header and the size of the body.
+		// The gateway checks the Host header and the size of the body, so the library need not.
 		DisableLocalhostProtection: true, MaxRequestBodyBytes: -1,
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -18,8 +18,8 @@ const noState = -1
 
 type flowState struct {
 	name string
-	// max is the guard of the state, that is, the bound of its visits. 0 means that there is none.
-	// guard is the index of the guard among the counters.
+	// max is the bound of the visits of the state. 0 means that there is none. guard is the index of this bound among
+	// the counters.
 	max   int64
 	guard int
 	onMax int
@@ -161,8 +161,8 @@ func (f *flow) residualFlow() [][]residualEdge {
 			continue
 		}
 		for _, e := range f.states[i].edges {
-			// A limited edge is used up if its own target can be entered, because each use is counted.
-			// If the target is refused, the use is not counted, and the edge stays.
+			// The edge is left out if it has a limit and its own target can be entered, because each use is counted and
+			// the limit is used up at some time. If the target is refused, a use is not counted, and the edge stays.
 			if to := f.exits[e.to]; to != noState && (e.max == 0 || to != e.to) {
 				out[i] = append(out[i], residualEdge{e.event, to})
 			}

@@ -192,7 +192,8 @@ func (r *Router) callAt(ctx context.Context, part int32, method string, req any)
 	if err != nil && m.agents && m.Changes && !m.retryable(ctx, req) && t.cancelledByDrain(err) {
 		return nil, newCommitUnknown()
 	}
-	// The error means that an earlier attempt took effect, see repeated.
+	// A call that is sent twice gets this error if its first attempt took effect (see the map repeated), so the call
+	// has succeeded.
 	if err != nil && t.mayHaveExecuted && m.done != "" && reasonOf(err) == m.done {
 		return m.NewResponse(), nil
 	}

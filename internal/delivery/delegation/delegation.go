@@ -31,9 +31,9 @@ func (r *Service) DropOutbox(ctx context.Context, row machine.OutboxRow) error {
 	return nil
 }
 
-// Delegation reads a delegation that is not answered yet. [machine.ErrNoStep] means that the delegation
-// is over. The message may be forbidden to be sent, for example because its approval has expired. Then
-// Delegation holds the step for a new approval or answers it with an error, and also returns ErrNoStep.
+// Delegation reads a delegation that is not answered yet. It returns [machine.ErrNoStep] if there is nothing to send:
+// the delegation is over, or its message must not be sent, for example because its approval has expired. In the second
+// case, Delegation first holds the step for a new approval or answers it with an error.
 func (r *Service) Delegation(ctx context.Context, row machine.OutboxRow) (machine.Delegation, error) {
 	key := runtime.RunKey{Namespace: row.Namespace, ID: row.RunID}
 	s, err := r.cfg.Engine.Head(ctx, key)

@@ -170,7 +170,8 @@ func headToProto(h *machine.ArtifactHead) *pawlv1.ArtifactHead {
 
 func modeToProto(m machine.Mode) pawlv1.ArtifactMode { return pawlv1.ArtifactMode(m + 1) }
 
-// ArtifactsToProto converts the artifacts of a run, in the order of in. Their heads come from heads if they are there.
+// ArtifactsToProto converts the artifacts of a run and keeps their order. The head of an artifact is the one in heads
+// with the same name, or is made from the artifact if heads has none.
 func ArtifactsToProto(heads []machine.ArtifactHead, in []runtime.ArtifactValue) []*pawlv1.Artifact {
 	var out []*pawlv1.Artifact
 	for _, a := range in {

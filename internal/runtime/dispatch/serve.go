@@ -228,7 +228,8 @@ func (sp *namespaceShard) resumeServing(w, old *Worker, req *WorkerRequest) {
 	for _, served := range req.Served {
 		run := sp.runs[served.RunID]
 		if old != nil && run.servedBy(old) {
-			// The reconnected worker keeps the run and its work, so only the old connection loses them.
+			// The new connection of the worker has the run and its work from now on, so the old connection must no
+			// longer count them.
 			old.dropServed(run.id)
 			run.serving.worker = w
 			w.takeServed(&served)

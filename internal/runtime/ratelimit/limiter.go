@@ -332,9 +332,9 @@ func (d *Limiter) Admit(now time.Duration) (begun []ID, again time.Duration) {
 	return begun, again
 }
 
-// shortestWait returns the shortest time that the first call of a queue has to wait. If an earlier queue
-// waits for one of its buckets, this is [never]. The buckets that the call waits for become closed to
-// later queues.
+// shortestWait returns the shortest time that the first call of a queue has to wait. It returns [never] if the call
+// needs a bucket for which an earlier queue already waits, because later queues must not overtake. The buckets that the
+// call waits for become closed to later queues.
 func (l *queue) shortestWait(now time.Duration, closed map[*bucket]bool) time.Duration {
 	longest := time.Duration(0)
 	shut := false
@@ -365,7 +365,7 @@ func (d *Limiter) MarkRecorded(now time.Duration, ask Request, step uint32) {
 		}
 	}
 	if !t.granted {
-		// The call began without permission of the limiter. It is counted anyway.
+		// The worker began the call although the limiter had not allowed it yet. Its usage is counted anyway.
 		d.dequeue(t)
 		d.grant(now, t)
 	}

@@ -182,7 +182,7 @@ func (r *Service) notifyWaiter(id ID) {
 	close(w.done)
 }
 
-// RequestModel applies a request to a model, after it has waited until the limits allow the call. It
+// RequestModel waits until the limits allow a call of a model, and then applies the request for it to the run. It
 // returns if ctx ends first.
 //
 // Errors: the errors of Apply; RESOURCE_EXHAUSTED LIMIT_QUEUE_FULL; UNAVAILABLE DRAINING.
@@ -472,9 +472,9 @@ func (r *Service) isKnown() bool {
 // waitKey is the context key of the function that [OnWait] stores.
 type waitKey struct{}
 
-// OnWait returns a context with the function begin. begin is called before a call waits for the limits,
-// and the function end that it returns is called when the wait ends. If begin returns an error, the call
-// fails with it.
+// OnWait returns a context that makes the calls made with it report their waits for the limits: begin is called before
+// a wait, and the function end that it returns is called when the wait ends. If begin returns an error, the call fails
+// with it.
 func OnWait(ctx context.Context, begin func() (end func(), err error)) context.Context {
 	return context.WithValue(ctx, waitKey{}, begin)
 }

@@ -141,7 +141,8 @@ func (h *hub) OnCommit(c *runtime.Commit) {
 	}
 	sp.recent.put(c.Entry)
 	if h.isGone(c.Key) {
-		// This check must come after the put. Then either the check or a later deletion or erasure removes the entry.
+		// The deletion of the run may run at the same time. This check comes after the put, so that either the check or
+		// the deletion removes the entry.
 		sp.recent.forget(c.Key.ID)
 	}
 	h.wakeFeed(sp)

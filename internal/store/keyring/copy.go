@@ -89,7 +89,7 @@ func Rewrap(dir string, from, to []byte) error {
 			return 0, nil, err
 		}
 		wrap, err = sealedUnder(masterOf(to), key)
-		// 1 - at is the other one of the two places.
+		// 1 - at is the index of the other place for the key of the file.
 		return 1 - at, wrap, err
 	})
 }
@@ -100,7 +100,7 @@ func Rewrap(dir string, from, to []byte) error {
 func Unwrap(dir string, kept []byte) error {
 	return change(dir, func(h *header) (int, []byte, error) {
 		_, at, err := h.unwrap(kept)
-		// 1 - at is the other one of the two places.
+		// 1 - at is the index of the other place for the key of the file.
 		return 1 - at, nil, err
 	})
 }

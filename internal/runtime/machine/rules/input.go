@@ -192,8 +192,8 @@ func (t *txn) checkOpen() error {
 	}
 }
 
-// checkUnpaused returns an error if the run is paused. Events and requests for steps
-// make this check.
+// checkUnpaused returns an error if the run is paused. It is called for events and for requests of steps, which a
+// paused run does not accept.
 func (t *txn) checkUnpaused() error {
 	if !t.s.Paused {
 		return nil

@@ -106,7 +106,6 @@ var unstoredFields = map[string]bool{
 	"PackName.Canonical": true, "PackName.Source": true, "PackName.Default": true,
 	"Blob.SHA256":                  true,
 	"Subscription.SubscriptionKey": true, "DeadLetter.N": true, "Deleted.RunID": true,
-	// The schema stores only the filter of a stream, which does not have these fields. A filter of a
-	// list does.
+	// The schema stores only filters of streams. These fields exist only in filters of lists.
 	"RunFilter.Reason": true, "RunFilter.CreatedFrom": true, "RunFilter.CreatedBefore": true, "RunFilter.IDPrefix": true, "RunFilter.Oldest": true,
 }

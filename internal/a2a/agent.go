@@ -39,8 +39,8 @@ func (a *agent) def() *pack.AgentDef {
 }
 
 // agentOf returns the agent that a tenant names. The tenant has the form "[NAMESPACE:]PACK/AGENT", with or
-// without a version of the pack. The caller's namespace is already that of the tenant, see [Service.caller].
-// Without PACK/AGENT, it is the root agent.
+// without a version of the pack. The caller's namespace is already that of the tenant, see [Service.caller]. A tenant
+// without PACK/AGENT means the root agent.
 func (s *Service) agentOf(ctx context.Context, caller runtime.Call, tenant string) (*agent, error) {
 	in := readerFor(caller)
 	_, named := validate.SplitTenant(tenant)

@@ -18,8 +18,8 @@ type Budget struct {
 }
 
 // ReadBudgets reads the file of [Config.Budgets], YAML or JSON. It does not check labels, windows and
-// figures. place returns the position of a field, for example "accounts[2].window", for errors of later
-// checks. An empty file is an error. An [*Error] has all faults of the content.
+// figures. place returns the position of a field, for example "accounts[2].window", for errors of later checks. An
+// empty file is an error. Errors: an [*Error] with all faults of the content.
 func ReadBudgets(path string) (b Budgets, place func(field string) string, err error) {
 	d, err := readDocument("budgets file", path, &b)
 	if err == nil {

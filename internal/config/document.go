@@ -238,7 +238,8 @@ func parseDuration(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// text reads a value that has a form of its own. A number is read like its text.
+// text reads a value that the file writes as a text, for example a duration, and passes the text to set. A number is
+// passed as its decimal digits.
 func (d *document) text(n *source.Node, field string, set func(text string) error) {
 	text := n.Text
 	switch n.Kind {

@@ -43,8 +43,8 @@ const (
 
 var limitID = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
-// ReadCallLimits reads the file of [Config.CallLimits], YAML or JSON. It does not compile the keys. An
-// [*Error] has all faults of the content.
+// ReadCallLimits reads the file of [Config.CallLimits], YAML or JSON. It does not compile the key expressions. Errors:
+// an [*Error] with all faults of the content.
 func ReadCallLimits(path string) (CallLimits, error) {
 	limits := CallLimits{Tenant: tenantsLabel}
 	d, err := readDocument("limits file", path, &limits)

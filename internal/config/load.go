@@ -21,9 +21,10 @@ const maxFileBytes = 1 << 20
 type Lookup func(name string) (string, bool)
 
 // Load builds the configuration. It applies in order: defaults, file, environment, and the flags that were given; the
-// later one takes precedence. The flag --config or PAWL_CONFIG names the file. Load validates the result. An [*Error]
-// has all faults of the settings. If the file cannot be read, it has this fault and those of the environment and of the
-// flags: what the settings would be is then not known.
+// later one takes precedence. The flag --config or PAWL_CONFIG names the file. Load validates the result. Errors: an
+// [*Error] with all faults of the settings. If the file cannot be read, the [*Error] has this fault and the faults of
+// the environment and of the flags. The settings together are then not validated, because the values in the file are
+// unknown.
 func Load(flags *pflag.FlagSet, env Lookup) (Config, error) {
 	c, d, isRead := Default(), &document{}, true
 	var faults []Fault
@@ -39,7 +40,8 @@ func Load(flags *pflag.FlagSet, env Lookup) (Config, error) {
 	}
 	settings := pflag.NewFlagSet("settings", pflag.ContinueOnError)
 	bind(settings, &c)
-	// A value that was refused was not applied, so that the one in its place says nothing.
+	// refused are the settings that got a value that was refused. Such a setting keeps its earlier value, and a fault
+	// of that value would say nothing to the user.
 	refused := make(map[string]bool)
 	maps.Copy(refused, d.faulty)
 	faults = append(faults, applyEnv(settings, env, refused)...)
@@ -47,7 +49,7 @@ func Load(flags *pflag.FlagSet, env Lookup) (Config, error) {
 	c.origins = originsOf(d, settings, flags, env)
 	if isRead {
 		for _, f := range c.located(c.faults()) {
-			// If a store was refused, data seems to be missing.
+			// If the value of store was refused, then data only seems to be missing.
 			if !refused[f.Field] && !(f.Field == "data" && refused["store"]) {
 				faults = append(faults, f)
 			}
@@ -77,7 +79,8 @@ func readFile(path string, c *Config) (*document, error) {
 	return parseDocument(path, raw, c)
 }
 
-// fileLimits bound the contents of each of these files after its YAML aliases are expanded.
+// fileLimits bound the contents of the configuration file, and of each file that a setting names, after YAML aliases
+// are expanded.
 var fileLimits = source.Limits{Bytes: maxFileBytes, Depth: 32, Scalar: 64 << 10, Nodes: 10_000}
 
 // readBounded reads a file of settings.

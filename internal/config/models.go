@@ -22,8 +22,8 @@ type Model struct {
 // modelFields are the allowed fields of a model's entry in the file; url is required.
 var modelFields = []string{"key_file", "url"}
 
-// ReadModels reads the file of [Config.ModelsFile], YAML or JSON: NAME: BASE_URL[#MODEL], or NAME:
-// {url, key_file}. It keeps the order of the file. An [*Error] has all faults of the content.
+// ReadModels reads the file of [Config.ModelsFile], YAML or JSON: NAME: BASE_URL[#MODEL], or NAME: {url, key_file}. It
+// keeps the order of the file. Errors: an [*Error] with all faults of the content.
 func ReadModels(path string) ([]Model, error) {
 	raw, err := readTable("models file", path)
 	if err != nil {

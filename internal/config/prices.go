@@ -24,7 +24,7 @@ const maxPrice = 1_000_000
 // priceFields are the names of the fields of a price. input and output are required.
 var priceFields = []string{"cached", "input", "output", "reasoning"}
 
-// ReadPrices reads the file of [Config.Prices], YAML or JSON: prices by model. An [*Error] has all
+// ReadPrices reads the file of [Config.Prices], YAML or JSON: prices by model. Errors: an [*Error] with all
 // faults of the content.
 func ReadPrices(path string) (map[string]Price, error) {
 	raw, err := readTable("prices file", path)

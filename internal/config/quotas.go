@@ -12,8 +12,8 @@ type Quotas struct {
 	Principals map[string]map[string]int64 `yaml:"principals"`
 }
 
-// ReadQuotas reads the file of [Config.QuotasFile], YAML or JSON. It does not check names and figures.
-// An empty file is an error. An [*Error] has all faults of the content.
+// ReadQuotas reads the file of [Config.QuotasFile], YAML or JSON. It does not check names and figures. An empty file is
+// an error. Errors: an [*Error] with all faults of the content.
 func ReadQuotas(path string) (Quotas, error) {
 	var q Quotas
 	d, err := readDocument("quotas file", path, &q)

@@ -64,8 +64,8 @@ const (
 
 // ReadSchedules reads the file of [Config.Schedules], YAML or JSON. It returns the schedules in the order of their ids,
 // with defaults set. It does not check the cron expressions. served are the existing namespaces. place returns the
-// position of a field of a schedule, for example "nightly.cron". An [*Error] has all faults of the content, each with the
-// name of its schedule.
+// position of a field of a schedule, for example "nightly.cron". Errors: an [*Error] with all faults of the content,
+// each with the name of its schedule.
 func ReadSchedules(path string, served []string) (all []Schedule, place func(field string) string, err error) {
 	var file map[string]*Schedule
 	d, err := readDocument("schedules file", path, &file)

@@ -73,7 +73,7 @@ type endingStream struct {
 // stalled instead.
 func (s *endingStream) detach(why error, stalled func() error) error {
 	s.detachedBy.Store(&why)
-	// Every later send checks detachedBy. A send that is running holds the lock.
+	// Sends that begin from now on return this error. A send that holds the lock is running, and probably blocked.
 	if !s.sending.TryLock() {
 		return stalled()
 	}

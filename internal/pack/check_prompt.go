@@ -59,7 +59,8 @@ func (c *checker) promptTool(at, tool string) {
 	c.f.err("PP0001-1", at, hint, "the tool %s is not declared; the pack has: %s", quote(tool), c.toolNames())
 }
 
-// promptTemplates resolves the system template and those of model overrides.
+// promptTemplates checks the templates of a prompt: its system template and those of its model overrides. It returns
+// the variables and artifacts that they use.
 func (c *checker) promptTemplates(key string, p *Prompt) *templateUse {
 	all := &templateUse{variables: map[string]bool{}, artifacts: map[string]bool{}}
 	add := func(at, src string) {

@@ -146,8 +146,8 @@ var (
 	leadDigit  = regexp.MustCompile(`^[0-9]`)
 )
 
-// patternHint returns a hint with a text like the given one that matches the pattern. A name with blanks is the usual reason. The hint is "" if no
-// such text is found.
+// patternHint returns a hint for a text that does not match a pattern, usually a name with blanks. The hint proposes a
+// similar text that matches. It is "" if no similar text matches.
 func patternHint(k *kind.Pattern) string {
 	pattern, err := regexp.Compile(k.Want)
 	if err != nil || len(k.Got) > 80 {

@@ -157,9 +157,10 @@ func matches(st *machine.State, f *machine.RunFilter) bool {
 // indexLook limits the number of rows that are counted to compare two indexes.
 const indexLook = 512
 
-// shortest returns the key prefixes of the rows that ListRuns reads for a filter. They are those of the list
-// index with the fewest matching rows, of which it counts at most indexLook, or of the stored states of all
-// runs. If an index has several prefixes, one for each status, the caller merges their rows.
+// shortest returns the key prefixes of the rows that ListRuns reads for a filter. It chooses the index in which the
+// fewest rows match the filter, and counts at most indexLook rows for this choice. If no index applies, it returns the
+// prefix of the stored states of all runs. If an index has several prefixes, one for each status, the caller merges
+// their rows.
 func shortest(txn *layout.Txn, ns uint32, f machine.RunFilter) [][]byte {
 	choices := indexChoices(ns, f)
 	if len(choices) == 0 {

@@ -189,7 +189,7 @@ func findPack(txn *layout.Txn, ns uint32, ref string) ([]byte, error) {
 	return nil, nil
 }
 
-// isDefault reports whether the pack of this row is the one that the pack id without a version means.
+// isDefault reports whether a reference to the pack's id without a version means the version in this row.
 func isDefault(txn *layout.Txn, ns uint32, row *machine.PackRow) (bool, error) {
 	version, err := layout.Get(txn, layout.PackBareKey(ns, row.ID))
 	if err != nil || !bytes.Equal(version, layout.BareValue(row.Version)) {

@@ -182,7 +182,7 @@ func checkPriced(g *machine.Graph, hits []countedAccount, c machine.Command) err
 }
 
 // bills returns the operator's accounts in which the input is counted. It marks each account that cannot cover the
-// input, and returns those of the table.
+// input, and returns the keys of the marked accounts that are in the operator's table.
 func (l *Ledger) bills(hits []countedAccount, before, after *machine.State, c machine.Command) (bills []machine.Bill, short []key) {
 	var least int64
 	if startsModelCall(before, after, c) {

@@ -13,8 +13,8 @@ import (
 const (
 	// maxServed bounds the runs that one worker serves, and the steps of those runs that it has at once.
 	maxServed = 10_000
-	// namedBytes is about twice the size of one turn and one step in a registration message. So all turns and steps together use about
-	// half of the message.
+	// namedBytes is how many bytes of the registration message are planned for one turn and one step together. They
+	// need about half of it, and the ids and names of tools (see maxServedNameBytes) use the rest of the message.
 	namedBytes = 400
 )
 

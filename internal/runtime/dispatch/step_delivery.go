@@ -13,8 +13,8 @@ const maxCounts = 4096
 type outgoingSteps struct {
 	last uint64
 	// first is the highest number that the worker process had received when it first connected to this server process.
-	// Any higher number from an earlier server process was lost. counted reports whether the worker process sent such a
-	// number.
+	// An earlier server process may have given higher numbers, but the steps with these numbers never arrived. counted
+	// reports whether the worker process sent its highest number.
 	first   uint64
 	counted bool
 	// waiting are the steps that have a delivery number but are not sent yet, in order.

@@ -100,7 +100,8 @@ func (w *Worker) Heartbeat(tokens []string) (extended []TurnLease, lost []string
 				lost = append(lost, token)
 			}
 		case !lease.sent:
-			// The lease has no timer before the turn is sent.
+			// The turn has not been sent to the worker yet. Only the sending starts the timer of the lease, so there is
+			// nothing to extend.
 		case !sp.dispatcher.timers.move(lease.timer, lease.duration):
 			// The lease has just expired, and the function expire will end it.
 			lost = append(lost, token)

@@ -20,7 +20,8 @@ const domain = "pawl business key 1\x00"
 // call with the same effect could not be prevented, so the call is refused.
 const MissingField = "DEDUPE_FIELD_MISSING"
 
-// Keys are the business keys of one call: the present one, and the one that earlier programs derived.
+// Keys are the business keys of one call: the key in the present form, and the key in the form of earlier versions of
+// this program.
 type Keys struct {
 	// Key is the SHA-256 over the tool and the payload fields that the pack names, in canonical form. Equal numbers
 	// have the same form, for example 1 and 1.0. The zero value means that the call has no business key.

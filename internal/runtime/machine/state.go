@@ -236,8 +236,8 @@ type Count struct {
 // without progress.
 const MaxRepeats = 64
 
-// Repeat is one way in which visits of a state ended. N counts how often this has happened since a visit last ended in
-// a new way.
+// Repeat counts equal ends of visits, for the rule against loops without progress: N visits of State have ended with
+// the result Hash since a visit last ended in a new way.
 type Repeat struct {
 	State string
 	Hash  [32]byte

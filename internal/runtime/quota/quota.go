@@ -249,8 +249,8 @@ type pace struct {
 	burst int
 }
 
-// paceOf returns the pace of a bound in the table. The units of a whole second (for starts: of a whole minute) may be
-// taken at once.
+// paceOf returns how fast a resource may be used, for a bound of the operator's table. The bound is per second, for
+// starts per minute, and all units of this time may be taken at once.
 func paceOf(r Resource, most int64) pace {
 	every := rate.Limit(most)
 	if r == Starts {

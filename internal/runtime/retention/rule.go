@@ -21,11 +21,11 @@ type Rule struct {
 	//
 	// OlderThan is the longest time since the end of a run. 0 means that there is no limit.
 	OlderThan time.Duration
-	// KeepNewest is the number of runs that are kept of those that the rule selects in one namespace,
-	// the newest ones. 0 means that there is no limit.
+	// KeepNewest is how many runs are kept in each namespace: the newest of the runs that the rule selects.
+	// 0 means that there is no limit.
 	KeepNewest int
-	// MaxBytes is the total size of the runs that are kept of those that the rule selects in one
-	// namespace, without blobs, the newest runs first. 0 means that there is no limit.
+	// MaxBytes is the total size of the runs that are kept in each namespace, in bytes and without blobs. The
+	// newest of the runs that the rule selects are kept. 0 means that there is no limit.
 	MaxBytes int64
 	// Archive is the directory for the archive files that are written before runs are deleted. If it is
 	// "", no files are written. A rule with an archive does not delete a run whose values are erased or

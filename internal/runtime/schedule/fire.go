@@ -66,8 +66,8 @@ func (r *Scheduler) handleInstant(ctx context.Context, e *entry, instant time.Ti
 }
 
 // start starts the run of an instant, or skips the instant. If a run was already started for the instant
-// before a crash, it returns that run. The principal is stored before the start, so that findStarted
-// looks for the right one after a crash.
+// before a crash, it returns that run. The principal is stored before the start, so that findStarted looks for a run of
+// this principal after a crash.
 func (r *Scheduler) start(ctx context.Context, e *entry, instant time.Time) (run string, outcome Outcome, err error) {
 	req := e.request(instant)
 	run, begun, err := r.findStarted(ctx, e, e.mark.Principal, req.RequestID)

@@ -70,8 +70,9 @@ type Watch struct {
 	key    runtime.RunKey
 	follow bool
 	filter *recordFilter
-	// at is the position in the journal up to which the watch has read, and seq the record of a watch of one run. until
-	// is where a watch that does not follow ends: a position, or a seq of one run.
+	// at is the position in the journal up to which the watch has read. In a watch of one run, seq is the seq of the
+	// last record that was read. until is where a watch that does not follow ends: a position in the journal or, in a
+	// watch of one run, a seq.
 	at    runtime.Cursor
 	seq   uint64
 	until uint64

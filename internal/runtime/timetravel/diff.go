@@ -16,7 +16,8 @@ const (
 	maxPath    = 1000
 	maxChanges = 1000
 	maxText    = 256 << 10
-	// maxForkDepth bounds the number of forks through which the path of a run is followed back.
+	// maxForkDepth bounds how many forks are followed back from a run: to the run it was forked from, to the run that
+	// one was forked from, and so on.
 	maxForkDepth = 16
 )
 

@@ -182,7 +182,8 @@ func (f *logFile) inspectValues(refs []pointer, head *AckMark) error {
 }
 
 // ackedBehind searches the incomplete part of a value log, which begins at the offset end, for a value
-// of an acknowledged commit group.
+// that belongs to the commit group or an earlier one, and so was acknowledged. It returns the offset of the
+// value and whether there is one.
 func (f *logFile) ackedBehind(end int, group uint64) (int, bool) {
 	data := f.data
 	if r := outlineAt(data, end); f.isValue(r, group) {

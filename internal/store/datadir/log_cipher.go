@@ -49,9 +49,9 @@ func (n *inspection) openLog(name string, data []byte) (*logFile, error) {
 	return f, nil
 }
 
-// isOurs reports whether a record's decrypted key looks like a key of a store. Its version is the
-// number of a commit group and stays far below 1<<48. The version in wrongly decrypted bytes almost
-// never does.
+// isOurs reports whether a record's decrypted key looks like a key of a store. The record's version must be below
+// 1<<48, as all numbers of commit groups are. Bytes that were decrypted with a wrong key almost never have a version as
+// small as this.
 func (f *logFile) isOurs(r logRecord) bool {
 	r.value = nil
 	f.decrypt(&r)

@@ -282,9 +282,10 @@ func (t *txn) usageOfCall(o machine.UnreportedUsage) machine.Usage {
 	return used
 }
 
-// reported returns the usage of a model's answer, with missing figures replaced by those of the reserved maximum. Every
-// answer has consumed input tokens, and an answer with content has consumed output tokens. If the executor marks the
-// usage as incomplete ([machine.Usage.Estimated]), the output is at least that of the reserved maximum.
+// reported returns the usage of a model's answer, with each missing number replaced by the number of the reserved
+// maximum. Every answer has consumed input tokens, and an answer with content has consumed output tokens. If the
+// executor marks the usage as incomplete ([machine.Usage.Estimated]), the output is at least that of the reserved
+// maximum.
 func (t *txn) reported(c *machine.AnswerModel, bound machine.UnreportedUsage) machine.Usage {
 	u := c.Usage
 	noRead := u.InputTokens == 0 && (c.Answer != nil || u.Estimated)

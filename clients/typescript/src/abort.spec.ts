@@ -1,4 +1,4 @@
-/** An end that comes once or never. */
+/** AbortState: an operation ends at most once, and its signal is made when it is first read. */
 
 import { describe, expect, test } from "vitest";
 import { AbortState } from "./abort.js";

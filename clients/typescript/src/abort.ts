@@ -50,7 +50,7 @@ export class AbortState implements Cancellable {
     this.#stop?.();
   }
 
-  /** Aborts the signal, so that its readers stop by themselves; `unless` continues to wait. */
+  /** Aborts the signal, so that its readers stop by themselves; `unlessAborted` still waits. */
   ask(why: () => unknown): void {
     if (this.#why) {
       return;

@@ -154,7 +154,7 @@ class AgentRun<V, T extends ToolSet> {
     const result = await run.drive(handler, { tools, signal });
     const { status, reason } = result;
     if (status !== RunStatus.COMPLETED) {
-      // A limit ends the run before the program, whose own error then only follows from it.
+      // If a limit has ended the run, the error of the program only follows from that end.
       const own = status === RunStatus.FAILED || reason === "turn_failed";
       throw own && this.#error ? this.#error.error : endedError(run.id, status, reason);
     }

@@ -22,13 +22,13 @@ beforeAll(() => {
 
 afterAll(() => program.remove());
 
-/** A request of the program to the world outside. */
+/** A request of the program to the server of this test. */
 interface Asked {
   readonly what: string;
   readonly body: { readonly key?: string; readonly amount?: number; readonly text?: string };
 }
 
-/** The world outside: it notes what is asked, then calls `happen`, then answers. */
+/** The server of this test: it notes each request, calls `happen`, and then answers. */
 class Outside {
   readonly asked: Asked[] = [];
   #server: Server | undefined;
@@ -65,7 +65,7 @@ class Outside {
   }
 }
 
-/** When the program is killed: as it asks what, and what may be under way then. */
+/** The requests at which the program is killed, and the calls that may be made again then. */
 const MOMENTS = [
   { at: "model/1", why: "in the first model call", again: ["model/1"] },
   { at: "look_up", why: "in one of two parallel tools", again: ["look_up", "stock"] },
@@ -79,7 +79,7 @@ const MOMENTS = [
 /** The stream of the first answer is not recorded before it has ended. */
 const IN_STREAM = { at: "seen", why: "in the stream", again: ["model/1", "look_up", "stock"] };
 
-/** The sidecar alone is killed at fewer moments: its own tests kill it at each of its writes. */
+/** Requests at which only the sidecar is killed. Its own tests kill it at each of its writes. */
 const ALONE = ["model/1", "charge", "seen"];
 
 const KILLS = Number(process.env.PAWL_AGENT_KILLS ?? 0);
@@ -92,7 +92,7 @@ const ALL = ["generate", "stream"].flatMap((how) =>
   ),
 );
 
-/** One moment of each kind of call, of the kills that are the hardest to survive. */
+/** The two kills that `make test` makes: after an effect, and within a stream. */
 const FEW = ALL.filter(
   ({ how, who, at }) =>
     (how === "generate" && who === "app" && at === "charge/after") ||

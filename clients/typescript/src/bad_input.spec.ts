@@ -1,4 +1,4 @@
-/** What handlers do wrong: a typed error to the one who did it, nothing lost. */
+/** Mistakes of handlers: the program gets a typed error, and no work is lost. */
 
 import { describe, expect, test } from "vitest";
 import { all, Gate, serving, stepsPack, useSidecar, useWorkers } from "./fixture.js";
@@ -157,7 +157,7 @@ describe("a turn handler", () => {
 });
 
 describe("a tool", () => {
-  // Last: the reason of the error that the program gets, where it is another one.
+  // The last element is the reason of the error that the program gets, if it differs from the code.
   const faults: [string, unknown, object, string, string?][] = [
     ["throws", () => Promise.reject(new RangeError("no")), {}, "RangeError"],
     ["never returns", () => new Promise(() => undefined), {}, "HANDLER_TIMEOUT"],
@@ -193,7 +193,7 @@ describe("a tool", () => {
       expect((await run.wait()).run?.status).toBe(RunStatus.COMPLETED);
       expect(seen).toEqual(["step_failed", word]);
       expect(await stepErrors(run)).toEqual([word]);
-      // What the function was called for may have happened, unless it says otherwise.
+      // The call may have had its effect, unless the function's error says that it had none.
       const [resolved] = await all(run.transitions({ kinds: [RecordKind.STEP_RESOLVED] }));
       const happened = resolved?.body.case === "stepResolved" && resolved.body.value.unknown;
       expect(happened).toBe(!["RangeError", "PAYLOAD_INVALID"].includes(word));
@@ -206,7 +206,7 @@ describe("a tool", () => {
   test("is not asked with a payload that the pack's own schema refuses", async () => {
     const run = await shared.client.open("steps", { variables: { n: 1 } });
     const { turn } = await run.turn();
-    // Past the check of `turn.step`, as another client might ask.
+    // requestSteps does not make the checks of `turn.step`, as another client may not make them.
     const request = turn && (await run.requestSteps(turn, [{ tool: "add", payload: { a: "1" } }]));
     expect(request?.outcomes[0]?.step).toBeUndefined();
     expect(request?.outcomes[0]?.denial?.code).toBe("PAYLOAD_INVALID");

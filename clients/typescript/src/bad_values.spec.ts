@@ -182,7 +182,7 @@ test("where it was thrown is in the log and, bounded, in the failure", async () 
   worker.prompt("calc", async (turn) => {
     for (const a of [0, 1]) {
       const error = await turn.step("add", { a, b: 2 }).catch((caught: Error) => caught);
-      // A model may be shown it: no stack there.
+      // A model may read this text, so it must not contain a stack.
       expect(String(error)).not.toContain(" at ");
     }
     return recursing(500);
@@ -202,7 +202,7 @@ test("where it was thrown is in the log and, bounded, in the failure", async () 
   expect(log.join("\n")).toContain("RangeError: of the tool\n    at ");
 });
 
-/** How a run ends whose handler works for longer than two leases, and how often it failed. */
+/** Returns the end of a run whose handler works longer than two leases, and its failed turns. */
 async function underLease(seconds: number) {
   const pack = `short-lease-${seconds}`;
   const bounds = { retry: { max_attempts: 1 }, lease_sec: seconds };
@@ -219,8 +219,8 @@ async function underLease(seconds: number) {
   return { status, failed: (await all(run.records({ kinds: [RecordKind.TURN_FAILED] }))).length };
 }
 
-// A machine that stops for most of a second gets a longer lease, far below the pause that
-// the heartbeat of a worker without turns makes.
+// On a slow machine the test is repeated with a longer lease. Each lease is far shorter than the
+// pause between the heartbeats of a worker without turns.
 test("a short lease is kept for as long as its handler takes", async () => {
   const kept = { status: RunStatus.COMPLETED, failed: 0 };
   let got = await underLease(1);

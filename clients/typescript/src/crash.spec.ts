@@ -24,7 +24,7 @@ beforeAll(() => {
 
 afterAll(() => program.remove());
 
-/** Keeps a process running until it ends well, however often it is killed. */
+/** A process that is started again after each kill, until it ends by itself. */
 class Mortal {
   killed = 0;
   #child: ChildProcess | undefined;
@@ -55,12 +55,12 @@ class Mortal {
   }
 }
 
-/** How many runs are under way at the same time, and how many times longer they live. */
+/** By kind of process: the number of active runs, and a factor of the events between kills. */
 const PACES = { worker: { wave: 6, share: 1 }, app: { wave: 2, share: 0.9 } };
 
 /**
- * Counts events, and strikes after a random number of them. The number is higher than what a
- * restarted process repeats.
+* Returns a function that counts events and calls `strike` after a random number of them. The
+ * number is higher than the number of events that a restarted process repeats.
  */
 function killer(share: number, strike: (nth: number) => void): () => void {
   const random = randomOf(SEED + 7);
@@ -126,7 +126,7 @@ describe.each(["worker", "app"] as const)("a %s that is killed", (role) => {
 
 async function ended(run: Run): Promise<void> {
   for (;;) {
-    // The wait is short, since the sidecar is killed often.
+    // Each wait is short, because the sidecar is killed often and then loses the wait.
     const waited = run.wait({ waitMs: 1000 }).catch((error: unknown) => {
       if (PawlError.is(error) && ["deadline", "unavailable"].includes(error.kind)) {
         return { run: undefined };
@@ -156,7 +156,7 @@ async function check(shop: Shop, run: Run, name: string): Promise<void> {
     }
   }
   expect(answers).toHaveLength(ORDERS + 1);
-  // An attempt of a call is one request at most; what is asked again is another attempt.
+  // Each attempt of a model call makes at most one request. A repeated request is another attempt.
   const counts = countBy(shop.requests.filter((one) => one.name === name));
   for (const [nth, attempt] of [...attempts.values()].entries()) {
     expect(counts[nth] ?? 0, `requests of round ${nth + 1} of ${name}`).toBeLessThanOrEqual(

@@ -63,7 +63,7 @@ afterEach(() => {
   }
 });
 
-/** Serves a worker by a sidecar whose streams run these parts, one after the other. */
+/** Runs a worker against a scripted sidecar; each stream of the worker executes the next part. */
 async function play(build: (client: PawlClient) => Worker, ...parts: Part[]): Promise<void> {
   const done = new Gate();
   const failures: unknown[] = [];
@@ -150,7 +150,7 @@ test("each registration says the highest number of a step that came", async () =
       yield step(3, 5n); // A lower number does not reduce the count.
       await stream.until(answers(3));
     },
-    // biome-ignore lint/correctness/useYield: the script ends with what the worker says.
+    // biome-ignore lint/correctness/useYield: the last part only checks the registration.
     async function* (_, register) {
       expected(register, 7n);
       expect(instances[0]).not.toBe("");
@@ -195,7 +195,7 @@ test("only the delivery that is kept goes on, and heartbeats name each", async (
       yield registered(turnLease(2, 2, "kept"));
       await stream.until((request) => {
         expect(fails(request), "a failure under the lease of another delivery").toBe(false);
-        // The credit is for the place of the abandoned turn.
+        // The worker gives a credit, because the abandoned turn no longer uses its capacity.
         return request.credits?.turns === 1;
       });
     },

@@ -89,7 +89,7 @@ function another(address = shared.sidecar.address): PawlClient {
 const text = (error: unknown) =>
   PawlError.is(error) ? [error.kind, error.reason] : [(error as Error).name];
 
-/** What happened to a run, and how often its turns failed. */
+/** Returns the kinds of a run's records about transitions, steps and failed turns, in order. */
 async function happened(run: PublicRun) {
   const { TRANSITION, STEP_REQUESTED, STEP_RESOLVED, TURN_FAILED } = RecordKind;
   const kinds = [TRANSITION, STEP_REQUESTED, STEP_RESOLVED, TURN_FAILED];

@@ -116,7 +116,7 @@ async function* eventsOf<P extends PackTypes>(
       reader.until = 0;
     },
   );
-  // While the run waits for a sidecar that is away, its events do, too.
+  // A driven run waits without a limit for a sidecar that is away, so its event stream does, too.
   const awaited = () => reader.until === undefined;
   const stream = follow(connection.runs, reader, { signal: end.signal, awaited });
   let left: unknown = new PawlError(

@@ -14,7 +14,7 @@ import { RunService, type StartRunRequest } from "./gen/pawl/v1/run_pb.js";
 import { WorkerService } from "./gen/pawl/v1/worker_pb.js";
 import { PawlClient, PawlError } from "./index.js";
 
-/** The rows of the page, in its words. */
+/** Returns the rows of the table in docs/reference/errors.md. */
 function documented(): AdviceRow[] {
   const page = readFileSync(join(import.meta.dirname, "../../../docs/reference/errors.md"), "utf8");
   const section = page.split("## What to do with an error\n")[1]?.split("\n## ")[0] ?? "";
@@ -47,7 +47,7 @@ interface Reported {
   readonly advice: Advice;
 }
 
-/** Statuses that the rows speak of; those of the last one are named here. */
+/** Returns a status for each row of the table. The statuses of the last row are listed here. */
 function statuses(): Reported[] {
   const report = documented().flatMap(([name, reasons, advice]): Reported[] => {
     const code = codeNamed(name);
@@ -96,7 +96,7 @@ function sent({ code, reason, waitsFor: waiting }: Reported): ConnectError {
   ]);
 }
 
-/** A server that answers by what it is given, one after the other, and then well. */
+/** A server that gives the scripted answers in order. After the last one, it answers OK. */
 class Scripted {
   readonly answers: (() => unknown)[] = [];
   readonly starts: StartRunRequest[] = [];
@@ -127,7 +127,7 @@ class Scripted {
     });
   }
 
-  /** The next call is not answered: its stream is ended so. */
+  /** Ends the stream of the next call with the function `how`, instead of an answer. */
   cut(how: (response: Http2ServerResponse) => void): void {
     this.#cut = how;
   }
@@ -208,7 +208,7 @@ describe.each(CASES)("an error %s", (_, report) => {
     });
     server.answers.push(throwing(report), connected);
     const served = worker.serve();
-    // A refused token is asked for again for as long as a function gives it.
+    // After a refused token, the worker calls the token function again until it is stopped.
     if (retry || report.code === Code.Unauthenticated) {
       await twice;
       await worker.stop();

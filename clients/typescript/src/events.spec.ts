@@ -42,7 +42,7 @@ async function written(write: (turn: Turn) => Promise<void>, client = shared.cli
   return run;
 }
 
-/** What is on the screen then, by turn. */
+/** Returns the text that a reader shows after these events, by turn. */
 function texts(events: readonly RunEvent[]): string[] {
   const shown = new Map<number, string>();
   for (const event of events) {
@@ -55,7 +55,7 @@ function texts(events: readonly RunEvent[]): string[] {
   return [...shown.values()];
 }
 
-/** An event in short. */
+/** Returns an event as a short text for comparisons. */
 function summarize(event: RunEvent): string {
   const names = ["text", "to", "result", "tool", "name", "role", "outcome", "on", "reason"];
   const values = Object.entries(event).filter(([name, value]) => names.includes(name) && value);
@@ -292,7 +292,7 @@ test("goes on over a killed sidecar, to which the worker sends again what was be
     const events: RunEvent[] = [];
     let restarted = false;
     for await (const event of run.events()) {
-      // A reset precedes text that is sent again.
+      // After the restart, the sidecar may send text again. A reset comes before that text.
       events.push(event);
       if (event.kind !== "text") {
         continue;

@@ -1,7 +1,7 @@
 /**
- * A program of the AI SDK that is killed in its midst. Arguments: the sidecar's address, the URL of
- * the world outside, the request id, and "generate", "stream", or "careful" for tools that are not
- * repeated. It ends with 3 if its run has ended without a result.
+ * A program of the AI SDK that a test kills while it runs. Arguments: the sidecar's address, the
+ * URL of the test's server, the request id, and "generate", "stream", or "careful" for tools that
+ * are not repeated. The exit code is 3 if the run has ended without a result.
  */
 
 import { generateText, stepCountIs, streamText, tool } from "ai";
@@ -12,13 +12,13 @@ import { PawlClient, PawlError } from "./index.js";
 
 const [address = "", url = "", requestId = "", how = ""] = process.argv.slice(2);
 
-/** Asks the world outside, which kills this process instead of answering, if it is the moment. */
+/** Sends a request to the test, which kills this process instead if the test wants it here. */
 async function outside(what: string, body: object = {}): Promise<string> {
   const response = await fetch(`${url}/${what}`, { method: "POST", body: JSON.stringify(body) });
   return response.text();
 }
 
-/** A model whose answers are paid elsewhere; each is worded differently. */
+/** A model. Each of its answers causes a request to the test, and has other words. */
 const model = scripted([
   async () => [
     say(`${await outside("model/1")} `),

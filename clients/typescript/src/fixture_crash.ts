@@ -1,7 +1,7 @@
 /**
- * A process that executes runs by a model and is killed in the midst of it: a worker, or an app
- * that drives runs of its own. Arguments: what it is, the sidecar's address, the URL
- * of the endpoint, and for an app the request ids of its runs.
+ * A process that executes runs with a model until a test kills it: a worker, or an app that drives
+ * runs of its own. Arguments: "worker" or "app", the sidecar's address, the URL of the model's
+ * endpoint, and for an app the request ids of its runs.
  */
 
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
@@ -14,7 +14,7 @@ const client = new PawlClient({ address, log: quiet });
 const endpoint = createOpenAICompatible({ name: "endpoint", baseURL: `${url}/v1` });
 const handler = modelHandler(endpoint("m"));
 
-/** Has its effect elsewhere, under the key of the call. */
+/** The tool: it sends the idempotency key of the call to the ledger of the test. */
 async function charge(payload: Json, { idempotencyKey }: ToolCall): Promise<Json> {
   const body = JSON.stringify({ payload, idempotencyKey });
   const response = await fetch(`${url}/ledger`, { method: "POST", body });

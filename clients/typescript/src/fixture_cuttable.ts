@@ -1,4 +1,4 @@
-/** A way to the sidecar that can be cut, and held up. */
+/** A proxy between a client and a sidecar. Tests can cut it or stop its data. */
 
 import { createServer, connect as dial, type Server, type Socket } from "node:net";
 import { PingCounter } from "./fixture_frames.js";
@@ -6,7 +6,7 @@ import { PingCounter } from "./fixture_frames.js";
 /** A proxy of TCP connections that sees the client's pings. */
 export class Cuttable {
   readonly #sockets = new Set<Socket>();
-  /** To the sidecar, by the socket that the client has opened. */
+  /** The sockets to the sidecar, by the client's socket whose data they carry. */
   readonly #transports = new Map<Socket, Socket>();
   readonly #server: Server;
   readonly #awaited: { pings: number; seen: () => void }[] = [];
@@ -15,7 +15,7 @@ export class Cuttable {
   connections = 0;
   /** Pings of the client over the newest connection. */
   pings = 0;
-  /** Cuts once, when this many bytes have gone to the sidecar; 0: does not. */
+  /** The connections are cut once, after this many bytes to the sidecar; 0: they are not cut. */
   cutAfter = 0;
 
   constructor(address: string) {
@@ -40,14 +40,14 @@ export class Cuttable {
     });
   }
 
-  /** Lets nothing more go to the sidecar; what comes from it is still passed on. */
+  /** Stops the data to the sidecar. Data from the sidecar is still passed on. */
   hold(): void {
     for (const [near, far] of this.#transports) {
       near.unpipe(far).pause();
     }
   }
 
-  /** Lets nothing go either way over the connections that there are; new ones work. */
+  /** Stops the data of the existing connections in both directions. New connections work. */
   swallow(): void {
     this.hold();
     for (const far of this.#transports.values()) {
@@ -56,14 +56,14 @@ export class Cuttable {
     this.#transports.clear();
   }
 
-  /** Lets go what was held up. */
+  /** Passes on the data that `hold` or `swallow` stopped. */
   release(): void {
     for (const [near, far] of this.#transports) {
       near.pipe(far);
     }
   }
 
-  /** Resolves once the client has pinged so often over one connection. */
+  /** Resolves when the client has sent this many pings over one connection. */
   pinged(pings: number): Promise<void> {
     return new Promise((seen) => {
       this.#awaited.push({ pings, seen });

@@ -1,11 +1,11 @@
-/** Counting the pings of a client's HTTP/2 connections. */
+/** Counts the pings in the HTTP/2 frames that a client sends. */
 
 const PREFACE_BYTES = 24;
 const HEAD_BYTES = 9;
 const PING = 6;
 const ACK = 1;
 
-/** Reads what a client sends over one connection without TLS. */
+/** Reads the bytes that a client sends over one connection without TLS, and counts the pings. */
 export class PingCounter {
   #rest: Buffer = Buffer.alloc(0);
   #preface = true;

@@ -13,7 +13,7 @@ export interface Line {
   readonly attempt: number;
 }
 
-/** The world outside: the tool writes down what it pays. */
+/** A file in which the tool writes each payment, so that a test can count the effects. */
 export class Ledger {
   constructor(readonly path: string) {}
 

@@ -3,7 +3,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { json } from "node:stream/consumers";
 
-/** A request as it came. */
+/** A request that the server received. */
 export interface Got {
   readonly path: string;
   readonly body: { readonly [field: string]: unknown };
@@ -12,7 +12,7 @@ export interface Got {
 /** Events of one answer. */
 export type Events = readonly { readonly type?: string; readonly [field: string]: unknown }[];
 
-/** A request that is refused, in words. */
+/** The refusal of a request: a status and a message. */
 export interface Refusal {
   readonly status: number;
   readonly message: string;
@@ -24,7 +24,7 @@ export type Scripted = Events | number | Refusal | ((response: ServerResponse) =
 /** Answers the nth request with the nth of a script; the last one again. */
 export class Provider {
   readonly got: Got[] = [];
-  /** Go with each answer, for example the provider's limits. */
+  /** Headers of each answer, for example the provider's limits. */
   headers: { readonly [name: string]: string } = {};
   readonly #answers: readonly Scripted[];
   readonly #server: Server;
@@ -82,7 +82,7 @@ export function send(response: ServerResponse, events: Events): void {
   }
 }
 
-/** A tool call, or the way out. */
+/** A call of a tool, or of the function that leaves the state. */
 export interface Calling {
   readonly id: string;
   readonly name: string;

@@ -1,6 +1,6 @@
 import type { RunEvent } from "./index.js";
 
-/** What was said, turn by turn, as it is said. */
+/** Collects the text of each turn from the events of a run, as a user would see it. */
 export class Screen {
   readonly turns = new Map<number, string>();
 
@@ -9,7 +9,7 @@ export class Screen {
     if (event.kind === "text") {
       this.turns.set(event.turnSeq, (this.turns.get(event.turnSeq) ?? "") + event.text);
     } else if (event.kind === "reset") {
-      // Of this turn alone: the others stay. What is left of it comes again.
+      // A reset voids the text of this turn only. The valid part of the text follows again.
       this.turns.set(event.turnSeq, "");
     } else if (event.kind === "wait" && event.on === "approval") {
       console.log(`${event.tool} waits for a decision about ${event.digest}`);

@@ -12,7 +12,7 @@ const clerk = (id: string, tools: readonly string[]) => ({
   tools,
 });
 
-/** A pack whose one state charges three orders and leaves; where it ends nothing is charged. */
+/** A pack with two states: the first one charges three orders, and the last one charges nothing. */
 export const SHOP = JSON.stringify({
   id: "shop",
   name: "Shop",
@@ -42,7 +42,7 @@ export const SHOP = JSON.stringify({
     },
     engine: {
       x_pawl: {
-        // What a worker had that was killed with the sidecar is held for so long.
+        // The turn of a killed worker is free only after this time, so the lease is short.
         lease_sec: 5,
         retry: { max_attempts: 60, initial_sec: 1, max_sec: 1 },
         tools: { charge: { attempts: 60, on_unknown: "retry", timeout_sec: 60 } },
@@ -76,13 +76,13 @@ export interface ChatRequest {
   readonly words: readonly string[];
 }
 
-/** What an endpoint does with a request. */
+/** How the model's endpoint answers a request. */
 type Outcome = "answers" | "is unavailable" | "is busy" | "cuts the stream";
 
-/** Both of them on one port. Something happens there with each request, twice. */
+/** The server of the model and of the ledger. It calls `happened` before and after each request. */
 export class Shop {
   readonly requests: ChatRequest[] = [];
-  /** Keys of what was charged, by the run's name. */
+  /** The idempotency keys of the charges, by the name of the run. */
   readonly charged = new Map<string, Set<string>>();
   calls = 0;
   readonly #server: Server;
@@ -97,7 +97,7 @@ export class Shop {
     });
   }
 
-  /** `happened` is called in the midst of all that goes on. */
+  /** Starts the server. The test kills processes in `happened`, while requests are in progress. */
   static async start(seed: number, happened: () => void): Promise<Shop> {
     const shop = new Shop(seed, happened);
     await new Promise<void>((resolve) => shop.#server.listen(0, "127.0.0.1", resolve));
@@ -126,7 +126,7 @@ export class Shop {
     this.#happened();
   }
 
-  /** A key is charged once. */
+  /** Counts a charge. A repeated key is counted as a call, but charged only once. */
   #charge(key: string): void {
     this.calls += 1;
     const run = key.split("/")[0] ?? "";
@@ -182,12 +182,12 @@ function requestedBy({ messages, tools = [] }: Request): ChatRequest {
   return { name, state: exits ? "serve" : "end", round: entry.length + 1, words };
 }
 
-/** The text of an assistant message, in each of its forms. */
+/** Returns the text of an assistant message and the arguments of its calls. */
 function wordsOf({ content, tool_calls: calls = [] }: ChatMessage): string {
   return [content ?? "", ...calls.map((call) => call.function.arguments)].join("|");
 }
 
-/** The answer of a round, each time in other words. */
+/** Returns the answer of a round. `count` makes the words of each answer different. */
 function answerTo({ state, round }: ChatRequest, count: number): object[] {
   const order = (number: number) =>
     ["charge", { order: `order #${number}, take ${count}` }] as const;
@@ -206,7 +206,7 @@ function answerTo({ state, round }: ChatRequest, count: number): object[] {
   return [{ role: "assistant", content: `Take ${count}. ` }, ...pieces];
 }
 
-/** Numbers from 0 to 1, the same for the same seed. */
+/** Returns a generator of random numbers from 0 to 1. Equal seeds give equal numbers. */
 export function randomOf(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

@@ -69,7 +69,7 @@ export class Heartbeat {
   async #heartbeat(): Promise<void> {
     const tokens = [...this.#holdings.turns].map(({ lease }) => lease.token);
     const heartbeat = { item: { case: "heartbeat" as const, value: { tokens } } };
-    // The receiver of the stream notices that the stream was lost.
+    // An error means that the stream was lost. The receiver of the stream handles that.
     const receipt = await this.#session.ask(heartbeat).catch(() => undefined);
     if (receipt?.answer.case === "heartbeat") {
       this.#holdings.lost(receipt.answer.value.lost);

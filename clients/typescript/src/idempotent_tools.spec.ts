@@ -1,4 +1,4 @@
-/** 8.5: what a tool changes elsewhere is keyed by its call, not by the attempt of it. */
+/** The idempotency key of a tool call is the same in each attempt, so its effect happens once. */
 
 import { expect, test } from "vitest";
 import { Gate, stepsPack, useSidecar, useWorkers } from "./fixture.js";
@@ -7,10 +7,10 @@ import { failStep, failTurn, type Json, RunStatus, type ToolCall, type Turn } fr
 const shared = useSidecar();
 const serve = useWorkers();
 
-/** Seconds for an attempt where none is late. */
+/** Time limit of an attempt in seconds, for tests in which no attempt is late. */
 const PATIENT = 60;
 
-/** Each attempt of the tool may take so many seconds; the pack's name. */
+/** Registers a pack whose tool has three attempts of `seconds` each. Returns the pack's name. */
 async function thrice(seconds: number): Promise<string> {
   const name = `once-outside-${seconds}`;
   const tools = { add: { attempts: 3, timeout_sec: seconds, on_unknown: "retry" } };
@@ -18,7 +18,7 @@ async function thrice(seconds: number): Promise<string> {
   return name;
 }
 
-/** The world outside: it takes each key once. */
+/** A service that the tool changes: it has the effect of each key only once. */
 class Ledger {
   readonly effects = new Set<string>();
   calls = 0;
@@ -44,7 +44,7 @@ const faults = {
   "answers too late": () => new Gate().opened.then(() => 0),
 };
 
-/** A run of a worker whose tool's first attempt meets a fault, as it ended. */
+/** Runs a worker whose tool has a fault in its first attempt, and returns the end of the run. */
 async function worked(fault: () => unknown, seconds: number) {
   const pack = await thrice(seconds);
   const ledger = new Ledger();
@@ -65,8 +65,8 @@ test("a tool that fails after its effect has one effect in a worker", async () =
   expect(got).toEqual({ status: RunStatus.COMPLETED, calls: 2 });
 });
 
-// The first attempt is too late after a second; where the next one is, too, because the
-// machine is slow, each gets longer.
+// The first attempt answers after its time limit. If a slow machine makes the next attempt late,
+// too, the test is repeated with a longer limit.
 test("a tool that answers too late after its effect has one effect in a worker", async () => {
   const once = { status: RunStatus.COMPLETED, calls: 2 };
   let got = await worked(faults["answers too late"], 1);
@@ -95,7 +95,7 @@ test.each([
   ["too large", () => "x".repeat(10_000_000), "MESSAGE_TOO_LARGE"],
   ["no JSON", () => Symbol("no") as unknown as string, "RESULT_INVALID"],
 ])("a result that is %s is of a call that happened", async (_what, result, reason) => {
-  // Failed definitely it would be made again, and with its turn once more.
+  // If the sidecar counted the call as failed, it would repeat the call, and then the turn.
   const repeated = { tools: { add: { attempts: 3 } }, retry: { max_attempts: 3 } };
   await shared.client.registerPack(stepsPack("refused-result", repeated), { filename: "x.json" });
   const ledger = new Ledger();

@@ -23,7 +23,7 @@ const loop: { again?: unknown } = {};
 loop.again = loop;
 const deep = (levels: number): unknown => (levels === 0 ? 1 : [deep(levels - 1)]);
 
-/** What is refused inside of `{ at: [0, value] }`, and the word for it. */
+/** Values that are refused in `{ at: [0, value] }`, with the name that the error gives them. */
 const REFUSED: [string, unknown, string][] = [
   ["not a number", Number.NaN, "NaN"],
   ["an infinity", Number.POSITIVE_INFINITY, "Infinity"],
@@ -140,7 +140,7 @@ test("halves that were recorded by earlier programs, or said by a model, are rep
   });
 });
 
-/** Where texts of JSON are made of what is no value of a program, and why that is well. */
+/** Files that may call JSON.stringify: their values do not come from a program, for this reason. */
 const STRINGIFY: { [file: string]: string } = {
   "json_text.ts": "the one function",
   "ai_record.ts": "what recordable has made JSON",

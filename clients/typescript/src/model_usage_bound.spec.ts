@@ -55,7 +55,7 @@ const KINDS: { readonly [name: string]: Kind } = {
 
 type Reported = readonly [read: number | undefined, said: number | undefined];
 
-/** The same answer with other usage, wherever it tells any. */
+/** Returns the events of an answer with other numbers in each place that reports usage. */
 function counting({ events, read, said: message }: Kind, [had, made]: Reported): Events {
   const usage = {
     ...(had === undefined ? {} : { [read]: had }),
@@ -75,7 +75,7 @@ interface Case {
   readonly toReport: Reported;
   readonly sent: number;
   readonly requests: number;
-  /** Undefined: what the bound comes to, all of it estimated. */
+  /** The counted tokens. Undefined means the whole bound, and all of it is estimated. */
   readonly tokens?: number;
   readonly estimated?: number;
 }

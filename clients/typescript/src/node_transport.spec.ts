@@ -35,8 +35,8 @@ test("answers of more than 4 MiB are read, and turns of that size are executed",
   expect(length).toBe(input.length);
 });
 
-// A sidecar hangs up on clients that ask for a sign of life more often than every 5 s;
-// this is as often as a client may be set to.
+// A sidecar closes connections that ping more often than every 5 s. 6 s is the shortest interval
+// that a client accepts.
 describe("a silent connection", () => {
   const keepaliveMs = 6_000;
 
@@ -145,7 +145,7 @@ describe("TLS", () => {
     key: readFileSync(file(`${name}.key`)),
   });
 
-  /** Lists packs by each client, and tells what became of it: "" or kind and reason. */
+  /** Lists packs with a client for each settings. Returns "" or the error's kind and reason. */
   async function requests(sidecar: Sidecar, settings: Parameters<Sidecar["client"]>[0][]) {
     return Promise.all(
       settings.map(async (options) => {

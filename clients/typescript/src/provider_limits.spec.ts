@@ -96,7 +96,7 @@ const VENDORS: [vendor: string, make: ModelAt, answer: Events][] = [
   ["messages", MODELS.messages, messageEvents("Hello.")],
 ];
 
-/** All of one's requests are used up for a while. */
+/** Returns headers that say that no requests are left for an hour. */
 const usedUp = (vendor: string): { [name: string]: string } =>
   vendor === "messages"
     ? {

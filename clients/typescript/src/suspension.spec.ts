@@ -8,7 +8,7 @@ const shared = useSidecar();
 const serve = useWorkers();
 const start = () => shared.client.start("steps", { variables: { n: 1 } });
 
-/** Lets a tool be called; it answers once the gate is open. */
+/** Starts a worker for the tool `add`, which answers after the returned gate was opened. */
 function adding(): Gate {
   const gate = new Gate();
   const worker = shared.client.worker({ steps: 4 });
@@ -28,7 +28,7 @@ async function first(run: Run, kind: RecordKind) {
   throw new Error(`the run ended without a record ${RecordKind[kind]}`);
 }
 
-/** Asks for a sum in its first state, and notes what its executions came to. */
+/** Returns a handler that calls `add` in its first state, and notes how each execution ended. */
 function asking(notes: unknown[], ended: Gate) {
   return async (turn: Turn) => {
     if (turn.terminal) {

@@ -22,7 +22,7 @@ async function ended() {
 }
 
 describe("a run that ended", () => {
-  test("is forked at an earlier record, compared, proven", async () => {
+  test("is forked at an earlier record; the fork is compared and verified", async () => {
     const run = await ended();
     await expect(run.fork()).rejects.toMatchObject({ reason: "FORK_TERMINAL" });
     const options = {
@@ -42,7 +42,7 @@ describe("a run that ended", () => {
     expect(await copy.verify()).toMatchObject({ ok: true, records: 1, badSeq: 0 });
   });
 
-  test("is deleted once it has ended, and gone then", async () => {
+  test("can be deleted once, and cannot be read afterwards", async () => {
     const run = await ended();
     const { hash } = await run.verify();
     expect(await run.delete()).toMatchObject({ duplicate: false, hash });
@@ -50,7 +50,7 @@ describe("a run that ended", () => {
     await expect(run.info()).rejects.toMatchObject({ reason: "RUN_DELETED" });
   });
 
-  test("is erased if its pack says so, and tells no value then", async () => {
+  test("can be erased if its pack permits it, and then returns no values", async () => {
     const plain = await ended();
     await expect(plain.erase("why")).rejects.toMatchObject({ reason: "RUN_NOT_ERASABLE" });
     const pack = JSON.parse(readFileSync(SELF_CORRECTING, "utf8"));
@@ -72,7 +72,7 @@ describe("a run that ended", () => {
     expect(await run.variables()).toEqual({});
   });
 
-  test("is exported; the file is refused where the run is, and when it was edited", async () => {
+  test("is exported; the file is refused by the same store, and if it was edited", async () => {
     const run = await ended();
     const file = await run.exportFile();
     expect(new TextDecoder().decode(file.subarray(0, 7))).toBe("PAWLRUN");

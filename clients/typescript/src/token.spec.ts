@@ -36,7 +36,7 @@ beforeEach(async () => {
 
 const done = (turn: Turn): Reply => (turn.terminal ? {} : { event: "Done" });
 
-/** A worker that is connected, what it says, and how it ends. */
+/** Starts a worker and waits for its connection. Returns its warnings and its end. */
 async function working(token: TokenSource) {
   const warnings: string[] = [];
   let connect = () => {};
@@ -117,7 +117,7 @@ describe("a client without settings", () => {
     expect(await called()).toBe("authentication");
     process.env.PAWL_TOKEN = FIRST;
     expect(await called()).toBe("app");
-    // The file goes before the variable, what is given before both.
+    // PAWL_TOKEN_FILE takes precedence over PAWL_TOKEN, and the option over both.
     const held = join(directory, "token");
     process.env.PAWL_TOKEN_FILE = held;
     writeFileSync(held, "wrong-token-0123456789\n");

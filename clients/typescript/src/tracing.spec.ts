@@ -34,7 +34,7 @@ beforeAll(() => {
 });
 afterAll(() => context.disable());
 
-/** The span that a span of the caller would be below. */
+/** Returns the current span: a new span would become its child. */
 const here = () => trace.getSpanContext(context.active());
 
 test("handlers continue the trace of the run", async () => {

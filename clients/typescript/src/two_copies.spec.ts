@@ -56,7 +56,7 @@ describe.each([
     expect(JSON.parse(worked ?? "")).toEqual(REPORTED);
   });
 
-  // The next sidecar gets the error: the card may have been charged.
+  // The restarted sidecar gets the error of the tool, which says that the charge may have happened.
   test.each(["driven", "worked"])(
     `its sidecar killed under a tool with ${theirs}, %s`,
     async (transport) => {
@@ -97,7 +97,7 @@ test("a value is known by its mark, and a class of a user's own by its identity"
   expect(trap instanceof PawlError).toBe(false);
 });
 
-/** What belongs to the language or to the platform, of which a process has one. */
+/** Classes of the language or the platform. A process has only one copy of them. */
 const FOREIGN = ["Error", "TypeError", "RangeError", "Uint8Array", "Headers", "URL"];
 
 describe("the sources", () => {

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { ALL_KINDS } from "./client";
 
-test("the page knows every kind of record: one that it did not ask for would be a gap", () => {
+test("the page requests every kind of record, because a missing kind would be a gap", () => {
   const proto = readFileSync(
     new URL("../../../proto/pawl/v1/record.proto", import.meta.url),
     "utf8",

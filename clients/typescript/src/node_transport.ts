@@ -57,15 +57,15 @@ export interface NodeOptions extends ClientOptions {
 }
 
 /**
- * With half of it for the answer, a dead connection is noticed within 13.5 s, before calls time
- * out.
+ * Default of `keepaliveMs`. The answer to a ping may take half of this time, so a dead connection
+ * is noticed within 13.5 s, before calls time out.
  */
 const KEEPALIVE_MS = 9_000;
 const LEAST_KEEPALIVE_MS = 6_000;
 /** Size of the largest answer of a sidecar, for example a whole conversation in one turn. */
 const MAX_ANSWER_BYTES = 64 << 20;
 
-/** A URL is refused: its scheme would be taken as a host. */
+/** "HOST:PORT" or "unix:PATH". No URL matches: its scheme would be read as the host. */
 const ADDRESS = /^(unix:.+|([^\s/:@?#[\]]+|\[[0-9A-Fa-f:.%]+\]):[0-9]{1,5})$/;
 
 /**
@@ -130,12 +130,13 @@ export function nodeTransport(options: NodeOptions & { readonly addressFrom?: st
   const sessions = new Http2Sessions(baseUrl, keepaliveMs, sessionOptions(path, options.tls));
   const shown = options.addressFrom ? `${address} (${options.addressFrom})` : address;
   const maxBytes = bytes("maxMessageBytes", options.maxMessageBytes ?? MAX_REQUEST_BYTES);
+  const authentication = options.token === undefined ? [] : [bearer(options.token)];
   const transport = createGrpcTransport({
     baseUrl,
     sessionManager: sessions,
     readMaxBytes: MAX_ANSWER_BYTES,
     writeMaxBytes: maxBytes,
-    interceptors: [named(shown), ...(options.token === undefined ? [] : [bearer(options.token)])],
+    interceptors: [namingAddress(shown), ...authentication],
   });
   return { transport, sessions };
 }
@@ -154,8 +155,8 @@ function sessionOptions(path: string | undefined, tls: Tls | null | undefined) {
   return options;
 }
 
-/** Messages of the library itself about a connection. */
-const UNSAID = new Set([
+/** Codes that the gRPC library itself gives to errors of a connection, which name no address. */
+const CONNECTION_CODES = new Set([
   Code.Unavailable,
   Code.Unknown,
   Code.Internal,
@@ -164,26 +165,27 @@ const UNSAID = new Set([
 ]);
 
 /** Adds the address to errors that are not the sidecar's own. */
-function named(address: string): Interceptor {
+function namingAddress(address: string): Interceptor {
   return (next) => async (request) => {
     try {
       return await next(request);
     } catch (thrown) {
-      throw nameIn(address, thrown);
+      throw withAddress(address, thrown);
     }
   };
 }
 
-/** Errors of the system for an address without a sidecar, in the words of the command line. */
+/** What to do about system errors for an address without a sidecar, as the command line says it. */
 const UNREACHABLE: { readonly [code: string]: string } = {
   ECONNREFUSED: "nothing listens there; start one with: pawl serve --data DIR",
   ENOENT: "there is no such socket; start one with: pawl serve --data DIR --socket PATH",
   ENOTFOUND: "no host has that name",
 };
 
-function nameIn(address: string, thrown: unknown): unknown {
+/** Returns an error that names the address. Errors of the sidecar itself stay unchanged. */
+function withAddress(address: string, thrown: unknown): unknown {
   const error = ConnectError.from(thrown);
-  const known = error.details.length > 0 || !UNSAID.has(error.code);
+  const known = error.details.length > 0 || !CONNECTION_CODES.has(error.code);
   const { code } = (error.cause ?? {}) as { code?: unknown };
   const advice = typeof code === "string" ? UNREACHABLE[code] : undefined;
   const where = advice ? `no sidecar can be reached at ${address}: ` : `sidecar at ${address}: `;
@@ -197,13 +199,14 @@ function nameIn(address: string, thrown: unknown): unknown {
 /** Sends the token with each call. */
 export function bearer(token: TokenSource): Interceptor {
   return (next) => async (request) => {
-    const value = typeof token === "string" ? token : await given(token);
+    const value = typeof token === "string" ? token : await tokenFrom(token);
     request.header.set("Authorization", `Bearer ${value}`);
     return next(request);
   };
 }
 
-async function given(token: () => string | Promise<string>): Promise<string> {
+/** Calls the program's token function. Throws UNAUTHENTICATED if it throws or returns no string. */
+async function tokenFrom(token: () => string | Promise<string>): Promise<string> {
   let value: unknown;
   try {
     value = await token();

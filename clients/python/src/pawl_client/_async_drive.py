@@ -65,7 +65,7 @@ class Driven(Coroutine[Any, Any, T_co], Generic[T_co]):
     async def __aiter__(self) -> AsyncGenerator[Event, None]:
         run, driving = await self._started()
         on_output, self._watched = None if self._watched else self._on_output, True
-        # The run waits for a sidecar that is away, so its events do, too.
+        # A driven run waits without a limit for a sidecar that is away, so its events do, too.
         reader: EventReader = run._client._events(run.id, reconnect_for=math.inf)
         stream = run._client.read(reader)
         try:

@@ -150,7 +150,7 @@ class DurableGraph(Runnable[Any, Any]):
     def __init__(self, durability: PawlDurability, graph: AnyGraph) -> None:
         self.durability = durability
         self.graph = graph
-        """The compiled graph: for `get_state`, `update_state` and all that is no run."""
+        """The compiled graph, for `get_state`, `update_state` and other calls that start no run."""
         self.name = graph.name
 
     def invoke(
@@ -275,12 +275,12 @@ class _Session:
                 reason="NOT_DURABLE",
             )
         self._keeps = isinstance(self._graph.checkpointer, BaseCheckpointSaver)
-        """The graph has a checkpointer, by which LangGraph itself continues."""
+        """True: the graph has a checkpointer, from which LangGraph itself continues a thread."""
         self.config: RunnableConfig = self._tagged(config)
         """The config to run the graph with."""
         self.done: list[Any] = []
-        """The output, if the thread went on since the run ended, or if the graph still stops before
-        a node; empty: the graph is run.
+        """The output, if it is known without running the graph: the thread has continued after the
+        run, or the graph still stops before a node. Empty: the graph is run.
         """
         self._context: Any = None
         self._run: GraphRun | None = None
@@ -360,7 +360,8 @@ class _Session:
     def _enter(self) -> None:
         assert self._run is not None  # noqa: S101
         if RUN_KEY in ensure_config().get("configurable", {}):
-            # The graph has nothing of the graph around it, in a tool of which it runs.
+            # This graph runs in a tool of another durable graph. It must not inherit that graph's
+            # config.
             self._context = var_child_runnable_config.set(None)
         own: RunnableConfig = {
             "configurable": {RUN_KEY: self._run},
@@ -369,7 +370,7 @@ class _Session:
         self.config = merge_configs(self.config, own)
 
     def _leave(self) -> None:
-        # A stream may be closed in another context than that in which it was begun.
+        # A ValueError means that a stream is closed in another context than it was begun in.
         with contextlib.suppress(ValueError):
             if self._context is not None:
                 var_child_runnable_config.reset(self._context)
@@ -380,7 +381,7 @@ class _Session:
         if newest is None:
             return
         tag = (newest.metadata or {}).get(REQUEST_TAG)
-        # `update_state` makes a checkpoint that has no request.
+        # A checkpoint of `update_state` has no request id.
         edited = tag is None and (newest.metadata or {}).get("source") == "update"
         if own is not None and (tag == self._request_id or (edited and own.next)):
             if given is not None and self._stops_before(newest.next):
@@ -402,7 +403,7 @@ class _Session:
             )
 
     def _stops_before(self, nodes: Sequence[str]) -> bool:
-        """Whether the graph has stopped before one of the nodes, until it is invoked with None."""
+        """Whether the graph stops before one of these nodes until it is invoked with None."""
         stops: Any = self._options.get("interrupt_before") or self._graph.interrupt_before_nodes
         return bool(nodes) and (stops == "*" or bool(set(stops) & set(nodes)))
 
@@ -438,8 +439,8 @@ class _Session:
         await run.run.complete(Reply(output=_output_of(run.watcher.output)))
 
     async def _fail(self, error: BaseException | None) -> None:
-        """Ends the run as failed for an error that is recorded, else leaves it to a later
-        execution.
+        """Ends the run as failed if a later execution would get the same error from the records.
+        Otherwise leaves the run open for a later execution.
         """
         assert self._run is not None  # noqa: S101
         run = self._run
@@ -457,9 +458,7 @@ class _Session:
 
 
 def _without_outer(config: RunnableConfig) -> RunnableConfig:
-    """Returns a config without what it has of a graph that runs around this one, in a tool of which
-    this one runs.
-    """
+    """Returns a config without the entries of a durable graph that runs this one in a tool."""
     configurable = config.get("configurable", {})
     if RUN_KEY not in configurable:
         return config
@@ -475,7 +474,7 @@ def _without_outer(config: RunnableConfig) -> RunnableConfig:
 
 
 def _output_of(output: Any) -> str | JsonValue:
-    """Returns the output of a run. A long one is named only: a later execution does not need it."""
+    """Returns the output of a run. A long one is only mentioned, as no execution reads it."""
     value: Json = jsonable(output)
     size = len(dump_json(value, "output").encode())
     if size > _MOST_BYTES:
@@ -484,8 +483,8 @@ def _output_of(output: Any) -> str | JsonValue:
 
 
 def _text_of(given: Any) -> str:
-    """Returns the text of an input that is one message, else the input as JSON; of a long one its
-    digest, by which the same input is known.
+    """Returns the text of an input that is one message, and any other input as JSON. A long input
+    is replaced by its digest, by which an equal input is recognized.
     """
     if given is None or isinstance(given, Command):
         return ""

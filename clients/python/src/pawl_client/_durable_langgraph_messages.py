@@ -31,7 +31,7 @@ LIBRARY = "langchain-core"
 _UNRECORDED = ("extra_headers", "extra_query", "timeout", "headers", "run_manager")
 """Arguments of a call that are not part of the request's body, or may contain keys."""
 _CONVERSATIONS = 64
-"""Conversations of a run whose next request can refer to the one before."""
+"""Most conversations of a run that are kept, so that a request can refer to an earlier one."""
 _UNREACHABLE = ("APIConnectionError", "APITimeoutError", "TransportError", "RemoteProtocolError")
 unreadable = partial(unreadable_by, LIBRARY, __version__)
 """Returns the error of a recorded value that this version of LangChain cannot read."""
@@ -42,9 +42,9 @@ class Conversation(RequestRecorder):
     """A conversation of a run: each request continues the one before."""
 
     asking: bool = False
-    """A request of it has no answer yet."""
+    """True: the last request of the conversation has no answer yet."""
     included: list[tuple[int, str]] = field(default_factory=list)
-    """Messages that the sidecar added, with the place in the conversation."""
+    """Messages that the sidecar added, each with its index in the conversation."""
 
     def continues(self, sent: Sequence[Message]) -> int:
         """Returns how many messages of a request are known; 0: it is another conversation."""

@@ -55,9 +55,9 @@ _INTERRUPTED = "INTERRUPTED"
 _TASK = "graph:step:"
 """The beginning of the tag that LangGraph gives to the runnable of a task."""
 _MAX_PLACE = 160
-"""Bytes of a place; a longer one is shortened."""
+"""Most bytes of a place (the name of a task within a run); a longer one is shortened."""
 _KEY = re.compile(r"(.*)#(\d+)\.([0-9a-f]{12})(?:~\d+)?", re.DOTALL)
-"""The key of a call that no answer of a model has."""
+"""Matches the key of a call that the program made itself, not an answer of a model."""
 
 inside: ContextVar[tuple[str, str] | None] = ContextVar("pawl_langgraph_step", default=None)
 """The request id and the durable tool whose function is being executed. None means no tool."""
@@ -87,7 +87,7 @@ class _Task:
     """The task of asyncio in which it began. None means that it began in blocking code."""
 
     def awaits(self) -> bool:
-        """Whether the code that is being executed is what the task waits for, one after the other.
+        """Whether the task awaits the code that is being executed, perhaps through other tasks.
 
         LangGraph and LangChain execute a coroutine in a task of asyncio, which they await.
         """
@@ -95,7 +95,7 @@ class _Task:
             return False
         current, waiting = _coroutine(), self.coroutine
         while waiting is not None and waiting is not current:
-            # gather has one child if the call is the only one.
+            # asyncio.gather with a single call: the task waits for its only child.
             children: list[Any] = getattr(waiting, "_children", [])
             waiting = children[0] if len(children) == 1 else getattr(waiting, "_fut_waiter", None)
         return waiting is current
@@ -166,7 +166,7 @@ class Places:
             if (task := self._tasks.get(outer)) is not None:
                 return f"{task.place}|{counters}"
             rest, _, last = outer.rpartition("|")
-            # A node that calls a graph a second time has the number of the call in the namespace.
+            # If a node calls a graph again, the namespace contains the number of the call.
             counters = f"{last.partition(':')[0]}|{counters}"
             outer = rest
         return counters
@@ -205,7 +205,7 @@ class Places:
             new = (next(n for n in range(len(taken) + 1) if n not in taken), digest)
             call = same[0] if same else new
             used.add(call)
-            # A task that begins again in this execution finds the call.
+            # The call stays known, so that a task that begins again in this execution finds it.
             return f"{name}#{call[0]}.{call[1]}", known.setdefault(call, payload)
 
     def failed(self, key: str) -> None:
@@ -241,7 +241,7 @@ class Places:
 
 
 def _number(metadata: Mapping[str, Any]) -> str:
-    """Returns what tells the tasks of one node in one step apart, as LangGraph's path has it."""
+    """Returns the number that distinguishes tasks of one node in one step."""
     path: Any = metadata.get("langgraph_path") or ()
     numbers = [part for part in path[1:3] if isinstance(part, int) and not isinstance(part, bool)]
     return f".{numbers[0]}" if numbers else ""

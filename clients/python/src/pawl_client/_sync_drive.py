@@ -45,7 +45,7 @@ def driven(begin: Callable[[], _Run[T_co]], served: ServedRun, on_output: OnOutp
 
 
 def _watched(run: Any, served: ServedRun, on_output: OnOutput, threads: Threads) -> Any:
-    # The run waits for a sidecar that is away, so its events do, too.
+    # A driven run waits without a limit for a sidecar that is away, so its events do, too.
     reader: EventReader = run._client._events(run.id, reconnect_for=math.inf)
     driving: Future[Any] = threads.run(run._drive, served)
 

@@ -34,7 +34,7 @@ func ParseBytes(text string) (Bytes, error) {
 	return Bytes(n * factor), nil
 }
 
-// String writes the size in the largest unit of which it is a multiple.
+// String writes the size in the largest unit that divides it, for example "64KiB".
 func (b Bytes) String() string {
 	for _, u := range units {
 		if b != 0 && int64(b)%u.size == 0 {

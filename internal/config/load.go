@@ -115,8 +115,8 @@ func EnvName(flag string) string {
 	return "PAWL_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// applyEnv sets the settings that environment variables contain; a list is separated by commas. It adds the settings
-// whose value is refused to refused.
+// applyEnv sets the settings that environment variables contain; a list is separated by commas. It adds to the map
+// refused the settings whose values are not valid.
 func applyEnv(settings *pflag.FlagSet, env Lookup, refused map[string]bool) (faults []Fault) {
 	settings.VisitAll(func(f *pflag.Flag) {
 		text, ok := env(EnvName(f.Name))
@@ -152,7 +152,7 @@ func setFromEnv(f *pflag.Flag, text string) error {
 	return list.Replace(items)
 }
 
-// applyFlags copies the given flags into settings. It adds the settings whose value is refused to refused.
+// applyFlags copies the given flags into settings. It adds to the map refused the settings whose values are not valid.
 func applyFlags(settings, flags *pflag.FlagSet, refused map[string]bool) (faults []Fault) {
 	flags.Visit(func(f *pflag.Flag) {
 		to := settings.Lookup(f.Name)

@@ -75,8 +75,9 @@ func (t Target) Unreachable(err error) error {
 	return Usage(status.Error(codes.Unavailable, text))
 }
 
-// readable returns the cause of a connection error in the words of refusals. Of another fault of a certificate, for example that it is valid for
-// another host, it returns the text of the library, and any other cause unchanged.
+// readable returns the text that describes the cause of a connection error. Causes in the table refusals have a text
+// there. For other faults of a certificate, for example that it is valid for another host, readable returns the text of
+// the library with an introduction. Any other cause is returned unchanged.
 func readable(cause string) string {
 	for _, r := range refusals {
 		if strings.Contains(cause, r.has) {

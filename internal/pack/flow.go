@@ -174,8 +174,8 @@ func (f *flow) residualFlow() [][]residualEdge {
 	return out
 }
 
-// exitWithout returns the first state without max_visits in the chain of forced exits from start, as exits[start]
-// does. It is used for an edge whose limit is used up: the edge's own target, refused, is not tried again.
+// exitWithout returns the first state without max_visits in the chain of forced exits from start, as exits[start] does.
+// It is used for an edge whose limit is used up: refused is the edge's own target, which must not be entered.
 func (f *flow) exitWithout(start, refused int) int {
 	for range f.states {
 		switch {

@@ -16,8 +16,8 @@ import (
 type Names uint8
 
 const (
-	// Foreign is for structures that others define and of which we read some members. All other names
-	// are ignored, including names that differ from ours only in case.
+	// Foreign is for structures that other programs define. This program reads only some of their members. All other
+	// names are ignored, including names that differ from ours only in case.
 	Foreign Names = iota + 1
 	// Open is for our own structures that may have members of later versions. Unknown names are ignored.
 	// A name that differs from one of ours only in case is a fault.

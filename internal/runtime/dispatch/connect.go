@@ -281,8 +281,8 @@ func (sp *namespaceShard) keepTurn(w, old *Worker, held *TurnLease, states map[s
 	return lease
 }
 
-// holdsStill reports whether the attempt of the turn is still open in the state, is neither suspended nor in the pause before it, and was
-// not assigned to a worker again in the meantime.
+// holdsStill reports whether the worker's lease is still good: the attempt of the turn is open in the state, is not
+// suspended, its pause after an earlier failure is over, and it was not assigned to a worker again in the meantime.
 func holdsStill(s *machine.State, w *Worker, held *TurnLease) bool {
 	turn := s.Turn
 	if s.Status.Terminal() || turn == nil {

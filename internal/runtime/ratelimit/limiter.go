@@ -69,11 +69,11 @@ type queue struct {
 // Problem: a call counts against several limits at once, may need many tokens, and competes with other
 // tenants.
 //
-// Invariants: when a call begins, it is counted in all of its buckets. If it was never recorded, it is
-// taken out of them again when it is released.
+// Invariants: when a call begins, it is counted in all of its buckets. A call that is released and was never recorded
+// in the journal is taken out of these buckets again.
 //
-// Order: queues are sorted by how much their tenant has received, in the bucket of which the tenant has
-// received most. Queues with equal values are sorted by the time of the request. If a queue has to wait
+// Order: the queue of the tenant that has received least comes first. For each tenant, the bucket with its largest part
+// is compared. Queues with equal values are sorted by the time of the request. If a queue has to wait
 // for a bucket, no later queue may use the bucket in this round. Otherwise small calls would overtake a
 // large call forever.
 type Limiter struct {

@@ -110,8 +110,8 @@ func (r *repairer) keys() error {
 	})
 }
 
-// isReplayed reports whether the run has entries and all of them were replayed. Only then is a row of the
-// run that no entry makes wrong.
+// isReplayed reports whether the run has entries and all of them were replayed. Only then it is known which
+// rows the entries make, so that any other row of the run is wrong.
 func (r *repairer) isReplayed(ns uint32, run string) bool {
 	if r.broken[queueRun{ns, run}] {
 		return false

@@ -23,8 +23,8 @@ type Salvaged struct {
 	// LeftOut contains one fault for each run that was removed because its entries are incomplete, in the order of
 	// namespaces and ids.
 	LeftOut []*Fault
-	// Doubtful contains one fault for each kept run that may have lost its newest records. The run has not ended, and
-	// commits after its last record are lost of which no row shows the run.
+	// Doubtful contains one fault for each kept run that may have lost its newest records: the run has not ended, and
+	// commits after its last record are lost that may have belonged to any run.
 	Doubtful []*Fault
 	// Removed contains one fault for each other row that was removed because it is incomplete or refers to something
 	// that no longer exists.
@@ -284,8 +284,8 @@ func (s *salvager) eachEntry(visit func(ns uint32, key []byte, cursor uint64) er
 	})
 }
 
-// doubtful lists the runs that may have lost their newest records: they have not ended, and they end before a lost
-// commit of which no row shows the run.
+// doubtful lists the runs that may have lost their newest records: the runs that have not ended, if their last record
+// is older than a lost commit that may have belonged to any run.
 func (s *salvager) doubtful() error {
 	lost := map[uint32]uint64{}
 	for ns, spans := range s.unnamed {

@@ -137,8 +137,8 @@ type txn struct {
 // state.
 type copiedParts struct{ turn, steps, artifacts, conversations bool }
 
-// newTxn begins the application of one input. The time of the input is never earlier than that of the
-// last one. Awaiting becomes what the last turn requested, and result computes it again.
+// newTxn begins the application of one input. The time of the input becomes at least the time of the previous input.
+// Awaiting is set to what the last turn requested; the method result later computes the final value.
 func newTxn(g *machine.Graph, s *machine.State, in machine.Input) (txn, error) {
 	rules, err := rulesOf(in.Semantics)
 	state := *s

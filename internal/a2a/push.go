@@ -112,6 +112,8 @@ func (s *Service) getPush(ctx context.Context, in *a2apb.GetTaskPushNotification
 	return nil, failAt(taskNotFound, "id", "task %s has no push configuration %q", state.RunID, clip(in.GetId(), 100))
 }
 
+// listPush executes ListTaskPushNotificationConfigs. The configurations of a task are listed by id, and a page
+// token is the last id of a page.
 func (s *Service) listPush(ctx context.Context, in *a2apb.ListTaskPushNotificationConfigsRequest) (*a2apb.ListTaskPushNotificationConfigsResponse, error) {
 	if in.GetPageSize() < 0 {
 		return nil, failAt(invalidParams, "pageSize", "is %d, want 0 or more", in.GetPageSize())

@@ -47,6 +47,7 @@ func ReadCardKey(path string) (*CardKey, error) {
 	return newCardKey(key)
 }
 
+// parseKey returns the first private key in a PEM text. Blocks of other types are skipped.
 func parseKey(content []byte) (crypto.Signer, error) {
 	for {
 		var block *pem.Block
@@ -76,6 +77,7 @@ func parseKey(content []byte) (crypto.Signer, error) {
 	}
 }
 
+// newCardKey returns the key that signs agent cards. Its id is the thumbprint of the public key.
 func newCardKey(key crypto.Signer) (*CardKey, error) {
 	algorithm, err := algorithmOf(key)
 	if err != nil {
@@ -97,6 +99,7 @@ func newCardKey(key crypto.Signer) (*CardKey, error) {
 	return &CardKey{signer: signer, ID: public.KeyID, Public: public}, nil
 }
 
+// algorithmOf returns the signature algorithm for a key, or an error that lists the supported kinds of keys.
 func algorithmOf(key crypto.Signer) (jose.SignatureAlgorithm, error) {
 	switch k := key.(type) {
 	case *ecdsa.PrivateKey:

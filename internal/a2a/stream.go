@@ -311,6 +311,7 @@ func (st *stream) begin() error {
 	return err
 }
 
+// run sends the task, unless it was sent before, and then its events until the task has ended or needs an input.
 func (st *stream) run(ctx context.Context) error {
 	if !st.taskSent && st.seq >= st.lastRecord && st.seq > 0 {
 		if err := st.begin(); err != nil || st.done(st.state) {

@@ -155,6 +155,7 @@ func (s *Service) listTasks(ctx context.Context, req *a2apb.ListTasksRequest) (*
 	return out, nil
 }
 
+// listOf checks a ListTasks request and converts it to a query for the tasks of the agent.
 func (s *Service) listOf(ctx context.Context, a *agent, req *a2apb.ListTasksRequest) (query.ListTasksRequest, error) {
 	list := query.ListTasksRequest{
 		Call: s.caller(ctx, req.GetTenant()), Tenant: a.route(), ContextID: req.GetContextId(),

@@ -111,6 +111,8 @@ func (l *Log) Add(e Entry) error {
 	return l.add(&e)
 }
 
+// add writes one line to the current file, or to a new file if the current one is full. The caller holds the
+// mutex.
 func (l *Log) add(e *Entry) error {
 	if l.file == nil || l.size >= l.opts.MaxBytes {
 		if err := l.turnOver(); err != nil {

@@ -143,6 +143,7 @@ func (w *typescriptModule) tools(b *strings.Builder, arguments []string) {
 	b.WriteString("  };\n")
 }
 
+// turns writes the types of the turns: that of any prompt, and one for each prompt.
 func (w *typescriptModule) turns(b *strings.Builder) {
 	one := func(indent string, t *turn) {
 		fmt.Fprintf(b, "%s  readonly events: %s;\n", indent, typescriptWordsOf(t.events))
@@ -198,6 +199,7 @@ func (w *typescriptModule) show(t *typ, indent string) string {
 	return "Json"
 }
 
+// object returns the TypeScript type of an object. indent is the indentation of its first line.
 func (w *typescriptModule) object(t *typ, indent string) string {
 	if len(t.fields) == 0 && !t.open {
 		return "{ readonly [name: string]: never }"

@@ -327,6 +327,7 @@ func Default() Config {
 	}
 }
 
+// defaultLimits returns the limits that apply unless the operator sets others.
 func defaultLimits() Limits {
 	return Limits{
 		PackBytes:         1 << 20,

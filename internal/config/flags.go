@@ -119,6 +119,7 @@ func ModelFlags(fs *pflag.FlagSet, c *Config) {
 	fs.DurationVar(&c.ModelTimeout, "model-timeout", c.ModelTimeout, "how long one call of a model may take")
 }
 
+// bindLimits adds the flags of the limits to fs.
 func bindLimits(fs *pflag.FlagSet, l *Limits) {
 	fs.Var(&l.PackBytes, "limits-pack-bytes", "size of a pack document")
 	fs.Var(&l.MessageBytes, "limits-message-bytes", "size of one gRPC message")

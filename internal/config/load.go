@@ -131,6 +131,7 @@ func applyEnv(settings *pflag.FlagSet, env Lookup, refused map[string]bool) (fau
 	return faults
 }
 
+// setFromEnv sets a setting to the text of an environment variable. A list is separated by commas.
 func setFromEnv(f *pflag.Flag, text string) error {
 	list, ok := f.Value.(pflag.SliceValue)
 	if !ok {

@@ -12,6 +12,7 @@ func (c *Config) PushPrefixes() []netip.Prefix {
 	return prefixes
 }
 
+// pushPrefixes parses PushAllow, and returns a fault for each text that is neither an address nor a network.
 func (c *Config) pushPrefixes() (prefixes []netip.Prefix, faults []Fault) {
 	for i, text := range c.PushAllow {
 		prefix, err := netip.ParsePrefix(text)

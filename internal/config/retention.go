@@ -60,6 +60,7 @@ func (c *Config) Rules() []Retention {
 	return rules
 }
 
+// rules returns all retention rules, each with a name, and a fault for each rule of --retain that cannot be read.
 func (c *Config) rules() (rules []Retention, faults []Fault) {
 	rules = slices.Clone(c.Retention)
 	for i, text := range c.Retain {

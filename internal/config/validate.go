@@ -67,6 +67,7 @@ func (l *list) add(field, format string, args ...any) {
 	*l = append(*l, Fault{Field: field, Message: fmt.Sprintf(format, args...)})
 }
 
+// faults returns all faults of the configuration. It opens no file.
 func (c *Config) faults() []Fault {
 	var l list
 	c.store(&l)
@@ -177,6 +178,8 @@ func (c *Config) agents(l *list) {
 	}
 }
 
+// security checks the settings of TLS, tokens, certificates, links, tools and the audit log, and which of them
+// need one another.
 func (c *Config) security(l *list) {
 	if c.AuditKey != "" && c.Audit == "" {
 		l.add("audit_key", "needs audit: the directory of what it is for")
@@ -223,6 +226,7 @@ func (c *Config) links(l *list) {
 	between(l, "link_expiry", c.LinkExpiry, 0, 10*366*24*time.Hour)
 }
 
+// words checks the settings with a fixed set of values, and the ranges of times.
 func (c *Config) words(l *list) {
 	oneOf(l, "log_level", c.LogLevel, "debug", "info", "warn", "error")
 	oneOf(l, "log_format", c.LogFormat, "text", "json")
@@ -254,6 +258,7 @@ func oneOf(l *list, field, got string, allowed ...string) {
 	}
 }
 
+// faults checks that each limit is in its range, and that the largest artifact fits in a message and in a run.
 func (b Limits) faults(l *list) {
 	between(l, "limits.pack_bytes", b.PackBytes, 1<<10, 64<<20)
 	between(l, "limits.message_bytes", b.MessageBytes, 64<<10, 64<<20)

@@ -69,6 +69,7 @@ func assumedUsage(task *machine.AgentTask, lease machine.Amount) machine.Usage {
 	return u
 }
 
+// endOf returns the outcome of a step from the ended task of its agent. card is the URL of the agent's card.
 func endOf(task machine.AgentTask, card string) machine.Outcome {
 	if task.State != machine.AgentCompleted {
 		return unsuccessful(task)
@@ -124,6 +125,8 @@ func artifactsOf(artifacts []machine.AgentArtifact) map[string]json.RawMessage {
 	return out
 }
 
+// unsuccessful returns the error of a step whose agent's task did not complete. The error is final if
+// the task was cancelled, or if its run ended with another status than FAILED.
 func unsuccessful(task machine.AgentTask) machine.Outcome {
 	code := task.Reason
 	final := task.State == machine.AgentCancelled

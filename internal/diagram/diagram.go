@@ -109,6 +109,7 @@ func Of(p *pack.Pack) *Diagram {
 	return d.Diagram
 }
 
+// state adds a state of the workflow and the edges that begin at it.
 func (d sketch) state(name string) {
 	s, x := d.pack.Doc.Workflow.States[name], d.pack.XPawl()
 	n := Node{

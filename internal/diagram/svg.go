@@ -199,6 +199,7 @@ func (g *drawing) place() {
 	g.bottom = y - layerGap
 }
 
+// box draws the box of the node i: a rectangle with the lines of its text.
 func (g *drawing) box(i int) {
 	b, n := &g.boxes[i], &g.d.Nodes[i]
 	class, radius := "n", 6.0

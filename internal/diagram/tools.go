@@ -95,6 +95,7 @@ func (d sketch) tools() []Tool {
 	return out
 }
 
+// tool returns a tool or agent with the settings that apply to its calls. prompts are the prompts that list it.
 func (d sketch) tool(name string, agent bool, prompts []string) Tool {
 	x, set := d.pack.XPawl(), d.pack.Tool(name, agent)
 	said := x.Tools[name]

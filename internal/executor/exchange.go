@@ -246,6 +246,8 @@ func unusedName(name string, tools []model.Tool) string {
 
 type object = map[string]any
 
+// exitToolSchema returns the JSON Schema of the parameters of the exit tool, by which the model leaves the state:
+// the event, the artifacts to write, and the output if it has a schema.
 func (x *exchange) exitToolSchema() object {
 	properties := object{"event": object{"type": "string", "enum": x.view.GetAllowedEvents()}}
 	if len(x.slots) > 0 {

@@ -82,6 +82,7 @@ func (a *Agentic) accepts(name string) bool {
 		strings.HasPrefix(name, TypeToolRequest+".") && slices.Contains(a.Types, TypeToolRequest)
 }
 
+// event returns the RFC-103 event of a record, or nil if the record has none.
 func (a *Agentic) event(ctx context.Context, r *pawlv1.Record) (*Event, error) {
 	switch body := r.GetBody().(type) {
 	case *pawlv1.Record_Transition:

@@ -65,6 +65,7 @@ func emptyDir(dir string) error {
 	return err
 }
 
+// export writes the files of one run: context.md, plan.md, memory.md, trace.jsonl and the artifacts.
 func (w *Workspace) export(ctx context.Context, id string) error {
 	got, err := w.Runs.GetRun(ctx, &pawlv1.GetRunRequest{
 		Namespace: w.Namespace, RunId: id, IncludeArtifacts: true, IncludeVariables: true,
@@ -101,6 +102,7 @@ func (w *Workspace) export(ctx context.Context, id string) error {
 	return w.blobs(ctx, trace)
 }
 
+// records returns all records of a run, of every kind.
 func (w *Workspace) records(ctx context.Context, id string) ([]*pawlv1.Record, error) {
 	req := &pawlv1.ListTransitionsRequest{Namespace: w.Namespace, RunId: id, PageSize: 1000}
 	for n := range pawlv1.RecordKind_name {

@@ -285,6 +285,8 @@ func messageDecision(msg *a2apb.Message) (uint32, string) {
 	return c.Step, map[machine.Verdict]string{machine.Approved: "APPROVE", machine.Refused: "DENY", machine.Edited: "EDIT"}[c.Verdict]
 }
 
+// resourceOf returns the id of the resource that a request or a response names, for the audit line. It returns ""
+// if there is none.
 func resourceOf(m any) string {
 	switch in := m.(type) {
 	case interface{ GetRunId() string }:

@@ -143,6 +143,7 @@ func (c *limitedConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// count counts a frame that begins or resets a stream. If too many young streams are reset, it sets exceeded.
 func (c *limitedConn) count(kind byte, stream uint32) {
 	if kind != frameHeaders && kind != frameReset {
 		return

@@ -19,6 +19,7 @@ type jsonPort struct {
 	conn *grpc.ClientConn
 }
 
+// newJSONPort builds the port of the JSON gateway with its handlers. It does not bind an address.
 func newJSONPort(s *Server) (*jsonPort, error) {
 	conn, err := s.Dial()
 	if err != nil {

@@ -73,6 +73,7 @@ func innerChain(limit *callLimiter, validator protovalidate.Validator) []grpc.Un
 	return []grpc.UnaryServerInterceptor{auth.UnaryCheckNamespace, limit.Unary, mwvalidate.UnaryServerInterceptor(validator)}
 }
 
+// streamChain returns the interceptors of streams, in the order in which they run.
 func streamChain(edge *edge, authn *auth.Authenticator, limit *callLimiter, validator protovalidate.Validator) []grpc.StreamServerInterceptor {
 	out := []grpc.StreamServerInterceptor{
 		recovery.StreamServerInterceptor(recovery.WithRecoveryHandlerContext(edge.recovered)), edge.known(authn.Operations), edge.stream,

@@ -88,6 +88,8 @@ func (sh *recordEncoder) namespace() string {
 	return sh.call.Namespace
 }
 
+// record converts a record for the reader. A held call gets its digest, and the end of a run gets the final
+// artifacts.
 func (sh *recordEncoder) record(ctx context.Context, row *runtime.RecordRow) (*pawlv1.Record, error) {
 	var graph *machine.Graph
 	if len(machine.ArtifactWrites(row.Record.Body)) > 0 {

@@ -100,6 +100,8 @@ func (f *RecordFeed) Next(ctx context.Context) ([]machine.Delivery, error) {
 	}
 }
 
+// deliveries converts a page of records to events for a receiver. A page without records gives one event that only
+// advances the stored position.
 func (f *RecordFeed) deliveries(ctx context.Context, page *streams.Page) ([]machine.Delivery, error) {
 	if len(page.Records) == 0 {
 		if page.Cursor == f.at {

@@ -38,6 +38,8 @@ type routed struct {
 // isLocal reports whether this server itself answers a method. An example is the health service.
 func (r *routed) isLocal(method string) bool { return !r.s.ownServices.board.HasMethod(method) }
 
+// unary passes a unary call to the router, which executes it at the owner of its partition. Calls that this server
+// answers itself go on to next.
 func (r *routed) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	if r.isLocal(info.FullMethod) {
 		return next(ctx, req)

@@ -158,6 +158,7 @@ func (s *Server) transport() []grpc.ServerOption {
 	}
 }
 
+// bind binds all addresses of the server. If one fails, the caller closes the bound ones.
 func (s *Server) bind() (err error) {
 	open := s.cfg.open()
 	if s.cfg.Listen != "" {

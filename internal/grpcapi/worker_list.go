@@ -68,6 +68,7 @@ func hideFailures(ctx context.Context, gate redact.Gate, call runtime.Call, work
 	}
 }
 
+// workerToProto converts a connected worker, with its held work and its last failure.
 func workerToProto(w *dispatch.WorkerView) *pawlv1.ConnectedWorker {
 	out := &pawlv1.ConnectedWorker{
 		WorkerId: w.ID, Principal: w.Principal, Client: w.Client,

@@ -169,6 +169,7 @@ func (c *session) cancelRun(ctx context.Context, id string) (*sdk.CallToolResult
 	return answer(fmt.Sprintf("The run %s: %s.", content.RunID, content.Status), content, false), nil
 }
 
+// listRuns implements the MCP tool that lists runs. It reads pages until it has max_runs runs (default 20).
 func (c *session) listRuns(ctx context.Context, in runsInput) (*listedRuns, error) {
 	size := in.MaxRuns
 	if size == 0 {
@@ -207,6 +208,7 @@ func (c *session) listRuns(ctx context.Context, in runsInput) (*listedRuns, erro
 	return out, nil
 }
 
+// listApprovals implements the MCP tool that lists held calls. It returns the first page.
 func (c *session) listApprovals(ctx context.Context, in approvalsInput) (*heldCalls, error) {
 	page, err := c.service.held.ListApprovals(ctx, &pawlv1.ListApprovalsRequest{Namespace: c.namespace, RunId: in.RunID, PageSize: maxListed})
 	if err != nil {

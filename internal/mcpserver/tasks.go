@@ -73,6 +73,7 @@ func (c *session) addTasks(server *sdk.Server) {
 	_ = sdk.AddReceivingCustomMethod(server, "tasks/cancel", c.cancelTask)
 }
 
+// getTask implements tasks/get. A task that needs an input contains the question, and a completed task its result.
 func (c *session) getTask(ctx context.Context, _ *sdk.ServerSession, params *taskParams) (*task, error) {
 	ctx = c.call(ctx)
 	run, err := c.taskRun(ctx, params.Meta, params.TaskID)

@@ -176,6 +176,7 @@ var wordsAt = []string{"error", "message", "detail", "error_description", "msg",
 // maxWordsDepth bounds the depth in JSON at which an error text is searched.
 const maxWordsDepth = 6
 
+// wordsIn returns the first error text in a JSON value, in the order of wordsAt. It returns "" if there is none.
 func wordsIn(v gjson.Result, depth int) string {
 	if depth == maxWordsDepth {
 		return ""

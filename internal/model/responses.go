@@ -294,6 +294,7 @@ func responsesItems(m *pawlv1.Message, wired names) (items []any, err error) {
 	return items, err
 }
 
+// responsesContent returns the parts of a message as content of OpenAI's Responses.
 func responsesContent(m *pawlv1.Message) (content []any, err error) {
 	kind := "input_text"
 	if m.GetRole() == "assistant" {

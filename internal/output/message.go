@@ -130,6 +130,8 @@ func fields(m protoreflect.Message) Object {
 	return o
 }
 
+// fieldValue returns a field of a message in the form for JSON. It returns nil for an optional field that is not
+// set.
 func fieldValue(m protoreflect.Message, f protoreflect.FieldDescriptor) any {
 	v := m.Get(f)
 	switch {
@@ -152,6 +154,8 @@ func fieldValue(m protoreflect.Message, f protoreflect.FieldDescriptor) any {
 	return scalarValue(f, v)
 }
 
+// scalarValue returns one value of a field in the form for JSON: enums by name, hashes in hexadecimal digits, and
+// embedded JSON as JSON.
 func scalarValue(f protoreflect.FieldDescriptor, v protoreflect.Value) any {
 	switch f.Kind() {
 	case protoreflect.MessageKind, protoreflect.GroupKind:

@@ -148,6 +148,7 @@ func (t Table) widths() []int {
 	return widths
 }
 
+// row prints one line of a table. gap stands between the cells.
 func (p *Printer) row(cells []string, widths []int, gap, colour string) {
 	var b strings.Builder
 	for i, cell := range cells {

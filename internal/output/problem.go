@@ -120,6 +120,7 @@ func ProblemOf(err error) Problem {
 	return p
 }
 
+// add adds one detail of a gRPC status to the problem.
 func (p *Problem) add(detail any) {
 	switch d := detail.(type) {
 	case *errdetails.ErrorInfo:

@@ -95,6 +95,7 @@ func (w *composing) check() {
 
 var vendorKind = regexp.MustCompile(`^[a-z][a-z0-9_-]*\.[a-z][a-z0-9_.-]*$`)
 
+// step reports the faults of one step of a composition: an unknown kind, and names that do not exist.
 func (w *composing) step(at string, s *Step) {
 	switch s.Kind {
 	case "prompt", "agent":

@@ -193,6 +193,8 @@ func (g *governanceCheck) eval(at, id string) {
 	}
 }
 
+// reviews reports the faults of the reviews of one governance object: equal ids, unknown evals, and obligations
+// that do not apply.
 func (g *governanceCheck) reviews(at string, e effective, terms func(code, field, value string)) {
 	own, duties, seen := e.own, e.obligations(), map[string]bool{}
 	for i := range own.Reviews {

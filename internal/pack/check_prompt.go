@@ -204,6 +204,7 @@ func (c *checker) media(at string, raw json.RawMessage) {
 	}
 }
 
+// mediaPart reports the faults of one part of an example: it needs a text or exactly one source of media.
 func (c *checker) mediaPart(at string, p *mediaPart) {
 	switch {
 	case p.Type == "text" && p.Text == nil:

@@ -102,6 +102,7 @@ func compileEdges(n *machine.Node, s *State, x *XPawl) {
 	}
 }
 
+// compilePrompt returns the prompt for the graph, with the model or the provider that its turns use.
 func (p *Pack) compilePrompt(key string) *machine.Prompt {
 	doc := p.Doc.Prompts[key]
 	out := &machine.Prompt{Name: key, Tools: set(doc.Tools)}

@@ -242,6 +242,8 @@ func slotsOf(g *machine.Graph, node *machine.Node) []ArtifactSlot {
 	return slots
 }
 
+// toolsOf returns the tools that the model may see in turns of a prompt: the listed ones that neither the prompt
+// nor the policy forbids.
 func toolsOf(prog *packcache.Program, promptKey string, policy *machine.ToolPolicy) []ToolView {
 	blocked := prog.Graph.Prompts[promptKey].Blocklist
 	listed := prog.Pack.Doc.Prompts[promptKey].Tools

@@ -472,6 +472,7 @@ type collector struct {
 	internal map[uint32]bool
 }
 
+// add adds the outputs and the answered tool calls in the records to the judged subject.
 func (c *collector) add(records []machine.Record) {
 	for i := range records {
 		switch b := records[i].Body.(type) {

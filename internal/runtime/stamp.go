@@ -76,6 +76,8 @@ func (t *execution) stamp(outside bool) {
 	b.Free()
 }
 
+// stampComplete adds to a completion what only the engine knows: the turn, the delivery, the prices, and the first
+// violated validator. It adds the completion to the hash of the input.
 func (t *execution) stampComplete(cmd machine.CompleteTurn, outside bool, b *validate.Body) machine.CompleteTurn {
 	t.resolveExecution(&cmd.TurnSeq, &cmd.Attempt)
 	cmd.Outside, cmd.Assigned = outside, t.grant.assignment()
@@ -96,6 +98,8 @@ func (t *execution) stampComplete(cmd machine.CompleteTurn, outside bool, b *val
 	return cmd
 }
 
+// stampSteps adds to a request for tool calls what only the engine knows: the delivery, the hashes of the
+// payloads, the denials of the tool policy and the business keys. It adds the request to the hash of the input.
 func (t *execution) stampSteps(cmd machine.RequestSteps, b *validate.Body) machine.RequestSteps {
 	if cmd.Assigned = t.assignmentOf(&cmd.TurnSeq, &cmd.Attempt); cmd.Assigned != nil {
 		cmd.First = t.grant.Requests + 1
@@ -147,6 +151,8 @@ func (t *execution) denial(r *machine.StepRequest) *machine.Denial {
 	return validate.Denial(t.program, r)
 }
 
+// stampResolve adds to an answer of a step what only the engine knows: the worker, the prices and the attempt. It
+// adds the answer to the hash of the input.
 func (t *execution) stampResolve(cmd machine.ResolveStep, b *validate.Body) machine.ResolveStep {
 	if cmd.Metered {
 		b.Usage(cmd.Usage)

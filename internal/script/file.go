@@ -171,6 +171,7 @@ func (f *File) faults() (faults []string) {
 	return faults
 }
 
+// faults returns what is wrong with one answer of a script, without its position in the file.
 func (a *Answer) faults() (faults []string) {
 	kinds := a.kinds()
 	if len(kinds) > 1 {

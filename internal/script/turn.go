@@ -109,6 +109,7 @@ func (p *execution) skipDecision(ctx context.Context, at string, step *pawlv1.St
 	return ended, err
 }
 
+// resolve answers a step with the result or the error in the script. It reports whether the run has ended.
 func (p *execution) resolve(ctx context.Context, turn *pawlv1.TurnRef, at string, step *pawlv1.Step, s *Step) (ended bool, err error) {
 	req := &pawlv1.ResolveStepRequest{
 		RunId: p.run, Step: step.GetStep(), Tool: s.Tool, Attempt: step.GetAttempt(), TurnToken: turn.GetToken(),

@@ -26,6 +26,7 @@ func writes(values map[string]any, types map[string]string) ([]*pawlv1.ArtifactW
 	return out, nil
 }
 
+// artifactValue converts a value of the script to an artifact of the media type. Bytes are written in base64.
 func artifactValue(value any, mediaType string) (*pawlv1.ArtifactValue, error) {
 	text, isText := value.(string)
 	switch {

@@ -56,6 +56,7 @@ func routedA2APlugin(opts options) func(*grpcapi.Server) (grpcapi.Plugin, error)
 	}
 }
 
+// agentsConfig returns the configuration of the A2A service for the sidecar's settings.
 func agentsConfig(opts options, engine *services.Runtime) (a2a.Config, error) {
 	c := opts.config
 	conf := a2a.Config{

@@ -198,6 +198,7 @@ func numbered(opts options, s *store.Store) (map[string]uint32, error) {
 	return served, nil
 }
 
+// runtimeConfig returns the configuration of the runtime of one partition for the sidecar's settings.
 func runtimeConfig(opts options, s *store.Store) services.Config {
 	limits := opts.config.Limits
 	return services.Config{
@@ -218,6 +219,7 @@ func runtimeConfig(opts options, s *store.Store) services.Config {
 	}
 }
 
+// engineConfig returns the configuration of the engine for the sidecar's settings.
 func engineConfig(opts options, s *store.Store) runtime.Config {
 	limits := opts.config.Limits
 	return runtime.Config{

@@ -137,6 +137,8 @@ type backupFile struct {
 // Close implements io.Closer.
 func (f *backupFile) Close() error { return f.file.Close() }
 
+// openBackup opens a backup file for reading. If the file is encrypted, it is decrypted with one of the
+// identities.
 func openBackup(path string, ids []age.Identity) (*backupFile, error) {
 	file, err := os.Open(path) //nolint:gosec,nolintlint // a file of the directory that its caller names
 	if err != nil {

@@ -101,6 +101,8 @@ func Check(ctx context.Context, data Data) (report CheckReport, err error) {
 	return report, err
 }
 
+// checkPart checks the store of one partition. If a directory has no valid HEAD file, the loss of the last
+// acknowledged commits cannot be excluded, which is a fault.
 func checkPart(ctx context.Context, data Data) (report CheckReport, err error) {
 	var acked *datadir.AckMark
 	if data.Dir != "" {
@@ -263,6 +265,7 @@ func newGraphs(s *store.Store) *graphs {
 	return &graphs{store: s, packs: map[string]*pack.Pack{}, compiled: map[graphKey]*machine.Graph{}}
 }
 
+// find returns the graph with which a run was started. It compiles each graph once.
 func (g *graphs) find(ctx context.Context, digest, entry, agent string, override bool) (*machine.Graph, error) {
 	key := graphKey{digest: digest, entry: pack.Entry{Agent: agent}}
 	if override {
@@ -282,6 +285,7 @@ func (g *graphs) find(ctx context.Context, digest, entry, agent string, override
 	return graph, err
 }
 
+// pack returns a registered pack by its digest. It loads each pack once.
 func (g *graphs) pack(ctx context.Context, digest string) (*pack.Pack, error) {
 	if loaded := g.packs[digest]; loaded != nil {
 		return loaded, nil

@@ -42,6 +42,8 @@ type delegations struct {
 	serveErrors chan error
 }
 
+// newDelegations returns what the sidecar needs to delegate work: an in-process A2A service for members of a run's
+// own pack, and the directory of the agents.
 func newDelegations(opts options, remotes map[string]client.Remote, engine *services.Runtime) (*delegations, error) {
 	conf, err := agentsConfig(opts, engine)
 	if err != nil {

@@ -48,6 +48,8 @@ func StartLocal(c config.Config, clock runtime.Clock) (*Local, error) {
 	return l, nil
 }
 
+// startLocal starts a sidecar for this process only, on the store in dir: without ports and encryption, and with a
+// token that only this process has.
 func startLocal(c config.Config, clock runtime.Clock, dir string) (*Local, error) {
 	var secret [16]byte
 	if _, err := rand.Read(secret[:]); err != nil {

@@ -117,6 +117,8 @@ type retentionReporter struct {
 	counts *telemetry.Metrics
 }
 
+// taken reports what a retention rule did to a run: in the log, in the metrics and, if the run was announced, in
+// the audit log.
 func (t *retentionReporter) taken(r retention.RunOutcome) {
 	attrs := []any{"rule", r.Rule, "namespace", r.Namespace, "run_id", r.RunID, "bytes", r.Bytes}
 	switch r.Outcome {

@@ -32,6 +32,8 @@ type runExporter struct {
 	run string
 }
 
+// export writes the file of the run: a header, its pack, its entries and its blobs. It refuses an erasable run,
+// because a later erasure could not reach the values in the file.
 func (x *runExporter) export(ctx context.Context, out io.Writer) error {
 	var end layout.RunEnd
 	err := x.View(func(txn *layout.Txn) (err error) {

@@ -280,6 +280,8 @@ func (s *Store) marked() (marks [][]byte, err error) {
 	return marks, err
 }
 
+// dropImport removes the rows of an interrupted import and its mark, whose key is given. If the import was completed,
+// it removes only the mark.
 func (s *Store) dropImport(mark []byte) error {
 	ns, run, err := layout.RunOf(mark)
 	if err != nil {

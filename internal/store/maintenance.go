@@ -34,6 +34,8 @@ func startMaintenance(s *Store) (*maintenance, error) {
 	return k, err
 }
 
+// run does the regular work of a store until ctx ends: it lets the engine drop superseded values, syncs the mark
+// of acknowledged commits, completes removals, and verifies the files.
 func (k *maintenance) run(ctx context.Context) {
 	defer close(k.done)
 	discard := time.NewTicker(discardInterval)

@@ -335,6 +335,8 @@ func (s *Store) ArtifactVersionsAfter(ctx context.Context, ns uint32, run, artif
 	return s.versions(ctx, ns, run, artifact, after, atSeq, false)
 }
 
+// versions returns the versions of an artifact with a seq above after and up to atSeq, from the artifact rows and
+// from the entries that no artifact row lists yet.
 func (s *Store) versions(ctx context.Context, ns uint32, run, artifact string, after, atSeq uint64, newestOnly bool) ([]machine.ArtifactVersion, error) {
 	var out []machine.ArtifactVersion
 	err := s.view(func(txn *layout.Txn) error {

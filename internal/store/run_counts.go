@@ -198,6 +198,7 @@ var runStatuses = func() (all []string) {
 	return all
 }()
 
+// countStatuses adds the number of runs in each status to runs, by the names of the statuses.
 func countStatuses(ctx context.Context, txn *layout.Txn, ns uint32, runs map[string]int) error {
 	p := layout.AppendName(layout.Prefix(nil, layout.KindIndex, ns), statusIndex)
 	if txn.Counts() {

@@ -46,6 +46,8 @@ func Salvage(ctx context.Context, opts Options, to string, graphs func(*Store) c
 	return out, err
 }
 
+// salvage does the work of [Salvage]: it copies what can be read, opens the new store, rebuilds its rows and
+// checks it.
 func salvage(ctx context.Context, opts Options, to string, graphs func(*Store) check.Graphs, out *Salvaged) (err error) {
 	from := opts.Dir
 	if held, err := datadir.HasStore(from); err != nil || !held {

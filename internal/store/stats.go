@@ -106,6 +106,7 @@ func (m *meter) page(txn *layout.Txn, from []byte) (next []byte, err error) {
 	return nil, m.step()
 }
 
+// row adds one row of the store to the statistics.
 func (m *meter) row(txn *layout.Txn, item *kv.Iterator) error {
 	if err := m.step(); err != nil {
 		return err
@@ -173,6 +174,7 @@ func (s *NamespaceStats) count(txn *layout.Txn, key []byte) error {
 	return nil
 }
 
+// run adds one run to the statistics. key is the key of its head (stored current state).
 func (s *NamespaceStats) run(txn *layout.Txn, key []byte) error {
 	records, err := layout.LastSeq(txn, key)
 	if err != nil {

@@ -370,6 +370,8 @@ func (s *Store) Close() error {
 	return s.closeErr
 }
 
+// close ends the maintenance and the committer, and closes the storage engine. If the engine cannot flush its
+// data, close returns that error and does not wait any longer.
 func (s *Store) close() error {
 	// An earlier error of a flush is only logged, because the storage engine retries the flush.
 	select {

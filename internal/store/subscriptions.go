@@ -29,6 +29,9 @@ func (s *Store) RecordDeadLetter(ctx context.Context, sub machine.Subscription, 
 	return s.writeSubscription(ctx, sub, before, &letter)
 }
 
+// writeSubscription stores a new or changed subscription, and with it a dead letter unless letter is nil. before
+// is the subscription that the caller has read; if the stored one differs, the error is
+// machine.ErrSubscriptionChanged.
 func (s *Store) writeSubscription(ctx context.Context, sub machine.Subscription, before *machine.Subscription, letter *machine.DeadLetter) error {
 	key, box := layout.SubscriptionKey(layout.KindSubscription, sub.SubscriptionKey), layout.SubscriptionKey(layout.KindDeadLetter, sub.SubscriptionKey)
 	is := expect{key: key, err: machine.ErrSubscriptionChanged}

@@ -168,6 +168,7 @@ func (r *reader) more(end byte) (done bool, f *Fault) {
 	return false, r.fault("want a comma or %q", string(end))
 }
 
+// object checks an object, from its opening brace to its closing brace. No two members may have the same name.
 func (r *reader) object(depth int) *Fault {
 	r.at++
 	names := members{base: len(r.keys)}

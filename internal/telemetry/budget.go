@@ -30,6 +30,7 @@ func (m *Metrics) Run(ctx context.Context) {
 	}
 }
 
+// budgets records, for each budget of an ended run, which fraction the run has used.
 func (m *Metrics) budgets(s *machine.State, b *machine.Budget) {
 	for _, one := range []struct {
 		name        string

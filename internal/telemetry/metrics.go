@@ -153,6 +153,7 @@ func (m *Metrics) Observe(b *machine.Batch, graphs Graphs) {
 	}
 }
 
+// record counts one record of a commit in the metrics. of describes the run after the commit.
 func (m *Metrics) record(body machine.Body, of final) {
 	m.usage(body)
 	switch r := body.(type) {

@@ -25,6 +25,7 @@ func resourceSpans(spans []trace.Span) []*tracepb.ResourceSpans {
 	}}
 }
 
+// spanToOTLP converts a span to its OTLP form.
 func spanToOTLP(s *trace.Span) *tracepb.Span {
 	out := &tracepb.Span{
 		TraceId: s.Trace[:], SpanId: s.ID[:], Name: s.Name, Kind: tracepb.Span_SpanKind(s.Kind),

@@ -191,6 +191,7 @@ func (d *Directory) remember(name string, peer *Peer, change int) {
 	d.known[name] = &contact{peer: peer, until: time.Now().Add(cardLife)}
 }
 
+// connect fetches the card of an agent, chooses an interface of the card, and returns a connection to it.
 func (d *Directory) connect(ctx context.Context, remote Remote) (*Peer, error) {
 	base, err := url.Parse(remote.Card)
 	if err != nil {
@@ -282,6 +283,7 @@ func allowed(host string, base *url.URL, allow []string) bool {
 	return name == base.Hostname() || slices.Contains(allow, host) || slices.Contains(allow, name)
 }
 
+// wireTo returns the connection for the protocol of an interface: JSON-RPC, HTTP with JSON, or gRPC.
 func wireTo(face *foreignInterface, encrypted bool, client *http.Client, conf *tls.Config) (wire, error) {
 	reader := *client
 	reader.Transport = exact{client.Transport}

@@ -36,6 +36,7 @@ func PartsFromProto(at string, parts []*a2apb.Part) ([]machine.Part, error) {
 	return out, nil
 }
 
+// partFromProto converts one part of an A2A message. at is the path of the part for errors.
 func partFromProto(at string, p *a2apb.Part) (machine.Part, error) {
 	out := machine.Part{MediaType: p.GetMediaType(), Filename: p.GetFilename(), Metadata: ObjectFromProto(p.GetMetadata())}
 	if err := notJSON(at+".metadata", structpb.NewStructValue(p.GetMetadata())); err != nil {

@@ -93,6 +93,8 @@ func waitingIn(use *pawlv1.LimitUse) (calls int64) {
 	return calls
 }
 
+// addUse adds the use of a limit in one partition to the sum over all partitions. The sum keeps only the tenants
+// with the most waiting calls.
 func addUse(sum, use *pawlv1.LimitUse) {
 	sum.Open += use.GetOpen()
 	sum.Started += use.GetStarted()

@@ -140,6 +140,7 @@ const (
 	unknown
 )
 
+// outcomeOf says what an error of an attempt means for a further attempt, see callOutcome.
 func outcomeOf(err error) callOutcome {
 	if _, ok := errors.AsType[*Unsent](err); ok {
 		return notStarted

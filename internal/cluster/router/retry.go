@@ -88,6 +88,8 @@ func (t *retrier) resetTimeout() { t.failures = 0 }
 // because a handover takes less time and there may be no next owner.
 const drainOwnerTimeout = time.Second
 
+// pause waits before the next attempt: until the partition moves or opens, but at most for a pause that grows with
+// the failures. It returns false if there is no time for another attempt.
 func (t *retrier) pause() bool {
 	limit := t.r.cfg.OwnerTimeout
 	if t.r.isDraining() {

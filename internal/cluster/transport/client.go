@@ -97,6 +97,7 @@ func (l *peerConn) close() error {
 
 var errClosed = errors.New("peer: closed")
 
+// to returns the connection to a node. It creates the connection if needed, but does not wait for it.
 func (c *Clients) to(node router.Peer) (*peerConn, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -86,6 +86,7 @@ func NewServer(cfg Config) (*Server, error) {
 	return s, nil
 }
 
+// newGRPC returns the gRPC server for calls from other nodes.
 func (s *Server) newGRPC() *grpc.Server {
 	safe := recovery.WithRecoveryHandlerContext(s.recovered)
 	server := grpc.NewServer(
@@ -153,6 +154,7 @@ func (s *Server) Stop() {
 	s.grpc.Stop()
 }
 
+// unary executes a unary call from another node in the partition that the call names.
 func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	if err := s.admit(ctx); err != nil {
 		return nil, s.status(ctx, info.FullMethod, err)
@@ -171,6 +173,7 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	return resp, nil
 }
 
+// stream executes a streaming call from another node in the partition that the call names.
 func (s *Server) stream(_ any, stream grpc.ServerStream, info *grpc.StreamServerInfo, _ grpc.StreamHandler) error {
 	err := s.admit(stream.Context())
 	if err == nil && router.MethodOf(info.FullMethod) == nil {

@@ -220,6 +220,8 @@ func ReadCertificates(path string) ([]Certificate, error) {
 	return list, nil
 }
 
+// parseCertificates reads the lines of a file of certificates. Its error names every faulty line. A file without a
+// certificate is an error.
 func parseCertificates(text string) ([]Certificate, error) {
 	var list []Certificate
 	var faults []error

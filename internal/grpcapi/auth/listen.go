@@ -83,6 +83,8 @@ func ListenUnix(path string) (net.Listener, error) {
 	return ln, nil
 }
 
+// clearStaleSocket removes a Unix socket that a process has left. It returns an error if another process serves
+// the socket or the path is another file.
 func clearStaleSocket(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -211,6 +213,7 @@ func (f KeyFiles) Read() (*Keys, error) {
 	return k, nil
 }
 
+// authorities reads the certificates of the authorities that may sign client certificates, from a PEM file.
 func (k *Keys) authorities(path string) error {
 	rest, err := secretfile.ReadTrusted(path)
 	if err != nil {

@@ -97,6 +97,8 @@ func ReadTokens(path string) ([]Token, error) {
 	return tokens, nil
 }
 
+// parseTokens reads the lines of a file of tokens. Its error names every faulty line. A file without a token is an
+// error.
 func parseTokens(r io.Reader) ([]Token, error) {
 	var tokens []Token
 	var faults []error
@@ -263,6 +265,8 @@ func HashLines(text []byte) (hashed []byte, n int, err error) {
 	return out.Bytes(), n, errors.Join(faults...)
 }
 
+// hashLine replaces the token in a line by its digest. It returns other lines unchanged: comments, empty lines and
+// lines with a digest.
 func hashLine(line string) (rewritten string, changed bool, err error) {
 	text := strings.TrimSpace(line)
 	fields := strings.Fields(text)

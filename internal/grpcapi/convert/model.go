@@ -43,6 +43,8 @@ func UpdateModelCallFromProto(c Caller, req *pawlv1.UpdateModelCallRequest) (run
 	}}, nil
 }
 
+// modelFromProto converts a model request. References keep only the numbers that the caller gave; package
+// conversation resolves them.
 func modelFromProto(in *pawlv1.ModelRequest) (*machine.ModelRequest, error) {
 	if in == nil {
 		in = &pawlv1.ModelRequest{}

@@ -44,6 +44,7 @@ func RunToProto(namespace string, s *machine.State, allowed []string) *pawlv1.Ru
 	return out
 }
 
+// countsToProto sets the counts, the consumption and the reservations of a run.
 func countsToProto(out *pawlv1.Run, s *machine.State) {
 	out.TotalVisits, out.Transitions = int32(s.TotalVisits), int32(s.Transitions)
 	out.ToolCalls, out.Reframes = int32(s.ToolCalls), int32(s.Reframes)

@@ -55,6 +55,8 @@ type rawPack struct {
 	Skills  []json.RawMessage                     `json:"skills"`
 }
 
+// settingsOf returns the JSON object with the settings of the pack that the executor of a turn needs: those of the
+// prompt, and the evals and skills that apply in the state.
 func settingsOf(p *pack.Pack, prompt, state string) string {
 	var doc rawPack
 	// The canonical form was decoded before, so decoding cannot fail here.

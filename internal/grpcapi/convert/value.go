@@ -116,6 +116,7 @@ func partsFromProto(field string, in []*pawlv1.Part) ([]machine.Part, error) {
 	return out, nil
 }
 
+// partFromProto converts one part of a message. field is the path of the part in the request, for errors.
 func partFromProto(field string, p *pawlv1.Part) (out machine.Part, err error) {
 	out = machine.Part{MediaType: p.GetMediaType(), Filename: p.GetFilename()}
 	if out.Metadata, err = compactObject(field+".metadata_json", p.GetMetadataJson()); err != nil {
@@ -164,6 +165,7 @@ func partToProto(p *machine.Part) *pawlv1.Part {
 	return out
 }
 
+// messagesFromProto converts messages of a conversation. field is the path of the list in the request, for errors.
 func messagesFromProto(field string, in []*pawlv1.Message) ([]machine.Message, error) {
 	if len(in) == 0 {
 		return nil, nil

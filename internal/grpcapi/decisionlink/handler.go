@@ -101,6 +101,7 @@ func (h *Handler) show(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	})
 }
 
+// shown returns the data of the page with a held call.
 func shown(l *Link, a *pawlv1.Approval) *shownCall {
 	call, then := a.GetCall(), "the call is denied"
 	if a.GetOnTimeout() == pawlv1.ApprovalTimeout_APPROVAL_TIMEOUT_ESCALATE {

@@ -104,6 +104,7 @@ func (l *Link) body() []byte {
 	return b
 }
 
+// readBody decodes the body of a link's token. ok is false if the bytes have another form.
 func readBody(b []byte) (l Link, ok bool) {
 	const fixed = 1 + 8 + 4 + sha256.Size
 	if len(b) < fixed || b[0] != version {

@@ -52,6 +52,8 @@ func (r *Rules) Apply(m proto.Message) bool {
 	return r.redactFields(m.ProtoReflect())
 }
 
+// redactFields replaces the sensitive values in a message and in all messages inside it. It reports whether it
+// changed anything.
 func (r *Rules) redactFields(m protoreflect.Message) bool {
 	if !m.IsValid() {
 		return false

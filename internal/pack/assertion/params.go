@@ -142,6 +142,7 @@ func (p *params) choice(name, normal string, allowed ...string) string {
 	return normal
 }
 
+// pattern reads and compiles a regular expression, and adds its work to the weight of the check.
 func (p *params) pattern(name string) *cost.Pattern {
 	var text string
 	if p.required(name) == "" {

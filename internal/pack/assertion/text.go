@@ -107,6 +107,7 @@ func contains(p *params) func(*Turn) Violation {
 	})
 }
 
+// containsAny compiles the check that a text contains at least one word of a list.
 func containsAny(p *params) func(*Turn) Violation {
 	words := p.wordList("patterns")
 	judge := wholeTextCheck(func(text string) (string, float64) {
@@ -227,6 +228,7 @@ func minLength(p *params) func(*Turn) Violation {
 	})
 }
 
+// sentences compiles the check that a text has a number of sentences within bounds.
 func sentences(p *params) func(*Turn) Violation {
 	most, least := p.intAtLeast(0, "max", "max_sentences"), p.intAtLeast(0, "min")
 	if most < 0 && least < 0 {

@@ -191,6 +191,8 @@ func (a *applications) add(n int) bool {
 	return a.n <= a.limit
 }
 
+// members counts the applications of the schema to the members of an object. It returns false if the limit is
+// exceeded.
 func (a *applications) members(s *jsonschema.Schema, object map[string]any) bool {
 	every := everyMember(s)
 	for name, value := range object {

@@ -52,6 +52,8 @@ func (o *order) shapeOf(schema *source.Node) shape {
 	return s
 }
 
+// collect adds to the shape s the properties of a schema, in the order of the schema. It follows references and
+// the alternatives oneOf, anyOf and allOf.
 func (o *order) collect(s *shape, schema *source.Node) {
 	if schema == nil || schema.Kind != source.Object {
 		return

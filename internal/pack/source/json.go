@@ -92,6 +92,7 @@ func (r *jsonReader) array(n *Node, path []string) *Fault {
 	return f
 }
 
+// object reads the members of an object into n, after its opening brace was read.
 func (r *jsonReader) object(n *Node, path []string) *Fault {
 	n.Kind = Object
 	names := map[string]bool{}

@@ -181,6 +181,7 @@ func (r *yamlReader) value(y *yaml.Node, path []string) (*Node, *Fault) {
 	}
 }
 
+// mapping reads a YAML mapping as an object into n.
 func (r *yamlReader) mapping(n *Node, src *yaml.Node, path []string) *Fault {
 	n.Kind = Object
 	names := make(map[string]bool, len(src.Content)/2)

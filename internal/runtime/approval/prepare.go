@@ -123,6 +123,8 @@ const maxWhy = 512
 
 func shorten(text string) string { return strings.ToValidUTF8(text[:min(len(text), maxWhy)], "") }
 
+// readVariables reads the variables of the run, once. If expressions cannot represent them, the reason is kept in
+// unseen.
 func (v *values) readVariables(ctx context.Context) error {
 	if v.variables != nil {
 		return nil

@@ -308,6 +308,8 @@ func (r *Service) Get(ctx context.Context, call runtime.Call, ref string, offset
 	return r.emit(ctx, ns, &blob, offset, emit)
 }
 
+// emit passes the pieces of a blob from the offset on to the function emit, each with its offset. If no byte is
+// left, it calls the function once without data.
 func (r *Service) emit(ctx context.Context, ns uint32, blob *machine.Blob, offset int64, emit func(Info, int64, []byte) error) error {
 	info, at, told := infoOf(blob, false), int64(0), false
 	for n := range blob.Chunks {

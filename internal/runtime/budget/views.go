@@ -62,6 +62,7 @@ func (l *Ledger) names(namespace uint32) []string {
 	return slices.Compact(names)
 }
 
+// view returns the current amounts of an account. The caller holds the mutex.
 func (l *Ledger) view(namespace uint32, name string, now time.Time) View {
 	var row machine.AccountRow
 	if known := l.rows[key{namespace, name}]; known != nil {

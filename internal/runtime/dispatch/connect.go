@@ -361,6 +361,8 @@ func (sp *namespaceShard) acceptsStaleAnswer(w *Worker, s *machine.State, held *
 	return true
 }
 
+// adoptStep gives a reconnected worker a new lease of a step that it already executes. An earlier lease of the
+// step ends.
 func (sp *namespaceShard) adoptStep(w *Worker, run *workRun, step *stepWork, served bool) *stepLease {
 	if before := step.lease; before != nil {
 		before.over = true

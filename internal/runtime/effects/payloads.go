@@ -43,6 +43,8 @@ func (b *Index) LoadPayloads(ctx context.Context, key machine.RunKey, in *machin
 	return nil
 }
 
+// payload returns the payload of a step that asks about the call of another step or compensates it. batch is the
+// batch that is being computed; other records are read from the store.
 func (b *Index) payload(ctx context.Context, key machine.RunKey, about *machine.About, batch *machine.Batch) ([]byte, error) {
 	out := stepPayload{Key: machine.IdempotencyKey(key.ID, about.Step), Tool: about.Tool}
 	body, err := b.body(ctx, key, about.PayloadSeq, batch)

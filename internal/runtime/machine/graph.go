@@ -316,6 +316,7 @@ func (p *RetryPolicy) isSound() bool {
 		(p.Jitter == nil || *p.Jitter >= 0 && *p.Jitter <= 1_000_000)
 }
 
+// checkNode returns the faults of one state of a compiled graph.
 func checkNode(g *Graph, n *Node) []error {
 	var faults []error
 	must := func(ok bool, format string, args ...any) {

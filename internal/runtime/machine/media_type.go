@@ -59,6 +59,7 @@ func FoldArtifact(mediaType string, mode Mode, values [][]byte) []byte {
 	return bytes.Join(values, nil)
 }
 
+// foldJSON joins values into one JSON array. The elements of a value that is an array are taken one by one.
 func foldJSON(values [][]byte) []byte {
 	out := []byte{'['}
 	for _, v := range values {

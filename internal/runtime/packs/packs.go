@@ -140,6 +140,7 @@ func (r *Registry) oneMore(ctx context.Context, ns uint32) error {
 	}
 }
 
+// packInvalid returns the error for a pack with errors. It contains their number and the first of them.
 func packInvalid(found []pack.Diagnostic) error {
 	first, errs := "", 0
 	for _, d := range found {

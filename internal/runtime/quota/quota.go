@@ -359,6 +359,8 @@ func (r *Runs) Begin(ctx context.Context, ns uint32, principal string, now time.
 	}, nil
 }
 
+// enter counts a new run of a namespace. It returns an error if the bound of all runs or that of the namespace is
+// reached.
 func (r *Runs) enter(space Holder) error {
 	b, k := r.limits, key{space, OpenRuns}
 	b.mu.Lock()

@@ -143,6 +143,8 @@ func (d *Limiter) matchBuckets(now time.Duration, t *reservation) {
 // minSweep is the number of buckets above which unused buckets are removed.
 const minSweep = 1024
 
+// bucket returns the bucket of a limit for a key, and creates it if needed. It then also drops idle buckets from
+// time to time.
 func (d *Limiter) bucket(now time.Duration, l *Limit, key string) *bucket {
 	name := l.ID + "\x00" + key
 	b := d.buckets[name]

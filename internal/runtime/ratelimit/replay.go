@@ -52,6 +52,8 @@ func (r *Service) restorePast(ctx context.Context) {
 	}
 }
 
+// lookOnce restores the usage of the limits from the journal: the calls of the last minute, and the open calls and
+// steps of all runs.
 func (r *Service) lookOnce(ctx context.Context) error {
 	namespaces := r.cfg.Engine.NamespaceNumbers()
 	if err := r.storePastPositions(ctx, namespaces); err != nil {

@@ -103,6 +103,7 @@ func entryBytes(e *machine.Entry) int64 {
 	return size
 }
 
+// recordBytes returns the approximate memory that a record uses, in bytes.
 func recordBytes(body machine.Body) int64 {
 	size := 200
 	for _, w := range machine.ArtifactWrites(body) {

@@ -77,6 +77,7 @@ func endsRun(entry *machine.Entry) bool {
 	return false
 }
 
+// take returns the records of an entry that match the filter, and advances the track of the entry's run.
 func (f *recordFilter) take(ctx context.Context, tr *track, entry *machine.Entry) (rows []runtime.RecordRow, err error) {
 	var view *runtime.RunView
 	if err := f.advance(tr, entry); err != nil {

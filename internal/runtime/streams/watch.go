@@ -185,6 +185,7 @@ func (w *Watch) begin(ctx context.Context, req *Request) error {
 	return w.beginRun(ctx, req)
 }
 
+// beginRun sets the position at which a watch of one run begins, from after_seq or from the cursor of the request.
 func (w *Watch) beginRun(ctx context.Context, req *Request) error {
 	head, err := w.r.cfg.Engine.Head(ctx, w.key)
 	if err != nil {

@@ -100,6 +100,7 @@ type point struct {
 	variables []byte
 }
 
+// point reads everything that a comparison needs of a run at a record.
 func (r *Service) point(ctx context.Context, key runtime.RunKey, seq uint64) (point, error) {
 	var p point
 	var err error

@@ -111,6 +111,7 @@ func CheckParts(field string, parts []machine.Part) error {
 	return nil
 }
 
+// checkSteps checks requests for tool calls, and returns them with compact JSON. An empty payload becomes {}.
 func checkSteps(cmd machine.RequestSteps) (machine.Command, error) {
 	requests := slices.Clone(cmd.Requests)
 	for i := range requests {
@@ -149,6 +150,7 @@ func Denial(prog *packcache.Program, r *machine.StepRequest) *machine.Denial {
 // maxReason bounds the reason that a person gives for a decision about a tool call, in bytes.
 const maxReason = 4096
 
+// checkDecision checks a decision about a held call, and returns it with compact JSON.
 func checkDecision(cmd machine.DecideStep) (machine.Command, error) {
 	switch {
 	case cmd.Step == 0:
@@ -169,6 +171,7 @@ func checkDecision(cmd machine.DecideStep) (machine.Command, error) {
 	return cmd, TooLarge("reason", "REASON_TOO_LONG", len(cmd.Reason), maxReason)
 }
 
+// checkAnswer checks the answer of a step, and returns it with compact JSON.
 func checkAnswer(cmd machine.ResolveStep) (machine.Command, error) {
 	switch {
 	case cmd.Step == 0:

@@ -175,6 +175,7 @@ func (r *Reason) approval() string {
 	return out
 }
 
+// noWorker returns the sentence for work that no worker has, with the reason for each connected worker.
 func (r *Reason) noWorker() string {
 	has := "No worker has "
 	if r.Own {
@@ -244,6 +245,7 @@ func (r *Reason) worker() string {
 	return out + "." + r.deadline()
 }
 
+// limit returns the sentence for a call that waits for rate limits.
 func (r *Reason) limit() string {
 	names := make([]string, len(r.Limit.Limits))
 	for i, id := range r.Limit.Limits {

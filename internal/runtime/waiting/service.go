@@ -69,6 +69,8 @@ func (r *Service) ReasonFor(ctx context.Context, s *machine.State, g *machine.Gr
 	return r.reasonFor(&scene{ctx: ctx, s: s, g: g})
 }
 
+// reasonFor returns what the run of the scene waits for. If there are several things, it returns the one that has
+// to happen first, in the order of the checks below.
 func (r *Service) reasonFor(c *scene) *Reason {
 	s := c.s
 	if s.Status.Terminal() || s.Imported {

@@ -198,6 +198,8 @@ func (s *sweeper) there(txn *layout.Txn, ns uint32, run string) (bool, error) {
 	return false, nil
 }
 
+// perRun drops the rows of runs that do not exist, and of an imported run the rows that do not belong to the
+// import.
 func (s *sweeper) perRun(ctx context.Context) error {
 	for _, kind := range []byte{layout.KindEntry, layout.KindSnapshot, layout.KindArtifact, layout.KindMessage, layout.KindRunID} {
 		err := s.filter(ctx, kind, func(txn *layout.Txn, item *kv.Iterator) (bool, error) {

@@ -231,6 +231,7 @@ func (one *runRepair) checkHeadSeq() error {
 	return nil
 }
 
+// entry checks the next entry of the run and collects the rows that it should have written.
 func (one *runRepair) entry(value []byte) error {
 	if one.seq == 0 {
 		one.imported = codec.EntryCursor(value) == 0
@@ -592,6 +593,8 @@ const (
 	repairKeys       = 4096
 )
 
+// fillGap writes the cursor rows of a gap in the cursor index. Every cursor in the gap must belong to an entry, or
+// to an entry of a deleted run. Otherwise the gap is reported as broken.
 func (r *repairer) fillGap(ns uint32, g *gap) error {
 	r.fillDeleted(ns, g)
 	var row []byte

@@ -90,6 +90,8 @@ func (c *Checker) queues() error {
 	return c.Each([]byte{layout.KindOutbox}, c.outboxRow)
 }
 
+// outboxRow checks that an outbox row belongs to a pending step of an existing run, and that scans of its queue
+// find the row.
 func (c *Checker) outboxRow(key, value []byte) error {
 	o, err := layout.ReadOutbox(key)
 	if err == nil {
@@ -167,6 +169,7 @@ func (c *Checker) indexes() error {
 	return c.Each([]byte{layout.KindIndex}, c.indexRow)
 }
 
+// indexRow checks that the run of an index row has the value under which the row lists it.
 func (c *Checker) indexRow(key, _ []byte) error {
 	ns, index, err := layout.RunOf(key)
 	if err != nil {

@@ -24,6 +24,7 @@ type runCheck struct {
 	effects effectRows
 }
 
+// check checks the journal of one run, its head (stored current state), and all rows that follow from them.
 func (r *runCheck) check() error {
 	var err error
 	if r.Prover.Graph, err = r.Checker.graph(r.head); err != nil {

@@ -27,6 +27,7 @@ func (c *Checker) subscriptions() error {
 	return c.Each([]byte{layout.KindDeadLetter}, c.deadLetter)
 }
 
+// deadLetter checks that the subscription of a dead letter exists, or that its dead letters are being removed.
 func (c *Checker) deadLetter(key, value []byte) error {
 	of, rest, err := layout.ReadSubscriptionKey(key)
 	if err == nil && len(rest) != 8 {

@@ -175,6 +175,7 @@ type blobCheck struct {
 	size    int64
 }
 
+// add takes the next frame of the file. The beginning of a blob ends the check of the previous blob.
 func (c *blobCheck) add(kind runfile.Kind, body []byte) (err error) {
 	switch kind {
 	case runfile.KindBlob:

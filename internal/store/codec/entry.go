@@ -148,6 +148,7 @@ func checkFormat(what string, value []byte, least int) error {
 	return nil
 }
 
+// appendInput encodes the input of a journal entry as the field num.
 func appendInput(b []byte, num protowire.Number, in *machine.Input) ([]byte, error) {
 	if in.Command == nil {
 		return nil, fmt.Errorf("encode input: no command")
@@ -178,6 +179,7 @@ func appendInput(b []byte, num protowire.Number, in *machine.Input) ([]byte, err
 	return shut(b, mark), nil
 }
 
+// readInput decodes the input of a journal entry. It is the counterpart of appendInput.
 func readInput(b []byte) (machine.Input, error) {
 	var in machine.Input
 	s := newScan("input", b)
@@ -400,6 +402,7 @@ func bodiesOf(in *machine.Input) bodies {
 	return of
 }
 
+// bodiesOfCommand returns the values of a command that the records of its entry may repeat, see bodies.
 func bodiesOfCommand(c machine.Command) bodies {
 	switch c := c.(type) {
 	case machine.Start:

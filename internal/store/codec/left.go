@@ -15,6 +15,7 @@ func leftOfInput(in *machine.Input) machine.Input {
 	}
 }
 
+// leftOfCommand returns the fields of a command that remain after an erasure of the run's values.
 func leftOfCommand(c machine.Command) machine.Command {
 	switch c := c.(type) {
 	case machine.Start:
@@ -105,6 +106,7 @@ func leftOfRecords(records []machine.Record) []machine.Record {
 	return out
 }
 
+// leftOfBody returns the fields of a record's body that remain after an erasure of the run's values.
 func leftOfBody(b machine.Body) machine.Body {
 	switch b := b.(type) {
 	case *machine.Transition:

@@ -11,6 +11,7 @@ import (
 // name, a power failure could remove the directory even if its files were synced.
 func MakeDir(dir string) error { return makeDir(filepath.Clean(dir), SyncDir) }
 
+// makeDir creates a directory with its parents, and calls sync for each parent, so that the names survive a crash.
 func makeDir(dir string, sync func(dir string) error) error {
 	err := os.Mkdir(dir, 0o700)
 	switch {

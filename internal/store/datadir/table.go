@@ -99,6 +99,8 @@ func (ts *Tables) Verify(id uint64) (newest uint64, err error) {
 
 func tableName(id uint64) string { return fmt.Sprintf("%06d.sst", id) }
 
+// verifyTable checks every block of a table file, and returns the newest commit group in it. A fault is a
+// *[layout.Damage].
 func verifyTable(dir string, id uint64, compression options.CompressionType, key []byte) (newest uint64, err error) {
 	t := &tableFile{name: tableName(id), compression: compression, key: key}
 	if t.file, err = os.Open(filepath.Join(dir, t.name)); errors.Is(err, os.ErrNotExist) {
@@ -257,6 +259,7 @@ func (t *tableFile) open(at int64, raw []byte) ([]byte, error) {
 // exceeds 4 KiB, so a block with a large row is larger than 4 KiB.
 const maxBlock = 16 << 20
 
+// decompress returns the plain bytes of a block, which are valid until the next call.
 func (t *tableFile) decompress(raw []byte) ([]byte, error) {
 	switch t.compression {
 	case options.None:

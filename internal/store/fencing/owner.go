@@ -208,6 +208,8 @@ func (o *Owner[G]) publishEpoch(epoch uint64) {
 	}
 }
 
+// run stores the commits that the owner receives, one after the other, until the channel is closed or the owner
+// fails. While no commit comes, it renews the lease, unless other code renews it.
 func (o *Owner[G]) run() {
 	defer close(o.ended)
 	defer o.server.Close()

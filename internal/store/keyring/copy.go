@@ -44,6 +44,8 @@ func (r *Ring) CopyTo(dir string) (copied bool, err error) {
 	return copyInto(data[:n], dir)
 }
 
+// copyInto writes a file of run keys into a directory. If the directory already has the file, it must be a
+// state of the same file.
 func copyInto(data []byte, dir string) (copied bool, err error) {
 	h, err := decodeHeader(data)
 	if err != nil {

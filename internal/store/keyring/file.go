@@ -107,6 +107,7 @@ func readHeader(file io.ReaderAt) (header, error) {
 	return decodeHeader(b[:n])
 }
 
+// decodeHeader decodes the header of a file of run keys. A fault is a *[layout.Damage].
 func decodeHeader(b []byte) (h header, err error) {
 	if len(b) < slotsAt || string(b[:len(magic)]) != magic {
 		return h, layout.NewDamage(Name, "it does not begin as a file of keys")

@@ -35,6 +35,7 @@ func (b *batch) Commit(group uint64, done func(kv.Result)) {
 	}()
 }
 
+// store applies the batch as the commit group with this number, which must follow the last one.
 func (b *batch) store(group uint64) error {
 	if err := b.checkBounds(); err != nil {
 		return err

@@ -129,6 +129,7 @@ func isRace(err error) bool {
 	return errors.Is(err, errElsewhere)
 }
 
+// migrateOnce creates the schema if it does not exist, and applies the migrations that it lacks.
 func migrateOnce(ctx context.Context, db *sql.DB, files fs.FS, schema string) error {
 	var there bool
 	err := db.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1)", schema).Scan(&there)

@@ -93,6 +93,9 @@ func (s *server) acquire(l *session, again bool) (fencing.State, error) {
 	return st, looked
 }
 
+// acquireOnce tries to take over the partition in one transaction, and returns the state of the partition. st.Ours
+// reports whether the partition now belongs to this process. If again is true, the partition must
+// already belong to this process, see [fencing.Server].
 func (s *server) acquireOnce(l *session, again bool) (st fencing.State, err error) {
 	ctx := context.Background()
 	// After the first error, run does nothing, so that the remaining statements are skipped. The transaction stays

@@ -61,6 +61,8 @@ func (r *Remover) expiredRows(ctx context.Context, ns uint32, before int64, from
 	return ops, n, next, err
 }
 
+// outlivedRow returns the ops that remove what the store keeps of a deleted run, if the run was deleted before the
+// time before. It returns none if the row must stay.
 func outlivedRow(txn *layout.Txn, ns uint32, item *kv.Iterator, before int64) ([]layout.Op, error) {
 	var d machine.Deleted
 	err := layout.ValueOf(item, func(v []byte) (err error) {

@@ -31,6 +31,8 @@ type fetcher struct {
 	keys string
 }
 
+// newFetcher returns a fetcher for the keys of an issuer. If the issuer has a CA, only certificates that it signs
+// are accepted.
 func newFetcher(i *Issuer) (*fetcher, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	if i.CA != "" {
@@ -92,6 +94,7 @@ func secret(text string) bool {
 	return err == nil && u.Scheme == "https"
 }
 
+// get reads a document of the issuer, of at most maxFetchBytes.
 func (f *fetcher) get(ctx context.Context, url string) (raw []byte, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -153,6 +153,7 @@ func (i Issuer) validate() error {
 	return errors.Join(faults...)
 }
 
+// validate returns the faults of an issuer's rule for namespaces.
 func (s Spaces) validate(issuer string) (faults []error) {
 	ways := 0
 	for _, set := range []bool{s.All, len(s.Fixed) > 0, s.Claim != ""} {

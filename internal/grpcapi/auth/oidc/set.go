@@ -91,6 +91,8 @@ func NewSet(list []Issuer, old *Set, lost func()) (*Set, error) {
 	return s, errors.Join(faults...)
 }
 
+// newIssuing returns an issuer with its keys. Keys in a file are read now. Keys at a URL are fetched later, and
+// those of old are used until then.
 func (s *Set) newIssuing(one Issuer, old *Set) (*issuing, error) {
 	i := &issuing{Issuer: one, keys: &keyring{now: s.clock, onKeyRemoved: s.forget}}
 	for _, alg := range one.Algorithms {

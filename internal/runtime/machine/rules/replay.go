@@ -97,6 +97,7 @@ func Difference(a, b machine.Record) string {
 	return at
 }
 
+// differAt compares two values and returns the path of the first difference, for example ".Turn.Seq".
 func differAt(a, b reflect.Value) (at string, differ bool) {
 	if a.IsValid() != b.IsValid() || a.IsValid() && a.Type() != b.Type() {
 		return " (kind)", true

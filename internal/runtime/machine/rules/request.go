@@ -156,6 +156,7 @@ func (t *txn) deny(a *requestedStep, calls int) *machine.Denial {
 	return nil
 }
 
+// checkPending returns an error if too many steps would be pending with the requested ones.
 func (t *txn) checkPending(asks []requestedStep) error {
 	limit := OrDefault(t.g.MaxPendingSteps, machine.DefaultMaxPendingSteps)
 	fresh := 0

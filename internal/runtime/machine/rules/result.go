@@ -160,6 +160,7 @@ func Outbox(g *machine.Graph, s *machine.State) []machine.OutboxRow {
 	return rows
 }
 
+// diffIndexes adds to the batch how the rows change by which the run is listed: its ready turn and its index rows.
 func (t *txn) diffIndexes(b *machine.Batch) {
 	b.Ready = ReadyOf(t.g, t.s)
 	b.ReadyChanged = b.Ready

@@ -32,6 +32,8 @@ func (f *Fold) executor() SpanID {
 	return f.root.ID
 }
 
+// beginStep begins the span of an attempt of a step. A delegation has a second span inside it, which the agent's
+// trace continues.
 func (f *Fold) beginStep(at int64, b *machine.StepRequested, parent SpanID) {
 	if b.Kind == machine.KindModel {
 		f.beginModel(at, b, parent)
@@ -95,6 +97,7 @@ func (f *Fold) addTask(b *machine.StepDelegated) {
 	step.agent.text("gen_ai.conversation.id", b.Remote.ContextID)
 }
 
+// resolved ends the span of an attempt with its outcome, and begins the span of the next attempt if there is one.
 func (f *Fold) resolved(at int64, b *machine.StepResolved) {
 	step := f.steps[b.Step]
 	if step == nil {

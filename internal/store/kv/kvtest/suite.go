@@ -414,6 +414,7 @@ func randomKey(dice *rand.Rand) string {
 	return string(key)
 }
 
+// compare compares random reads and scans of a view with the model, which maps keys to values. It closes the view.
 func compare(t *testing.T, dice *rand.Rand, view kv.View, model map[string]string) {
 	t.Helper()
 	defer view.Close()
@@ -441,6 +442,8 @@ func compare(t *testing.T, dice *rand.Rand, view kv.View, model map[string]strin
 	}
 }
 
+// keysFrom returns the keys that a scan of a view finds, from the key from on, with their values unless the range
+// has only keys.
 func keysFrom(t *testing.T, view *kv.View, r kv.Range, from string) (out []string) {
 	t.Helper()
 	it := view.Scan(r)

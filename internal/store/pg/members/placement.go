@@ -91,6 +91,8 @@ type placement struct {
 	conn *pgx.Conn
 }
 
+// place assigns partitions to the namespaces names in one transaction, and returns the partition of each. No other
+// process can do this at the same time.
 func (p placement) place(names []string, key func(name string) []byte) (map[string]int32, error) {
 	for _, text := range []string{
 		"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",

@@ -101,6 +101,7 @@ func fileOf(err error) string {
 	return ""
 }
 
+// inspect connects to the database and reads the settings of the server and the state of the schema.
 func inspect(ctx context.Context, cfg *pgx.ConnConfig, schema string) (s Server, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()

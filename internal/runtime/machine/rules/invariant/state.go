@@ -43,6 +43,7 @@ func (c *checker) require(ok bool, format string, args ...any) {
 	}
 }
 
+// counters checks that the counts of visits, edges, transitions and steps agree with one another.
 func (c *checker) counters() {
 	s, sum := c.s, 0
 	for i, v := range s.Visits {
@@ -65,6 +66,7 @@ func (c *checker) counters() {
 	c.require(s.CreatedAt <= s.At, "created at %d, after %d", s.CreatedAt, s.At)
 }
 
+// bounds checks that the run exceeds none of the bounds of its pack.
 func (c *checker) bounds() {
 	s, b := c.s, &c.g.Budget
 	for _, v := range s.Visits {
@@ -110,6 +112,7 @@ func (c *checker) life() {
 	c.require(len(s.RequiredMessages) == 0, "an ended run has something to hear")
 }
 
+// turn checks the open turn and the queued inputs.
 func (c *checker) turn() {
 	s, t := c.s, c.s.Turn
 	c.require(len(s.Queue) <= s.Limits.MaxQueuedInputs, "%d inputs queued", len(s.Queue))
@@ -128,6 +131,8 @@ func (c *checker) turn() {
 	}
 }
 
+// steps checks the steps of the visit: their numbers, keys, attempts and deadlines, and the number of pending
+// steps.
 func (c *checker) steps() {
 	s := c.s
 	keys := map[string]bool{}

@@ -175,9 +175,9 @@ type State struct {
 
 	// Forked is set if the run began as a copy of another run.
 	Forked *Forked
-	// Unlisted are artifact versions that have no rows in the store yet, in order, because the store writes many versions
-	// into one row. Package rules neither reads nor changes them. They are not stored with the state, because the store
-	// finds them in the entries.
+	// Unlisted are the newest artifact versions, in order, if the store has not written them into artifact rows yet. The
+	// store collects them, because a row holds many versions. Package rules neither reads nor changes them. They are not
+	// stored with the state, because the store finds them in the entries.
 	Unlisted []ArtifactVersion
 
 	// Account contains the differences between the budget of this run and the budget of its pack, and what is remembered

@@ -237,8 +237,9 @@ func (g *generator) fields(p pair) []field {
 	return out
 }
 
-// reference generates the variable that says whether, or where, the input has a field's value. It sets
-// storedInInput in the field that is then not stored. For a field that is no reference it does nothing.
+// reference handles a field that refers to an equal value in the input of the entry (*_of_input and *_ref). It generates
+// a variable that tells whether the input has the value, or at which position. It sets storedInInput in the field with
+// the value itself, which is then not stored. For any other field it does nothing.
 func (g *generator) reference(f *field, fields []field) {
 	name := string(f.fd.Name())
 	base, flag := strings.CutSuffix(name, "_of_input")

@@ -17,6 +17,7 @@ var (
 	accountDescs = []*prometheus.Desc{accountSettledDesc, accountReservedDesc, accountLimitDesc, accountRefusedDesc}
 )
 
+// accounts adds the current amounts of all accounts to the metrics.
 func (g *gauges) accounts() {
 	for _, f := range g.source.AccountFigures() {
 		both := func(d *prometheus.Desc, a machine.Amount) {

@@ -65,6 +65,7 @@ interface FormProps {
   onFile: (file: File | undefined) => Promise<void>;
 }
 
+/** The form with the document, which the user types, chooses as a file or drops on the page. */
 function CheckForm({ text, onText, onCheck, onFile }: FormProps) {
   return (
     <form
@@ -104,12 +105,14 @@ function CheckForm({ text, onText, onCheck, onFile }: FormProps) {
 
 interface CheckedProps {
   report: ValidateReport;
-  /** The checked document, and the line of it that is shown. */
+  /** The checked document. */
   text: string;
+  /** The line of the document that is shown, from 1; 0: none. */
   line: number;
   onLine: (line: number) => void;
 }
 
+/** The result of a check: the findings, whether every run ends, and the checked document. */
 function Checked({ report, text, line, onLine }: CheckedProps) {
   return (
     <div className="pack-grid">

@@ -30,8 +30,8 @@ _MADE = "pyd_ai_"
 
 @dataclass(frozen=True, slots=True)
 class NormalizedAnswer:
-    """An answer that can be recorded. `broken` holds arguments that are no object, by call
-    index.
+    """An answer that can be recorded. `broken` holds the model's text for arguments that are no
+    object, by the index of the call.
     """
 
     message: ModelResponse
@@ -69,7 +69,7 @@ def normalize(message: ModelResponse, round: int, known: Iterable[str]) -> Norma
 
 
 def _has_content(part: ModelResponsePart, has_text: bool) -> bool:
-    """Whether a part has content. `has_text`: blank text separates words."""
+    """Whether a part has content. If the answer `has_text`, blank text counts: it separates words."""
     if isinstance(part, TextPart):
         return bool(part.content) if has_text else bool(part.content.strip())
     if isinstance(part, ThinkingPart):
@@ -87,7 +87,7 @@ def _whole(part: ModelResponsePart) -> ModelResponsePart:
 
 
 def _ids(given: Sequence[str], round: int, known: set[str]) -> list[str]:
-    """Returns a unique id for each call."""
+    """Returns a unique id for each call: the given one if a record accepts it, else a new one."""
     ids: list[str] = []
     for index, name in enumerate(given):
         if not name or name in known or name.startswith(_MADE) or len(name.encode()) > _MAX_ID:
@@ -137,7 +137,7 @@ def _paired(escape: re.Match[str]) -> str:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Returns an object. Raises ValueError if it has a name twice."""
+    """Returns the object of these members. Raises ValueError for a name that occurs twice."""
     value = dict(pairs)
     if len(value) != len(pairs):
         raise ValueError("a name twice")

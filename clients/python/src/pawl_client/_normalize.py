@@ -69,7 +69,7 @@ def normalize(message: ModelResponse, round: int, known: Iterable[str]) -> Norma
 
 
 def _has_content(part: ModelResponsePart, has_text: bool) -> bool:
-    """Whether a part has content. If the answer `has_text`, blank text counts: it separates words."""
+    """Whether a part has content. If the answer `has_text`, blank text counts, as a separator."""
     if isinstance(part, TextPart):
         return bool(part.content) if has_text else bool(part.content.strip())
     if isinstance(part, ThinkingPart):

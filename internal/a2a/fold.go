@@ -23,6 +23,7 @@ func newFold(p *projector) *taskBuilder {
 	return &taskBuilder{task: &a2apb.Task{Id: p.taskID, ContextId: p.contextID, Status: &a2apb.TaskStatus{}}}
 }
 
+// apply applies events to the task, in order.
 func (f *taskBuilder) apply(events []event) {
 	for i := range events {
 		e := &events[i]

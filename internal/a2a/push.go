@@ -95,6 +95,7 @@ func (s *Service) createPush(ctx context.Context, in *a2apb.TaskPushNotification
 	return configToProto(in.GetTenant(), state.RunID, kept), nil
 }
 
+// getPush executes GetTaskPushNotificationConfig.
 func (s *Service) getPush(ctx context.Context, in *a2apb.GetTaskPushNotificationConfigRequest) (*a2apb.TaskPushNotificationConfig, error) {
 	state, err := s.pushed(ctx, in.GetTenant(), in.GetTaskId())
 	if err != nil {

@@ -203,6 +203,7 @@ func (w *pythonModule) show(t *typ, path []string) string {
 	return "Any"
 }
 
+// union returns the Python type of a union. Its literal values are together in one Literal.
 func (w *pythonModule) union(t *typ, path []string) string {
 	var values, others []string
 	path = append(slices.Clone(path), "choice")

@@ -258,6 +258,7 @@ func (d *document) text(n *source.Node, field string, set func(text string) erro
 // maxWhole limits whole numbers. Above it, a JSON number cannot represent every whole number.
 const maxWhole = 1 << 53
 
+// scalar stores a text, number or boolean of the file in v, or adds a fault if v has another type.
 func (d *document) scalar(n *source.Node, field string, v reflect.Value) {
 	number := n.Kind == source.Number
 	switch kind := v.Kind(); {

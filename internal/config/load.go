@@ -177,6 +177,7 @@ func applyFlags(settings, flags *pflag.FlagSet, refused map[string]bool) (faults
 	return faults
 }
 
+// copyFlag sets the value to to the value of a given flag.
 func copyFlag(to, from pflag.Value) error {
 	if url, ok := from.(*dsn.URL); ok {
 		// The String method of a URL hides its password, so the value is copied with Secret.

@@ -145,6 +145,7 @@ func loopback(host string) bool {
 	return err == nil && ip.IsLoopback()
 }
 
+// gateway checks the settings of the JSON gateway: its host names and its origins.
 func (c *Config) gateway(l *list) {
 	if c.HTTP == "" && (len(c.HTTPOrigins) > 0 || c.Metrics == "" && len(c.HTTPHosts) > 0) {
 		l.add("http", "is off, but http_host or http_origin is set")

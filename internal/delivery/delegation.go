@@ -38,6 +38,8 @@ var (
 	errLook = errors.New("look again")
 )
 
+// run sends the delegation and follows its task until the step is answered or ctx ends. After a failure it tries
+// again, until the agent was unreachable for GiveUp.
 func (d *delegation) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := d.advance(ctx)

@@ -58,6 +58,7 @@ type Config struct {
 	Follow time.Duration
 }
 
+// withDefaults returns the configuration with the default for each field that is not set.
 func (c Config) withDefaults() Config {
 	c.Pause, c.MaxPause = orDefault(c.Pause, DefaultPause), orDefault(c.MaxPause, DefaultMaxPause)
 	c.GiveUp, c.Follow = orDefault(c.GiveUp, DefaultGiveUp), orDefault(c.Follow, DefaultFollow)

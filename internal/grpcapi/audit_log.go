@@ -315,6 +315,7 @@ func resourceOf(m any) string {
 	return ""
 }
 
+// idOf returns the id that the caller chose for a request, for the audit line. It returns "" if there is none.
 func idOf(m any) string {
 	switch in := m.(type) {
 	case interface{ GetRequestId() string }:

@@ -129,6 +129,7 @@ const (
 	sendMessageBytes = 64 << 20
 )
 
+// withDefaults returns the configuration with the default for each field that is not set.
 func (c Config) withDefaults() Config {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

@@ -144,6 +144,7 @@ func Dial(t Target) (*grpc.ClientConn, error) {
 	return conn, nil
 }
 
+// transport returns the credentials of the connection: TLS if a CA is set, otherwise none.
 func (t Target) transport() (credentials.TransportCredentials, error) {
 	switch {
 	case (t.Cert == "") != (t.Key == ""):

@@ -258,6 +258,7 @@ func (val *Validation) checkString(s string) string {
 	return ""
 }
 
+// checkEnum returns why a value is not one of the allowed values. "" means that it is one.
 func checkEnum(enum []json.RawMessage, v *source.Node) string {
 	form, err := canonical(v.Plain())
 	if err != nil {

@@ -200,6 +200,7 @@ func appendStrings(out []assertion.Text, place, text string) []assertion.Text {
 	return append(out, assertion.Text{Place: place + ", strings of the JSON value", Text: b.String()})
 }
 
+// writeStrings writes all strings and member names in a JSON value, one per line, for checks of words.
 func writeStrings(b *strings.Builder, value any) {
 	switch value := value.(type) {
 	case string:

@@ -108,6 +108,7 @@ type scheduleReporter struct {
 	counts *telemetry.Metrics
 }
 
+// onResult reports the result of an instant of a schedule in the log and in the metrics.
 func (t *scheduleReporter) onResult(of schedule.Result) {
 	t.counts.Instants(of.Schedule.ID, string(of.Outcome), of.N)
 	attrs := []any{"schedule_id", of.Schedule.ID, "namespace", of.Schedule.Namespace, "instant", of.Instant.UTC()}

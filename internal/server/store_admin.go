@@ -166,6 +166,7 @@ func statsToProto(s *store.ContentStats, partition uint32) *pawlv1.StoreStats {
 	return out
 }
 
+// spaceToProto converts the statistics of a namespace.
 func spaceToProto(s *store.NamespaceStats) *pawlv1.NamespaceStats {
 	out := &pawlv1.NamespaceStats{
 		Name: s.Name, Number: s.Number, Entries: s.Entries, Records: s.Records, DeletedRuns: s.Deleted, Blobs: s.Blobs,

@@ -43,6 +43,7 @@ func Compact(ctx context.Context, opts Options, to string, graphs func(*Store) c
 	return out, err
 }
 
+// compactInto does the work of [Compact] and sets the result in out. The old directory stays locked meanwhile.
 func compactInto(ctx context.Context, opts Options, to string, graphs func(*Store) check.Graphs, out *Compaction) (err error) {
 	old, dir, err := openOld(opts)
 	if err != nil {

@@ -185,6 +185,7 @@ func (e *expect) isMet(value []byte) bool {
 	return (value == nil) == (e.value == nil) && bytes.Equal(value, e.value)
 }
 
+// checkSeq returns machine.ErrSeqConflict unless the last record of the run is the one that the batch follows.
 func (c *committer) checkSeq(g *group, w *Writes) error {
 	if w.run == nil {
 		return nil

@@ -99,6 +99,7 @@ type Group struct {
 	Bytes         int64
 }
 
+// withDefaults returns the options with the default for each field that is not set.
 func (o Options) withDefaults() Options {
 	def := func(v *int64, d int64) {
 		if *v == 0 {

@@ -265,6 +265,7 @@ func loadCursors(txn *layout.Txn) (map[uint32]uint64, error) {
 	return cursors, nil
 }
 
+// loadWatermarks reads the stored watermarks, at which the scans of queues begin.
 func (s *Store) loadWatermarks(txn *layout.Txn) error {
 	it := txn.Scan(kv.Range{Prefix: []byte{layout.KindWatermark}})
 	defer it.Close()

@@ -138,6 +138,7 @@ func (r *reader) value(depth int) *Fault {
 	return r.fault("want a value")
 }
 
+// array checks an array, from its opening bracket to its closing bracket.
 func (r *reader) array(depth int) *Fault {
 	r.at++
 	if r.next() == ']' {

@@ -109,6 +109,7 @@ func (m *Metrics) countRuns() {
 	m.registry.MustRegister(m.used)
 }
 
+// countWork creates the metrics of turns, steps, evals and usage.
 func (m *Metrics) countWork() {
 	m.turns = m.counters("pawl_turns_total", "Executions of turns that ended, by outcome and attempt (1, 2, 3, 4+).", "outcome", "attempt")
 	m.steps = m.counters("pawl_steps_total", "Executions of steps that ended, by outcome and attempt (1, 2, 3, 4+).", "outcome", "attempt")

@@ -53,6 +53,7 @@ func list(texts []string) *commonpb.ArrayValue {
 	return out
 }
 
+// attributes converts the attributes of a span to their OTLP form.
 func attributes(attrs []trace.Attr) []*commonpb.KeyValue {
 	out := make([]*commonpb.KeyValue, 0, len(attrs))
 	for _, a := range attrs {

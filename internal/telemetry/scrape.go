@@ -155,6 +155,7 @@ func (g *gauges) work(ctx context.Context) {
 	g.add(unservedDesc, float64(stats.Unserved))
 }
 
+// outbox adds the number of waiting rows of outgoing work, and the age of the oldest one in seconds.
 func (g *gauges) outbox(ctx context.Context) {
 	for kind, name := range map[machine.OutboxKind]string{
 		machine.OutboxStep: "step", machine.OutboxDelegation: "delegation", machine.OutboxCancel: "cancel",
@@ -172,6 +173,7 @@ func (g *gauges) outbox(ctx context.Context) {
 	}
 }
 
+// store adds the sizes of the store, the lag of its readers, and the time of the last backup.
 func (g *gauges) store(ctx context.Context) {
 	if followers, err := g.source.Followers(ctx); err == nil {
 		g.add(watchersDesc, float64(followers.Streams))

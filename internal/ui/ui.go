@@ -57,6 +57,7 @@ var kinds = map[string]string{
 	"css": "text/css; charset=utf-8", "svg": "image/svg+xml",
 }
 
+// serve sends a file of the page, with the headers that limit what the page may load.
 func (p *page) serve(w http.ResponseWriter, r *http.Request, name string) {
 	body, err := fs.ReadFile(p.files, name)
 	if err != nil {

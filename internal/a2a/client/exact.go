@@ -18,6 +18,8 @@ import (
 // are not changed, because they only signal that an event occurred, and the task is read afterwards.
 type exact struct{ next http.RoundTripper }
 
+// RoundTrip implements [http.RoundTripper]. It makes the numbers of a JSON answer exact before the SDK reads them.
+// Event streams and answers that are not JSON pass unchanged.
 func (e exact) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := e.next.RoundTrip(req)
 	if err != nil || strings.HasPrefix(req.Header.Get("Accept"), "text/event-stream") {

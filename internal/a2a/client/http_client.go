@@ -72,6 +72,8 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// count subtracts read bytes from the limit. In an event stream the limit is for each event, so it begins again
+// after an empty line.
 func (b *limitedBody) count(p []byte) {
 	b.remaining -= len(p)
 	if !b.perEvent {

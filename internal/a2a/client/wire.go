@@ -83,6 +83,7 @@ func withMetadata(ctx context.Context, params a2aclient.ServiceParams) context.C
 // messages have the same JSON.
 type httpWire struct{ transport a2aclient.Transport }
 
+// send sends a message and returns the agent's answer, a task or a message.
 func (w httpWire) send(ctx context.Context, params a2aclient.ServiceParams, req *a2apb.SendMessageRequest) (*a2apb.SendMessageResponse, error) {
 	var out a2a.SendMessageRequest
 	raw, err := protojson.Marshal(req)

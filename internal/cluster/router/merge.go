@@ -70,6 +70,8 @@ func addLimits(sum, one *pawlv1.ListLimitsResponse) {
 	}
 }
 
+// addUses adds the uses of limits in another partition to those in to, by their keys. The uses with the most
+// waiting calls come first.
 func addUses(to, from []*pawlv1.LimitUse) []*pawlv1.LimitUse {
 	byKey := make(map[string]*pawlv1.LimitUse, len(to))
 	for _, use := range to {

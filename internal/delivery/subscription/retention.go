@@ -83,6 +83,7 @@ func (r *Service) expireDeadLetters(ctx context.Context, ns uint32) error {
 	return err
 }
 
+// expireConsumers drops the positions of consumers of a namespace that did not read for ConsumerRetention.
 func (r *Service) expireConsumers(ctx context.Context, ns uint32) error {
 	if r.cfg.Retention.ConsumerRetention == 0 {
 		return nil

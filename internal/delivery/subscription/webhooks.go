@@ -98,6 +98,8 @@ func (r *Service) webhook(ctx context.Context, key machine.SubscriptionKey, req 
 	return sub, inSubscription(key, err)
 }
 
+// checkURL returns an error unless the text is the URL of a receiver: http or https, with a host, and without user
+// and fragment.
 func checkURL(raw string) error {
 	u, err := url.Parse(raw)
 	switch {

@@ -107,6 +107,7 @@ func modelText(t machine.ModelText) (text *string, hash []byte) {
 	return text, t.Hash[:]
 }
 
+// modelMessage converts one message of a recorded model request.
 func modelMessage(m *machine.ModelMessage) *pawlv1.ModelMessage {
 	switch {
 	case m.Message != nil:

@@ -52,6 +52,7 @@ func steerBody(out *pawlv1.Record, body machine.Body) {
 	}
 }
 
+// evaluatedToProto converts the results of evals.
 func evaluatedToProto(e *machine.Evaluated) *pawlv1.Evaluated {
 	out := &pawlv1.Evaluated{}
 	for i := range e.Results {

@@ -57,6 +57,7 @@ func writesFromProto(in []*pawlv1.ArtifactWrite) []machine.ArtifactWrite {
 	return out
 }
 
+// writeFromProto converts a write of an artifact.
 func writeFromProto(w *pawlv1.ArtifactWrite) machine.ArtifactWrite {
 	out := machine.ArtifactWrite{Name: w.GetName(), Type: w.GetValue().GetMediaType()}
 	switch v := w.GetValue().GetValue().(type) {

@@ -65,6 +65,7 @@ func (g *guard) visits(r *http.Request) bool {
 	return g.cfg.Plugin != nil && g.cfg.PluginMatches(r.URL.EscapedPath())
 }
 
+// refuse returns an error for a request whose host, origin or type of body is not allowed.
 func (g *guard) refuse(r *http.Request) *machine.Error {
 	if r.URL.Path != healthPath && r.URL.Path != readyPath && !g.hostAllowed(r.Host) {
 		return &machine.Error{Code: machine.CodePermissionDenied, Reason: "HOST_NOT_ALLOWED", Field: "Host", Allowed: append([]string{"loopback names"}, g.cfg.Hosts...),

@@ -117,6 +117,7 @@ type Config struct {
 	MaxMessageBytes int
 }
 
+// withDefaults returns the configuration with the default for each field that is not set.
 func (c Config) withDefaults() Config {
 	c.Lease = cmp.Or(c.Lease, DefaultLease)
 	c.StepGrace = cmp.Or(c.StepGrace, DefaultStepGrace)

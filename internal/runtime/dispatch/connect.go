@@ -465,6 +465,7 @@ func (r *Dispatcher) offeredNames(ctx context.Context, ns uint32, req *WorkerReq
 	return names, unknown, nil
 }
 
+// allPacks returns the digests of all packs that are registered in a namespace.
 func (r *Dispatcher) allPacks(ctx context.Context, ns uint32) ([]string, error) {
 	var digests []string
 	for after := ""; ; {

@@ -50,6 +50,7 @@ func (r *Registry) ValidatePack(req RegisterRequest) (PackAnswer, error) {
 	return r.loadPack(&req)
 }
 
+// loadPack checks the document of a registration, and returns the pack with its findings.
 func (r *Registry) loadPack(req *RegisterRequest) (PackAnswer, error) {
 	opts := r.cfg.Options
 	if req.Strict != "" {

@@ -162,6 +162,8 @@ func (r *Service) path(ctx context.Context, key runtime.RunKey, last uint64, dep
 	return path, nil
 }
 
+// stepOf returns the steps of a path that a record adds: the entered state, or for the Origin of a fork the path
+// of its source and the state of the copy.
 func (r *Service) stepOf(ctx context.Context, key runtime.RunKey, rec *machine.Record, depth int) ([]PathStep, error) {
 	switch b := rec.Body.(type) {
 	case *machine.Transition:

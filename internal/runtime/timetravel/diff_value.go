@@ -73,6 +73,8 @@ func diffArtifacts(a, b []history.Artifact) ([]ArtifactChange, error) {
 	return changes, nil
 }
 
+// diffArtifact compares two values of an artifact. Artifacts of different types or of bytes get no list of
+// differences.
 func diffArtifact(a, b *history.Artifact) (ArtifactChange, error) {
 	change := ArtifactChange{Name: a.Name, Type: b.Type, Kind: Changed, BaseBytes: len(a.Value), OtherBytes: len(b.Value)}
 	if a.Type != b.Type {

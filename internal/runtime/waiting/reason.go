@@ -159,6 +159,7 @@ func (r *Reason) work() string {
 	return "the turn of the prompt " + r.Prompt
 }
 
+// approval returns the sentence for a call that waits for a decision.
 func (r *Reason) approval() string {
 	who := "A principal with the scope steps:approve"
 	if r.NotStarter {

@@ -154,6 +154,7 @@ func (s *snapshot) Group() uint64 { return s.txn().ReadTs() }
 
 func (s *snapshot) Close() { s.txn().Discard() }
 
+// Get implements [kv.Snapshot].
 func (s *snapshot) Get(key []byte) ([]byte, error) {
 	item, err := s.txn().Get(key)
 	if errors.Is(err, badger.ErrKeyNotFound) {

@@ -164,6 +164,8 @@ func newest(tables []badger.TableInfo) (version uint64) {
 	return version
 }
 
+// worthIt reports whether a compaction of the whole tree would free enough space. tables are the tables of the
+// tree.
 func (r *Reclaimer) worthIt(tables []badger.TableInfo) bool {
 	tree, levels := int64(0), map[int]bool{}
 	for i := range tables {

@@ -347,6 +347,7 @@ func DecodeEntryRefs(value []byte) ([]EntryRef, error) {
 	return places, s.err
 }
 
+// readEntryRef decodes one reference of a cursor row.
 func readEntryRef(b []byte) (EntryRef, error) {
 	var p EntryRef
 	s := newScan("place", b)

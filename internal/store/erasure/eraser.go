@@ -84,6 +84,7 @@ func wrapError(run string, err error) error {
 	return nil
 }
 
+// checkErasable returns an error for a run that has not ended, or whose values have no encryption key.
 func checkErasable(st *machine.State) error {
 	switch {
 	case !st.Status.Terminal() && !st.Imported:

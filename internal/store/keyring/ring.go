@@ -67,6 +67,7 @@ func On(medium Medium, master []byte) (*Ring, error) {
 	return r, nil
 }
 
+// read reads the header of the medium and decrypts its key. If the medium is empty, the ring is empty, too.
 func (r *Ring) read() error {
 	size, there, err := r.medium.Size()
 	if err != nil || !there {

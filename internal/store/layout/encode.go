@@ -182,6 +182,7 @@ func (w *EntryRows) list(batch *machine.Batch, due bool) {
 	}
 }
 
+// listAll writes one artifact row for each artifact in Unlisted, with its versions, until Unlisted is empty.
 func (w *EntryRows) listAll() {
 	for len(w.Unlisted) > 0 {
 		name := w.Unlisted[0].Name

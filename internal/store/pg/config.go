@@ -69,6 +69,7 @@ const connecting = 5 * time.Second
 
 var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 
+// withDefaults returns the configuration with the default for each field that is not set.
 func (c Config) withDefaults() Config {
 	def := func(v *time.Duration, d time.Duration) {
 		if *v == 0 {

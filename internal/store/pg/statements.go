@@ -141,6 +141,7 @@ const keysReadText = `SELECT page, bytes FROM {s}.run_keys WHERE part = $1 AND p
 
 const keysSizeText = `SELECT page, octet_length(bytes) FROM {s}.run_keys WHERE part = $1 ORDER BY page DESC LIMIT 1`
 
+// statementsOf returns the texts of the statements for a schema.
 func statementsOf(schema string) statements {
 	in := func(text string) string { return strings.ReplaceAll(text, "{s}", schema) }
 	texts := statements{

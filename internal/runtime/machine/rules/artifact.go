@@ -64,6 +64,7 @@ func (t *txn) undeclaredArtifact(name string) error {
 	}
 }
 
+// checkSize returns an error if a value exceeds the operator's limit or the limit of the pack.
 func (t *txn) checkSize(w *machine.ArtifactWrite) error {
 	limit := t.s.Limits.MaxArtifactBytes
 	if own := t.g.MaxArtifactBytes; own > 0 && own < limit {

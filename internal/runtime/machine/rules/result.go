@@ -496,6 +496,7 @@ func edgeCounts(s *machine.State) map[string]int64 {
 	return counts
 }
 
+// diffCounts returns the counts that differ, sorted by name.
 func diffCounts(a, b map[string]int64) []machine.CountChange {
 	var changes []machine.CountChange
 	for name, n := range a {

@@ -198,6 +198,7 @@ func (f *Fold) completed(at int64, b *machine.TurnCompleted) {
 	f.endTurn(at, "completed", "")
 }
 
+// failed ends the span of a failed attempt of a turn, and begins the span of the next attempt if there is one.
 func (f *Fold) failed(at int64, b *machine.TurnFailed) {
 	f.usage(&b.Usage)
 	state := ""

@@ -172,6 +172,7 @@ func (c *checker) approval(p *machine.ToolStep) {
 	c.require(!p.HeldForApproval() || p.Remote == nil, "step %d is held and sent", p.Step)
 }
 
+// artifacts checks that the artifacts are declared, that each has one entry, and that their sizes add up.
 func (c *checker) artifacts() {
 	s, sum := c.s, int64(0)
 	names := map[string]bool{}

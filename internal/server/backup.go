@@ -87,8 +87,8 @@ func (e *UnservedError) Error() string {
 	return fmt.Sprintf("the partitions %s are in no backup, because no sidecar serves their namespaces: give one of the sidecars --namespace with their names (table namespace), or stop all and take it with --store", listed(e.Parts))
 }
 
-// backupEach calls backup for each partition, the first partition last, each with a directory of its own, and
-// told with the result of each. others are further partitions of the store, which this call does not back up.
+// backupEach calls backup for each partition, the first partition last, each with a directory of its own. The
+// callback is called with each result. others are further partitions of the store, which this call does not back up.
 func backupEach(parts, others []int32, to BackupTo, backup func(i int, into BackupTo) (BackupDone, error), told func(BackupDone)) error {
 	err := complete(to.Dir, parts, others)
 	if err == nil && len(parts) > 1 {

@@ -59,7 +59,7 @@ class Mortal {
 const PACES = { worker: { wave: 6, share: 1 }, app: { wave: 2, share: 0.9 } };
 
 /**
-* Returns a function that counts events and calls `strike` after a random number of them. The
+ * Returns a function that counts events and calls `strike` after a random number of them. The
  * number is higher than the number of events that a restarted process repeats.
  */
 function killer(share: number, strike: (nth: number) => void): () => void {

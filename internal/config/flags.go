@@ -18,8 +18,7 @@ func Flags(fs *pflag.FlagSet) {
 	fs.AddFlagSet(settings)
 }
 
-// bind adds a flag for each setting that has one to fs. A flag stores its value in c, and its default is the value that c
-// has now.
+// bind adds the flags of the settings to fs. A flag stores its value in c, and its default is the value that c has now.
 func bind(fs *pflag.FlagSet, c *Config) {
 	fs.StringVar(&c.Data, "data", c.Data, "directory of the store (required without --store)")
 	bindStore(fs, c)

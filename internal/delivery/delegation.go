@@ -306,8 +306,8 @@ func (d *delegation) handleTask(ctx context.Context, del *machine.Delegation, ca
 	known := del.Remote
 	task.Usage = assumedUsage(&task, del.Lease)
 	if task.ID == "" && task.State == machine.AgentCompleted {
-		// The agent has answered with a message instead of a task. The message ends the delegation, and
-		// its task if there is one.
+		// The agent has answered with a message instead of a task. The message ends the delegation. If an earlier answer
+		// of the agent began a task, the outcome contains its id.
 		task.ID = known.TaskID
 		return d.resolve(ctx, outcomeOf(task, card, del.Keyed))
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
-// Value converts a JSON text to the value that expressions use, equal to the value for every other reader of
-// the text. Numbers are doubles; whole numbers from 2^53 on are int or uint, which compare exactly. A number
+// Value converts a JSON text to the value that expressions use. It is equal to the value that every other
+// reader of the text gets. Numbers are doubles; whole numbers from 2^53 on are int or uint, which compare exactly. A number
 // that fits in neither, for example 1e400 or one with 20 decimals, is an error, because the expression would
 // use a different number. Errors: [*strictjson.Fault].
 func Value(raw []byte) (any, error) {

@@ -180,8 +180,8 @@ func (w *composing) references(at, step string, raw json.RawMessage) {
 	}
 }
 
-// join reports a step that comes after a branch, a parallel block or a target of a branch but does not declare for which of its steps it
-// waits.
+// join reports a step without depends_on after a branch, a parallel block or a target of a branch. It is then not declared which of the
+// branches the step waits for.
 func (w *composing) join(i int) {
 	s := &w.composition.Steps[i]
 	if i == 0 || len(s.DependsOn) > 0 || w.targets[s.ID] {

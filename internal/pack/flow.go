@@ -116,7 +116,7 @@ func (f *flow) resolveExits() {
 			at = f.states[at].onMax
 		}
 		exit := noState
-		// If a chain contains a cycle, it never leaves the states that are used up.
+		// open means that the chain has come back to one of its own states. Such a chain has no exit.
 		if at != noState && f.exits[at] != open {
 			exit = f.exits[at]
 		}

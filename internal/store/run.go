@@ -150,8 +150,8 @@ func noRecord(txn *layout.Txn, ns uint32, run string, seq uint64) error {
 	return err
 }
 
-// firstOf returns the number of the first record of the last entry that begins at or before the record seq, or
-// 0 if no entry begins there. Only this entry can contain the record. For the first record it returns 1 without
+// firstOf finds the entry that can contain the record seq: the last entry that begins at or before it. It returns
+// the seq of the entry's first record, or 0 if there is no such entry. For the first record it returns 1 without
 // a read. It first tries seq itself, because a caller that reads page by page passes the first record of an
 // entry. Otherwise it scans backwards.
 func firstOf(txn *layout.Txn, ns uint32, run string, seq uint64) (uint64, error) {

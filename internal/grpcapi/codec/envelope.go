@@ -71,8 +71,8 @@ func tooLarge(limit, size int) error {
 	}
 }
 
-// pooledBytes is the size up to which gRPC's pool has buffers of a similar size. For a larger message
-// the pool returns a buffer of 1 MiB.
+// pooledBytes is the size in bytes up to which a message is encoded into a buffer of gRPC's pool. For a larger
+// message, the pool would return a buffer of 1 MiB.
 const pooledBytes = 32 << 10
 
 // Marshal sends an encoded message unchanged. For a large message it allocates a buffer of the exact size,

@@ -130,7 +130,7 @@ func (r *runCheck) checkEntryRow(e *machine.Entry, op *layout.Op) error {
 	case layout.KindSnapshot, layout.KindArtifact, layout.KindMessage:
 		r.rows[string(op.Key)] = true
 	case layout.KindBlobRef:
-		// The key does not begin with the run, so rows does not contain it.
+		// The key of a reference to a blob does not begin with the run. Therefore r.rows does not contain it.
 	case layout.KindRunID, layout.KindCallerID:
 		if r.head.Imported {
 			return nil

@@ -39,7 +39,7 @@ type Completion struct {
 	// Reply means that an A2A message is answered with a message instead of a task.
 	Reply bool
 	// ConversationThroughStep is a MODEL step. The messages of the turn up to this step are added to
-	// the conversation. 0 means that there is no such step.
+	// the conversation. 0 means that there is none.
 	ConversationThroughStep uint32
 }
 

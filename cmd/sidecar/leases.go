@@ -12,7 +12,7 @@ import (
 )
 
 // lease is the part of a run's budget that an agent gets when the run calls it. It is computed for the first call of
-// a run that has consumed nothing; later calls share the rest. A zero field means that the run has no such bound.
+// a run that has consumed nothing; later calls share the rest. A zero field means that the run has none.
 type lease struct {
 	Agent        string `json:"agent"`
 	Tokens       int64  `json:"tokens,omitempty"`

@@ -254,7 +254,7 @@ func (s *Service) serveCard(w http.ResponseWriter, r *http.Request, tenant strin
 	http.ServeContent(w, r, "", time.Unix(0, registered), bytes.NewReader(body))
 }
 
-// admitCard permits every client to read the cards at paths without a namespace. Such cards belong to
+// admitCard permits every client to read the cards at paths without a namespace. These cards belong to
 // the default namespace. A card of another namespace requires a right to that namespace.
 func (s *Service) admitCard(r *http.Request, tenant string) (context.Context, error) {
 	if space, _ := validate.SplitTenant(tenant); space == "" {

@@ -143,7 +143,7 @@ func givesVariables(p *machine.Part, declared []pack.DeclaredVariable) bool {
 	return p.Kind == machine.PartJSON && len(declared) > 0 && len(p.Data) > 0 && p.Data[0] == '{'
 }
 
-// modeIn reports whether a media type matches one of the patterns, such as text/* and */*.
+// modeIn reports whether a media type matches one of the patterns, for example text/* and */*.
 func modeIn(kind string, patterns []string) bool {
 	kind, _, _ = strings.Cut(strings.ToLower(kind), ";")
 	kind = strings.TrimSpace(kind)

@@ -56,7 +56,7 @@ type Host interface {
 	// AcquireWaitSlot takes one of the places for waiting calls of a namespace. The returned context
 	// ends when the server drains or when the caller loses its right. leave frees the place.
 	AcquireWaitSlot(ctx context.Context, fullMethod, namespace string) (stay context.Context, leave func(), err error)
-	// Addr and HTTPAddr return the bound addresses. "" means that the server has no such port.
+	// Addr and HTTPAddr return the bound addresses. "" means that the server has none.
 	Addr() string
 	HTTPAddr() string
 	// Secured reports whether the ports use TLS, and whether callers must show a token or a

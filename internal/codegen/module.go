@@ -16,7 +16,7 @@ type module struct {
 	// events are the events of all states. artifacts are sorted by name.
 	events    []string
 	artifacts []artifact
-	// variables is the type of the variables with which a run starts at the pack's own entry. If it is nil, the pack has no such entry, and
+	// variables is the type of the variables with which a run starts at the pack's own entry. If it is nil, the pack has none, and
 	// any variables are valid.
 	variables *typ
 	agents    []agent

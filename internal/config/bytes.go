@@ -17,7 +17,7 @@ var units = []struct {
 	size int64
 }{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}}
 
-// ParseBytes reads a size such as "65536" or "64KiB". Negative sizes and units other than KiB, MiB and GiB are
+// ParseBytes reads a size, for example "65536" or "64KiB". Negative sizes and units other than KiB, MiB and GiB are
 // errors.
 func ParseBytes(text string) (Bytes, error) {
 	digits, factor := strings.TrimSpace(text), int64(1)

@@ -26,7 +26,7 @@ type document struct {
 	faulty map[string]bool
 }
 
-// readDocument reads a file into a value: a struct with yaml tags, or a map of such structs. The parameter into is a
+// readDocument reads a file into a value: a struct with yaml tags, or a map of these structs. The parameter into is a
 // pointer to it. The returned error says that the file cannot be read, is empty or has wrong syntax. All other faults of
 // the content are collected in the document.
 func readDocument(what, path string, into any) (*document, error) {

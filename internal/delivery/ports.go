@@ -90,6 +90,6 @@ type Peer interface {
 type Directory interface {
 	// Peer returns the connection to the agent of a delegation, and the URL of the agent's card. If the
 	// agent is a member of a pack in this sidecar, the URL is "". A *[machine.AgentFault] means that
-	// there is no such agent.
+	// there is none.
 	Peer(ctx context.Context, d *machine.Delegation) (peer Peer, cardURL string, err error)
 }

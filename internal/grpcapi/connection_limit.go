@@ -212,7 +212,7 @@ func goAway(last uint32) []byte {
 	return append(frame, words...)
 }
 
-// streamLimiter limits the number of calls that stay open while idle, such as streams and waits. There is a
+// streamLimiter limits the number of calls that stay open while idle, for example streams and waits. There is a
 // limit for all calls, for each namespace and for each principal.
 type streamLimiter struct {
 	limit int64

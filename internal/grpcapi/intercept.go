@@ -153,7 +153,7 @@ func (e *edge) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServer
 	return nil
 }
 
-// known answers calls of methods that are not in the table of operations. gRPC treats such calls as
+// known answers calls of methods that are not in the table of operations. gRPC treats these calls as
 // streams, and its own answer has no reason. In the metrics, all unknown methods have the same name.
 func (e *edge) known(table map[string]runtime.Operation) grpc.StreamServerInterceptor {
 	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {

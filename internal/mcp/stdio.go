@@ -152,7 +152,7 @@ func (p *process) line(from *bufio.Reader) ([]byte, error) {
 
 // message returns the message in a line. It returns nil if the line is not a message, because programs
 // also print other texts. It also returns nil for notifications and for requests of the server. The
-// sidecar answers such requests here.
+// sidecar answers these requests here.
 func (p *process) message(line []byte) jsonrpc.Message {
 	line = bytes.TrimSpace(line)
 	if len(line) == 0 || line[0] != '{' {

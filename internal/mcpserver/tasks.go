@@ -189,7 +189,7 @@ func callOf(ctx context.Context) *calling {
 }
 
 // checkTask returns an error if a request about a task has no params, or if one over HTTP names another task in its
-// headers, by which proxies route it (SEP-2663, routing headers). Requests of earlier revisions have no such header.
+// headers, by which proxies route it (SEP-2663, routing headers). Requests of earlier revisions have none.
 func checkTask(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		var id string

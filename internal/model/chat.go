@@ -204,7 +204,7 @@ func chatContent(m *pawlv1.Message) (any, error) {
 // audioForms are the audio formats that chat completions accept.
 var audioForms = map[string]string{"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 
-// chatPart returns a part in the form of chat completions. It returns nil if this form has no such part.
+// chatPart returns a part in the form of chat completions. It returns nil if this form has none.
 func chatPart(p *pawlv1.Part) object {
 	if text, ok := textOf(p); ok {
 		return object{"type": "text", "text": text}

@@ -357,7 +357,7 @@ func messagesContent(m *pawlv1.Message, wired names) (role string, content []any
 	return m.GetRole(), content, err
 }
 
-// messagesPart returns a part in the form of Anthropic's messages. It returns nil if this form has no such part.
+// messagesPart returns a part in the form of Anthropic's messages. It returns nil if this form has none.
 func messagesPart(p *pawlv1.Part) object {
 	if text, ok := textOf(p); ok {
 		return object{"type": "text", "text": text}

@@ -319,7 +319,7 @@ func responsesContent(m *pawlv1.Message) (content []any, err error) {
 	return content, nil
 }
 
-// responsesPart returns a part that is not a text in the form of Responses. It returns nil if this form has no such part.
+// responsesPart returns a part that is not a text in the form of Responses. It returns nil if this form has none.
 func responsesPart(p *pawlv1.Part) object {
 	part := chatPart(p)
 	switch part["type"] {

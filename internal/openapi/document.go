@@ -25,7 +25,7 @@ const statusRef = "#/components/schemas/google.rpc.Status"
 //   - Streams are newline-delimited JSON, or server-sent events.
 //   - StartRun and ForkRun accept variables as real JSON.
 //   - A schema has one type: 64-bit numbers are strings, as in answers, and the type null is left out.
-//     Generators for typed languages accept only such schemas.
+//     Generators for typed languages accept only these schemas.
 //   - The paths that are no RPC (health, this document) are added.
 func Finish(raw []byte) ([]byte, error) {
 	var doc object

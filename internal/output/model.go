@@ -8,7 +8,7 @@ import (
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 )
 
-// ModelText returns the text of a record about a model call, evals, a tool's effect or an intervention (such as a
+// ModelText returns the text of a record about a model call, evals, a tool's effect or an intervention (for example a
 // steering message). It returns "" for other records.
 func ModelText(r *pawlv1.Record) string {
 	asks := pawlv1.StepKind_STEP_KIND_MODEL

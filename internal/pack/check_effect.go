@@ -50,7 +50,7 @@ func (c *checker) declaresEvent(event string) bool {
 }
 
 // effectTool checks a tool that another tool names as its reconcile tool (which finds out whether a call had an effect) or its compensate
-// tool (which reverses the effect). It must be a tool of the pack. It must not name such tools itself, except that a compensate tool may
+// tool (which reverses the effect). It must be a tool of the pack. It must not name these tools itself, except that a compensate tool may
 // name a reconcile tool. It must not need an approval, have a business key, or require a parameter that the sidecar does not send. asks
 // means that it is named as a reconcile tool.
 func (c *checker) effectTool(x *XPawl, at, name string, asks bool) {

@@ -242,7 +242,7 @@ func (c *checker) eval(prompt, at string, e *Eval, patterns *cost.Patterns) {
 	c.keepEval(at, &s)
 }
 
-// maxEvalApplications limits the applications of a JSON Schema in one check of an eval. One input can cause up to 400 such checks. With
+// maxEvalApplications limits the applications of a JSON Schema in one check of an eval. One input can cause up to 400 of these checks. With
 // this limit, all of them together take less than a second.
 const maxEvalApplications = 1000
 

@@ -155,7 +155,7 @@ func (p *Pack) compileEngine(g *machine.Graph) {
 	}
 }
 
-// noProgress returns the rule against loops without progress. It returns nil if the pack has no such rule.
+// noProgress returns the rule against loops without progress. It returns nil if the pack has none.
 func noProgress(n *NoProgress) *machine.NoProgress {
 	if n == nil {
 		return nil

@@ -77,7 +77,7 @@ func (f *findings) warn(code, pointer, hint, format string, args ...any) {
 	f.report(Diagnostic{Code: code, Severity: SeverityWarning, Pointer: pointer, Hint: hint}, format, args)
 }
 
-// reportTightened reports an error of a rule that is newer than some registered packs. For such packs it
+// reportTightened reports an error of a rule that is newer than some registered packs. For these packs it
 // reports only a warning, because runs depend on them.
 func (f *findings) reportTightened(code, pointer, hint, format string, args ...any) {
 	if f.accepted {

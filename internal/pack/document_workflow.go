@@ -84,7 +84,7 @@ type XPawl struct {
 	// OnBudget is the state that is entered, at most once, if max_tokens or max_cost_usd does not cover
 	// a step. "" means that the run ends instead.
 	OnBudget string `json:"on_budget"`
-	// NoProgress ends loops that repeat without progress. nil means that such loops may repeat.
+	// NoProgress ends loops that repeat without progress. nil means that these loops may repeat.
 	NoProgress *NoProgress `json:"no_progress"`
 	// MaxPendingSteps bounds the pending steps of a run. nil means 8.
 	MaxPendingSteps  *int64 `json:"max_pending_steps"`
@@ -198,7 +198,7 @@ type ToolLimits struct {
 	Attempts *int64 `json:"attempts"`
 	// Retry configures the attempts and the pauses between them. nil means that there are no pauses.
 	Retry *Retry `json:"retry"`
-	// MaxCalls bounds the calls of the tool in one run. nil means that there is no such bound.
+	// MaxCalls bounds the calls of the tool in one run. nil means that there is none.
 	MaxCalls *int64 `json:"max_calls"`
 	// Cost is the maximum cost of one attempt, in US dollars. For an agent it limits the cost of the run that the
 	// call starts.

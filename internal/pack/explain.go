@@ -41,7 +41,7 @@ var explanations = sync.OnceValue(func() []Explanation {
 })
 
 // Explain returns the explanation of a code. The code may be in upper or lower case. Explain returns
-// false if there is no such code.
+// false if there is none.
 func Explain(code string) (Explanation, bool) {
 	for _, e := range explanations() {
 		if strings.EqualFold(e.Code, code) {

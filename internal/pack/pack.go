@@ -14,7 +14,7 @@ type Options struct {
 	// exactly. If Strict is empty, Load accepts the newest version. It also accepts some packs that no
 	// version allows, with a warning.
 	Strict string
-	// RequireBounded makes it an error if the bounds in the pack (such as max_visits) do not end all runs of an
+	// RequireBounded makes it an error if the bounds in the pack (for example max_visits) do not end all runs of an
 	// entry, see [Termination].
 	RequireBounded bool
 	// Accepted means that this program, or an earlier version of it, has already accepted the document.

@@ -49,7 +49,7 @@ type operation struct {
 	hash [32]byte
 	// createdRun reports whether the operation has created its run. It is set after the commit.
 	createdRun bool
-	// internal reports whether the engine itself made the input, for example for a timer. Such inputs are not checked
+	// internal reports whether the engine itself made the input, for example for a timer. These inputs are not checked
 	// by the policy.
 	internal bool
 }

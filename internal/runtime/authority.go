@@ -253,7 +253,7 @@ func (s *runTable) findGrant(key RunKey, token string) (Grant, bool) {
 }
 
 // fencedGrant returns the grant of a token that a newer token of the same turn has replaced. It returns the zero value if
-// there is no such token.
+// there is none.
 func (s *runTable) fencedGrant(key RunKey, token string) Grant {
 	shard := s.shard(key)
 	shard.mu.Lock()

@@ -142,7 +142,7 @@ type RunRef struct {
 	RunID string
 }
 
-// Request is one input to one run. It is the argument of [Engine.Apply]. The typed methods, such as
+// Request is one input to one run. It is the argument of [Engine.Apply]. The typed methods, for example
 // EmitEvent and CompleteTurn, build a Request.
 type Request struct {
 	RunRef

@@ -129,7 +129,7 @@ func (e *Engine) namespaceOf(call Call) (uint32, error) {
 // Namespaces lists the names of the configured namespaces, sorted.
 func (e *Engine) Namespaces() []string { return e.cfg.Namespaces.Names() }
 
-// NamespaceName returns the name of the namespace with the number. It returns "" if the configuration has no such namespace.
+// NamespaceName returns the name of the namespace with the number. It returns "" if the configuration has none.
 func (e *Engine) NamespaceName(number uint32) string { return e.cfg.Namespaces.Name(number) }
 
 // Find returns the key of a run, if the principal may use the namespace and may see runs. It does not check whether the run exists.

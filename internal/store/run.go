@@ -151,7 +151,7 @@ func noRecord(txn *layout.Txn, ns uint32, run string, seq uint64) error {
 }
 
 // firstOf finds the entry that can contain the record seq: the last entry that begins at or before it. It returns
-// the seq of the entry's first record, or 0 if there is no such entry. For the first record it returns 1 without
+// the seq of the entry's first record, or 0 if there is none. For the first record it returns 1 without
 // a read. It first tries seq itself, because a caller that reads page by page passes the first record of an
 // entry. Otherwise it scans backwards.
 func firstOf(txn *layout.Txn, ns uint32, run string, seq uint64) (uint64, error) {
@@ -206,7 +206,7 @@ func (s *Store) Checkpoint(ctx context.Context, ns uint32, run string, seq uint6
 type Replay func(ctx context.Context, head *machine.State, tail []machine.Entry) (*machine.State, error)
 
 // ReplayWith sets the function that computes the state of runs that have entries after their stored
-// state. It must be called before the first read of a run. Until then, reading a run with such entries
+// state. It must be called before the first read of a run. Until then, reading a run with these entries
 // returns an error.
 func (s *Store) ReplayWith(replay func(ctx context.Context, head *machine.State, tail []machine.Entry) (*machine.State, error)) {
 	r := Replay(replay)

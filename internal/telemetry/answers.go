@@ -18,7 +18,7 @@ func (m *Metrics) countAnswers() {
 	}
 }
 
-// Refused counts a refused call. A nil Metrics counts nothing.
+// Refused counts a refused call. A nil Metrics does not count.
 func (m *Metrics) Refused(method, reason string) {
 	if m == nil {
 		return
@@ -29,7 +29,7 @@ func (m *Metrics) Refused(method, reason string) {
 	m.refused.WithLabelValues(method, reason).Inc()
 }
 
-// Ignored counts an answer to a step that had no effect, by the reason (disposition). A nil Metrics counts nothing.
+// Ignored counts an answer to a step that had no effect, by the reason (disposition). A nil Metrics does not count.
 func (m *Metrics) Ignored(disposition string) {
 	if m != nil {
 		m.ignored.WithLabelValues(disposition).Inc()

@@ -16,14 +16,14 @@ func (m *Metrics) countDeliveries() {
 	}
 }
 
-// Delivery counts an attempt of a delivery. A nil Metrics counts nothing.
+// Delivery counts an attempt of a delivery. A nil Metrics does not count.
 func (m *Metrics) Delivery(kind machine.SubscriptionKind, outcome string) {
 	if m != nil {
 		m.deliveries.WithLabelValues(receiver(kind), outcome).Inc()
 	}
 }
 
-// DeliveryFault counts an error in reading or storing a delivery. A nil Metrics counts nothing.
+// DeliveryFault counts an error in reading or storing a delivery. A nil Metrics does not count.
 func (m *Metrics) DeliveryFault(kind machine.SubscriptionKind, at string) {
 	if m != nil {
 		m.faults.WithLabelValues(receiver(kind), at).Inc()

@@ -158,7 +158,7 @@ func (e *evalMetrics) taken(m *machine.EvalMetric) bool {
 	return false
 }
 
-// Describe implements [prometheus.Collector]. It describes nothing, because the names are known only when results
+// Describe implements [prometheus.Collector]. It has no descriptions, because the names are known only when results
 // arrive.
 func (e *evalMetrics) Describe(chan<- *prometheus.Desc) {}
 

@@ -249,7 +249,7 @@ func (m *Metrics) usage(body machine.Body) {
 	}
 }
 
-// Spans counts spans by result. A nil Metrics counts nothing.
+// Spans counts spans by result. A nil Metrics does not count.
 func (m *Metrics) Spans(n int, exported bool) {
 	if m == nil {
 		return

@@ -2,7 +2,7 @@ package telemetry
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Nodes counts the work of a node of a cluster. A nil Nodes counts nothing.
+// Nodes counts the work of a node of a cluster. A nil Nodes does not count.
 type Nodes struct {
 	registry  *prometheus.Registry
 	taken     prometheus.Counter

@@ -27,7 +27,7 @@ func (m *Metrics) Readiness(read func() (ready bool, since time.Time)) {
 }
 
 // Certificate adds pawl_certificate_expiry_timestamp_seconds. Each scrape calls expires, because the
-// certificate may be read again. A nil Metrics adds nothing.
+// certificate may be read again. A nil Metrics does not add it.
 func (m *Metrics) Certificate(expires func() time.Time) {
 	if m != nil {
 		m.gaugeFunc("pawl_certificate_expiry_timestamp_seconds", "End of the validity of the server's certificate, in seconds since 1970.", func() float64 { return seconds(expires()) })
@@ -36,7 +36,7 @@ func (m *Metrics) Certificate(expires func() time.Time) {
 
 // Disk adds pawl_store_free_bytes and pawl_store_min_free_bytes of a store in a directory. Each scrape calls
 // space, which returns the free space and the space below which new work is refused, in bytes. If the free
-// space cannot be read, pawl_store_free_bytes is NaN. A nil Metrics adds nothing.
+// space cannot be read, pawl_store_free_bytes is NaN. A nil Metrics does not add it.
 func (m *Metrics) Disk(space func() (free, least int64, err error)) {
 	if m == nil {
 		return

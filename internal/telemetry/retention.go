@@ -17,7 +17,7 @@ func (m *Metrics) countRetention() {
 }
 
 // Retained counts a run that the retention rules do not keep. outcome is what happened to the run. deleted and
-// archived are numbers of bytes. A nil Metrics counts nothing.
+// archived are numbers of bytes. A nil Metrics does not count.
 func (m *Metrics) Retained(outcome string, deleted, archived int64) {
 	if m == nil {
 		return
@@ -28,7 +28,7 @@ func (m *Metrics) Retained(outcome string, deleted, archived int64) {
 }
 
 // Forgotten counts n old entries that were removed from the store. The parameter what names their kind. A nil Metrics
-// counts nothing.
+// does not count.
 func (m *Metrics) Forgotten(what string, n int) {
 	if m != nil {
 		m.forgotten.WithLabelValues(what).Add(float64(n))

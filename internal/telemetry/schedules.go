@@ -6,7 +6,7 @@ func (m *Metrics) countSchedules() {
 }
 
 // Instants adds n to the number of a schedule's instants with this outcome. An instant is a time at which the
-// schedule should start a run. A nil Metrics counts nothing.
+// schedule should start a run. A nil Metrics does not count.
 func (m *Metrics) Instants(schedule, outcome string, n int) {
 	if m != nil {
 		m.instants.WithLabelValues(schedule, outcome).Add(float64(n))

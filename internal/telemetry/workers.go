@@ -26,7 +26,7 @@ func workKind(k machine.WorkKind) string {
 	return "turn"
 }
 
-// WorkerFailed counts a turn or step that a worker failed or lost. A nil Metrics counts nothing.
+// WorkerFailed counts a turn or step that a worker failed or lost. A nil Metrics does not count.
 func (m *Metrics) WorkerFailed(f *dispatch.Failure) {
 	if m != nil {
 		m.failures.WithLabelValues(workKind(f.Class.Kind), f.Cause.String()).Inc()

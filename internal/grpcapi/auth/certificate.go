@@ -91,7 +91,7 @@ type CertificateSet struct {
 
 // Find returns the holder of a certificate. The name of the holder is the first name of the certificate
 // that has scopes. If no name has scopes, it is the first name. A holder without a line in the file has
-// the rights of the line for every certificate. If there is no such line, the holder has no rights.
+// the rights of the line for every certificate. If there is none, the holder has no rights.
 func (s *CertificateSet) Find(id *Identity) (*Caller, error) {
 	if !slices.ContainsFunc(id.Roots, func(root [sha256.Size]byte) bool { return s.Roots[root] }) {
 		return nil, unauthenticated("CERTIFICATE_REVOKED", "the authority of the client certificate is no longer trusted; connect again with another")

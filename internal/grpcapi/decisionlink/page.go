@@ -106,7 +106,7 @@ func (p page) html() string {
 	return b.String()
 }
 
-// Arguments returns the arguments of a call with one line for each field. Invisible characters, such as
+// Arguments returns the arguments of a call with one line for each field. Invisible characters, for example
 // marks that reverse the direction of text, are written as escapes.
 func Arguments(payload string) string {
 	var indented bytes.Buffer

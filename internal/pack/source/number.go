@@ -20,7 +20,7 @@ var (
 
 // parseNumber converts a decimal literal. It returns an error for integers beyond ±2^53 in any
 // notation, for numbers beyond the range of a double, and for numbers with more digits than a double
-// has. For such numbers, the canonical form would contain a different number.
+// has. For these numbers, the canonical form would contain a different number.
 func parseNumber(lit string) (float64, error) {
 	v, err := strconv.ParseFloat(lit, 64)
 	if err != nil || math.IsInf(v, 0) || math.IsNaN(v) {

@@ -8,5 +8,5 @@
 // Guarantees: reservations never exceed the limit of an account, even if many runs reserve at the same
 // time. An input is counted before its commit, either in all of its accounts or in none. The changes of
 // an input are computed from the states of the run before and after the input, so no release can be
-// forgotten. A nil [Ledger] is valid and counts nothing.
+// forgotten. A nil [Ledger] is valid and does not count.
 package budget

@@ -117,7 +117,7 @@ func plainAnswer(c machine.Command) bool {
 }
 
 // StateAt returns the state of a run after the commit that contains the record seq. head is the newest state of the
-// run. If the run has no such record, the error is RECORD_NOT_FOUND.
+// run. If the run has none, the error is RECORD_NOT_FOUND.
 func (r *Reader) StateAt(ctx context.Context, key machine.RunKey, head *machine.State, g *machine.Graph, seq uint64) (*machine.State, error) {
 	if seq > head.Seq {
 		return nil, NoRecord(seq)

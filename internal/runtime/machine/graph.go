@@ -100,7 +100,7 @@ type Graph struct {
 	// CompensateOn contains the events that trigger compensation: before the run follows one of these events, the effects
 	// of its tool calls are undone.
 	CompensateOn map[string]bool `json:",omitempty"`
-	// NoProgress detects loops without progress (x_pawl.no_progress). If it is nil, such loops are not detected.
+	// NoProgress detects loops without progress (x_pawl.no_progress). If it is nil, these loops are not detected.
 	NoProgress *NoProgress `json:",omitempty"`
 	// Ledger reports whether the budget is checked before each step, and whether agents get leases of the budget. It is
 	// true if the pack declares the cost of a tool or sets x_pawl.on_budget.
@@ -196,7 +196,7 @@ type Tool struct {
 	Retry     *RetryPolicy `json:",omitempty"`
 	OnError   OnFault
 	OnUnknown OnFault
-	// MaxCalls bounds the calls of the tool in one run. 0 means that there is no such bound.
+	// MaxCalls bounds the calls of the tool in one run. 0 means that there is none.
 	MaxCalls int `json:",omitempty"`
 	// CostMicro is the maximum cost of one attempt, in micro-dollars. For an agent it is the cost limit
 	// in the agent's lease. 0 means that the pack declares no cost.

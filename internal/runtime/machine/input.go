@@ -158,7 +158,7 @@ type (
 		// a task.
 		Reply bool
 		// ConversationThroughStep is a MODEL step. The messages of the turn up to this step are added
-		// to the conversation, before Messages. 0 means that there is no such step.
+		// to the conversation, before Messages. 0 means that there is none.
 		ConversationThroughStep uint32
 		// Violation is the first validator of the prompt that the turn violates. The engine runs the validators and
 		// sets it. It is nil if there is none.

@@ -103,7 +103,7 @@ type (
 	ModelRequest struct {
 		Model string
 		// PreviousStep is a MODEL step. Its messages and its answer come before the messages of this request. It is
-		// zero if there is no such step.
+		// zero if there is none.
 		PreviousStep StepRef
 		// System, Tools (JSON) and Parameters (JSON) are always complete, even if the request continues a previous
 		// step.

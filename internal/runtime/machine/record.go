@@ -123,7 +123,7 @@ type (
 		Await     Awaiting
 		Reply     bool
 		// ConversationThrough is a MODEL step of the turn. The turn's messages up to this step are added to the
-		// conversation. It is zero if there is no such step.
+		// conversation. It is zero if there is none.
 		ConversationThrough StepRef
 	}
 	// TurnFailed records a failed attempt of a turn. Next is the number of the next attempt. It is 0 if no attempt

@@ -327,7 +327,7 @@ type ToolStep struct {
 	// Approval is nil for calls that need no approval.
 	Approval *StepApproval
 	// Inquiry is the number of the step that asks the reconcile tool whether the current attempt happened. It is 0 if
-	// there is no such step.
+	// there is none.
 	Inquiry uint32
 	// About identifies the step that this step asks about or compensates, if the sidecar itself requested this step. It
 	// is nil if a turn requested this step.

@@ -310,7 +310,7 @@ func (r *Service) restorePending(ctx context.Context, key runtime.RunKey, which 
 }
 
 // isReadFailure reports whether the error means that the store could not be read at the moment, so that the
-// read must be repeated. It returns false for a permanent error, such as a missing or damaged run.
+// read must be repeated. It returns false for a permanent error, for example a missing or damaged run.
 func isReadFailure(err error) bool {
 	if err == nil || errors.Is(err, machine.ErrNoStep) {
 		return false

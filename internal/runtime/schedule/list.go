@@ -13,7 +13,7 @@ type ListedSchedule struct {
 	*Schedule
 	Mark machine.ScheduleMark
 	// Next are the next instants at which the schedule fires. It is empty if the schedule is
-	// paused or there is no such instant.
+	// paused or there is none.
 	Next []time.Time
 	// Fault describes the due instant that could not be fired yet. It is nil if there is none.
 	Fault *Fault

@@ -103,7 +103,7 @@ type plan struct {
 	// fire are the instants to fire, in the order in which they are fired.
 	fire []time.Time
 	// next is the first instant that is not due yet, and fireTime is its planned time. Both are zero if
-	// there is no such instant.
+	// there is none.
 	next, fireTime time.Time
 }
 

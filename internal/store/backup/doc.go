@@ -1,5 +1,5 @@
 // Package backup writes the contents of a store at one moment into a stream, and restores a store from
-// such streams.
+// these streams.
 //
 // Owns: the form of a backup. It consists of a header, frames of rows, and an end with the digest of
 // all contents.

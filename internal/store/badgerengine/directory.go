@@ -233,7 +233,7 @@ func (d *Directory) StartMaintenance(ctx context.Context, duties engine.Callback
 func (d *Directory) MinTableSpace() int64 { return min(d.cfg.MinFree, 3*d.cfg.MemTableSize) }
 
 // CheckSpace returns an error if the disk has too little space for a commit. A commit that frees space
-// is accepted as long as tables can be written, because a full disk needs such commits.
+// is accepted as long as tables can be written, because a full disk needs these commits.
 func (d *Directory) CheckSpace(bytes int64, frees bool) error {
 	err := d.Disk.Check(bytes)
 	if err != nil && frees {

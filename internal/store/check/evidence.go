@@ -13,7 +13,7 @@ import (
 )
 
 // evidence looks for lost entries. A head (stored current state) or a used request id may refer to a
-// later record than the run's last entry. evidence marks such runs as broken, so that the repair does
+// later record than the run's last entry. evidence marks these runs as broken, so that the repair does
 // not change their other rows.
 func (r *repairer) evidence() error {
 	for _, kind := range []byte{layout.KindHead, layout.KindRunID, layout.KindCallerID} {

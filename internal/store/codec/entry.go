@@ -467,7 +467,7 @@ func (o *bodies) ref(v []byte) uint64 {
 	return 0
 }
 
-// value returns the value that a reference refers to. It returns false if the input has no such value.
+// value returns the value that a reference refers to. It returns false if the input has none.
 func (o *bodies) value(ref uint64) ([]byte, bool) {
 	at := ref - 1
 	switch {

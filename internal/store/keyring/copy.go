@@ -83,7 +83,7 @@ func createFile(path string, data []byte) error {
 
 // Rewrap adds a second master key to a directory's file of run keys. The file's own key is then stored
 // twice, encrypted with each master key. Both master keys open the file until [Unwrap] removes one of
-// the two copies. If the directory has no such file, Rewrap returns nil.
+// the two copies. If the directory has none, Rewrap returns nil.
 func Rewrap(dir string, from, to []byte) error {
 	return change(dir, func(h *header) (place int, wrap []byte, err error) {
 		key, at, err := h.unwrap(from)

@@ -348,7 +348,7 @@ func ListedVersions(txn *Txn, ns uint32, run, artifact string, after, atSeq uint
 
 // rowBefore finds where a search for the newest version up to seq must begin. Each artifact row holds several versions,
 // and its key contains the seq of the last of them. rowBefore returns the seq just before the last version of the last
-// row that ends at or before seq, or 0 if there is no such row. The searched version is in this row
+// row that ends at or before seq, or 0 if there is none. The searched version is in this row
 // or in the next one.
 func rowBefore(txn *Txn, p []byte, seq uint64) (uint64, error) {
 	it := txn.Scan(kv.Range{Prefix: p, Reverse: true, KeysOnly: true})

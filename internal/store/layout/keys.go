@@ -326,7 +326,7 @@ type keyKind struct {
 	// about this kind.
 	Row string
 	// Guarded means that a precondition of a commit may read keys of this kind. The committer then
-	// keeps the values that it has set for such keys, until readers of the store can see them.
+	// keeps the values that it has set for these keys, until readers of the store can see them.
 	Guarded bool
 	// Large means that a value may be so large that the storage engine stores it separately, in a value
 	// log.
@@ -340,7 +340,7 @@ type keyKind struct {
 }
 
 // Kinds describes every kind of key. No precondition of a commit reads rows of a kind that is not
-// guarded. A commit that writes such rows may have preconditions on the run's last record or on rows of
+// guarded. A commit that writes these rows may have preconditions on the run's last record or on rows of
 // other kinds.
 var Kinds = [256]keyKind{
 	KindFormat:    {Hot: true},
@@ -391,7 +391,7 @@ var Kinds = [256]keyKind{
 func (o *Op) RemovesLargeValue() bool { return o.Delete && Kinds[o.Key[0]].Large }
 
 // Guard returns an error if a precondition may not read keys of this kind. The committer keeps the
-// values of such keys only for guarded kinds, so the precondition would not see the group in flight.
+// values of these keys only for guarded kinds, so the precondition would not see the group in flight.
 func Guard(key []byte) error {
 	if !Kinds[key[0]].Guarded {
 		return fmt.Errorf("precondition on a key of kind %q, which is not guarded", key[0])

@@ -89,7 +89,7 @@ func (g *gaps) rows() (ops []layout.Op, err error) {
 }
 
 // merge merges a cursor row with the previous one if both contain only gaps (cursors of deleted
-// entries). It is called for the changed rows in order, so that a series of such rows becomes one row.
+// entries). It is called for the changed rows in order, so that a series of these rows becomes one row.
 func (g *gaps) merge(last uint64, gone map[uint64]bool) error {
 	places := g.changed[last]
 	first := last + 1 - uint64(len(places))

@@ -328,7 +328,7 @@ func (t *txn) checkSettled() error {
 }
 
 // The functions below handle steps that the sidecar itself requests (semantics §9). They ask a reconcile tool whether
-// an attempt of another step happened, or compensate an effect. Such steps have attempts and a deadline like other
+// an attempt of another step happened, or compensate an effect. These steps have attempts and a deadline like other
 // steps. Turns do not see them, and budgets do not prevent them.
 
 // issueSidecarStep issues a step that the sidecar itself requests. The engine computes the payload of the step, see [Unfilled].

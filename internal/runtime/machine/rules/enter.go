@@ -418,7 +418,7 @@ type ending struct {
 	reason    string
 	redirects []machine.Redirect
 	// event is the requested event that the run does not follow, because it ends. intended is the target of the event.
-	// Both are "" if there is no such event.
+	// Both are "" if there is none.
 	event, intended string
 	// artifacts are the checked writes of the input. They are stored in the Ended record.
 	artifacts []machine.ArtifactWrite

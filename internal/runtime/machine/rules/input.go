@@ -160,7 +160,7 @@ func AnswerBytes(a *machine.ModelAnswer) int64 {
 }
 
 // CallKey returns the key of the step that executes a tool call in a model's answer. It returns an error if
-// the answer has no such call. field is the path of the request field for the error.
+// the answer has none. field is the path of the request field for the error.
 func CallKey(steps []machine.ToolStep, ref *machine.CallRef, field string) (string, error) {
 	i := FindStep(steps, ref.Step)
 	if i < 0 || steps[i].Model == nil || steps[i].Status != machine.StepStatusOK {

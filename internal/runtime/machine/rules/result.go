@@ -383,7 +383,7 @@ func StateTimer(s *machine.State) machine.Timer {
 }
 
 // RetryTimer returns the timer that makes a turn ready when its pause after a failed attempt has ended. It returns a
-// zero Timer if there is no such pause.
+// zero Timer if there is none.
 func RetryTimer(s *machine.State) machine.Timer {
 	if s == nil || s.Turn == nil || s.Turn.NotBefore == 0 {
 		return machine.Timer{}

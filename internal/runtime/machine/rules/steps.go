@@ -137,7 +137,7 @@ func IsAnswered(p *machine.ToolStep) bool {
 }
 
 // KeysOf returns the number with which the default keys of steps in the open turn begin. It is 0 in the
-// first turn of a visit, whose keys have no such number.
+// first turn of a visit, whose keys have none.
 func KeysOf(s *machine.State) uint64 {
 	turn := s.Turn
 	switch {

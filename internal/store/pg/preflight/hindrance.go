@@ -52,7 +52,7 @@ func IsLate(err error) bool {
 
 // FindHindrance returns why a database that can be reached does not answer in time: its commits wait for a synchronous
 // standby, or another session holds a lock on a table of the schema for which sessions of Pawl wait. It looks for up to
-// three seconds, and returns nil if there is no such reason, or if it cannot be found out. late is the error of the call
+// three seconds, and returns nil if there is none, or if it cannot be found out. late is the error of the call
 // that was not answered ([IsLate]); the result wraps it. url contains the password. where is the same address without the
 // password.
 func FindHindrance(ctx context.Context, url, where, schema string, late error) *Error {

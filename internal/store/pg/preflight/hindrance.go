@@ -40,14 +40,14 @@ const hindranceText = `SELECT (SELECT count(*) FROM pg_catalog.pg_stat_activity
 				WHERE w.application_name = $2 AND w.datname = pg_catalog.current_database() AND w.wait_event_type = 'Lock'))
 		ORDER BY a.xact_start, held LIMIT 1) AS h ON true`
 
-// IsLate reports whether an error means that the database did not answer in time: a timeout of the caller, or one of the
-// database for a lock or a statement.
+// IsLate reports whether an error means that the database did not answer in time: a timeout of the caller, which may close
+// its connection for it, or one of the database for a lock or a statement.
 func IsLate(err error) bool {
 	if answer, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return answer.Code == "55P03" || answer.Code == "57014"
 	}
 	network, ok := errors.AsType[net.Error](err)
-	return ok && network.Timeout() || errors.Is(err, context.DeadlineExceeded)
+	return ok && network.Timeout() || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, net.ErrClosed)
 }
 
 // FindHindrance returns why a database that can be reached does not answer in time: its commits wait for a synchronous

@@ -220,6 +220,7 @@ func TestIsLate(t *testing.T) {
 		{&pgconn.PgError{Code: "57014"}, true},
 		{fmt.Errorf("heartbeat: %w", context.DeadlineExceeded), true},
 		{&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, true},
+		{fmt.Errorf("no answer within 1s: %w", &net.OpError{Op: "read", Err: net.ErrClosed}), true},
 		{&pgconn.PgError{Code: "53100"}, false},
 		{&net.OpError{Op: "dial", Err: errors.New("connection refused")}, false},
 		{context.Canceled, false},

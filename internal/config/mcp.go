@@ -21,12 +21,18 @@ type MCPServer struct {
 	URL string `yaml:"url" json:"url,omitempty"`
 	// HeadersFile holds headers of each request, NAME: VALUE in each line; "" = none.
 	HeadersFile string `yaml:"headers_file" json:"headers_file,omitempty"`
+	// Trusted makes the server's annotations count: a call of a tool with readOnlyHint or idempotentHint is made again after
+	// an unknown outcome, within the attempts of the pack, if the pack sets no on_unknown for the tool.
+	Trusted bool `yaml:"trusted" json:"trusted,omitempty"`
 	// Namespaces are the namespaces whose runs may call the server; empty = all that are served.
 	Namespaces []string `yaml:"namespaces" json:"namespaces,omitempty"`
 	// Timeout bounds one call; 0 = 5m.
 	Timeout time.Duration `yaml:"timeout" json:"-"`
 	// AnswerBytes bounds one answer of the server; 0 = 1MiB, or limits.message_bytes if that is less.
 	AnswerBytes Bytes `yaml:"answer_bytes" json:"answer_bytes,omitempty"`
+	// MediaBytes bounds an answer whose images, sounds and binary resources are stored as blobs, because it is larger than AnswerBytes; 0 =
+	// 16MiB, or limits.blob_bytes if that is less. A value of at most AnswerBytes stores no media.
+	MediaBytes Bytes `yaml:"media_bytes" json:"media_bytes,omitempty"`
 }
 
 // MarshalJSON writes the timeout as text, as in the file.
@@ -85,6 +91,9 @@ func (c *Config) mcp(l *list) {
 		}
 		if m.AnswerBytes > c.Limits.MessageBytes {
 			l.add(at+".answer_bytes", "%s is above limits.message_bytes (%s)", m.AnswerBytes, c.Limits.MessageBytes)
+		}
+		if m.MediaBytes > c.Limits.BlobBytes {
+			l.add(at+".media_bytes", "%s is above limits.blob_bytes (%s)", m.MediaBytes, c.Limits.BlobBytes)
 		}
 	}
 }

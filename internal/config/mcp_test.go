@@ -26,6 +26,7 @@ func TestMCPServerFaults(t *testing.T) {
 		"namespace":          {"s", MCPServer{Command: "c", Namespaces: []string{"shop"}}, "mcp_servers.s.namespaces", "is not served"},
 		"negative timeout":   {"s", MCPServer{Command: "c", Timeout: -1}, "mcp_servers.s.timeout", "0 to"},
 		"long timeout":       {"s", MCPServer{Command: "c", Timeout: 25 * time.Hour}, "mcp_servers.s.timeout", "0 to"},
+		"media over limits":  {"s", MCPServer{Command: "c", MediaBytes: 65 << 20}, "mcp_servers.s.media_bytes", "limits.blob_bytes (64MiB)"},
 		"answer over limits": {"s", MCPServer{Command: "c", AnswerBytes: 5 << 20}, "mcp_servers.s.answer_bytes", "limits.message_bytes (4MiB)"},
 	} {
 		t.Run(name, func(t *testing.T) {

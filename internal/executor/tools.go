@@ -44,6 +44,7 @@ const ToolsID = "sidecar-mcp"
 type Tools struct {
 	cfg    ToolsConfig
 	packs  pawlv1.PackServiceClient
+	runs   pawlv1.RunServiceClient
 	worker *pawl.Worker
 	mu     sync.Mutex
 	// pinned caches the digests of MCP tools that packs pin, by the digest of the pack and then by tool. mu protects
@@ -56,7 +57,7 @@ const maxPinned = 10_000
 
 // NewTools returns a worker of MCP tools. [Tools.Run] connects it to the sidecar.
 func NewTools(cfg ToolsConfig) (*Tools, error) {
-	t := &Tools{cfg: cfg, packs: pawlv1.NewPackServiceClient(cfg.Conn), pinned: cache.New[string, map[string]string](maxPinned)}
+	t := &Tools{cfg: cfg, packs: pawlv1.NewPackServiceClient(cfg.Conn), runs: pawlv1.NewRunServiceClient(cfg.Conn), pinned: cache.New[string, map[string]string](maxPinned)}
 	var err error
 	t.worker, err = pawl.NewWorker(pawl.WorkerConfig{
 		Conn: cfg.Conn, ID: cfg.ID, Namespace: cfg.Namespace, Steps: cfg.Steps, Grace: cfg.Grace, OnError: cfg.OnError,
@@ -86,6 +87,7 @@ func (t *Tools) step(ctx context.Context, step *pawl.Step) (json.RawMessage, err
 	}
 	result, err := server.Call(ctx, mcp.Call{
 		Tool: tool, Digest: digest, Arguments: json.RawMessage(given.GetPayloadJson()), IdempotencyKey: step.IdempotencyKey(), Traceparent: given.GetTraceparent(),
+		Store: t.store,
 	})
 	if fault, ok := errors.AsType[*mcp.Fault](err); ok {
 		return nil, &pawl.Failure{Code: fault.Code, Message: fault.Message, Unknown: fault.Unknown, Final: fault.Final}
@@ -119,7 +121,40 @@ func (t *Tools) digest(ctx context.Context, given *pawlv1.StepAssignment) (strin
 	return pinned[given.GetLease().GetTool()], nil
 }
 
-// packPause is the pause between attempts to read a pack from the sidecar.
+// blobPiece is the number of bytes that one message of an upload has.
+const blobPiece = 1 << 20
+
+// store stores a medium of a result as a blob, and returns its reference. While the sidecar is unavailable, for example during a
+// takeover, it tries again until ctx ends.
+func (t *Tools) store(ctx context.Context, mediaType string, data []byte) (string, error) {
+	for {
+		got, err := t.put(ctx, mediaType, data)
+		if status.Code(err) != codes.Unavailable || pause(ctx, packPause) != nil {
+			return got.GetBlobRef(), err
+		}
+	}
+}
+
+// put makes one attempt of store.
+func (t *Tools) put(ctx context.Context, mediaType string, data []byte) (*pawlv1.PutBlobResponse, error) {
+	stream, err := t.runs.PutBlob(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for at := 0; at < len(data); at += blobPiece {
+		end := min(at+blobPiece, len(data))
+		piece := &pawlv1.PutBlobRequest{Offset: int64(at), Data: data[at:end], Last: end == len(data)}
+		if at == 0 {
+			piece.Namespace, piece.MediaType = t.cfg.Namespace, mediaType
+		}
+		if stream.Send(piece) != nil {
+			break // the answer says why
+		}
+	}
+	return stream.CloseAndRecv()
+}
+
+// packPause is the pause between attempts to read a pack from the sidecar, or to store a blob.
 const packPause = 200 * time.Millisecond
 
 // pack reads a pack from the sidecar. While the sidecar is unavailable, for example during a takeover, it tries

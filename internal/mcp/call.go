@@ -32,11 +32,15 @@ type Call struct {
 	// Traceparent is the W3C trace context that is sent in _meta. "" means that the call belongs to no
 	// trace.
 	Traceparent string
+	// Store stores a medium of a result that is larger than [Config.AnswerBytes], and returns its reference. If it is nil, the
+	// result is refused with [CodeTooLarge].
+	Store func(ctx context.Context, mediaType string, data []byte) (reference string, err error)
 }
 
 // Call calls a tool and returns its result as JSON. If the result has structured content, this is returned, or an object
 // with both if there are contents other than texts. Otherwise one text is returned as a string, no content as null, and
-// everything else as the list of contents that MCP defines. The error is a [*Fault].
+// everything else as the list of contents that MCP defines. In a result that is larger than [Config.AnswerBytes], images, sounds and
+// binary resources have a reference (blobRef) in place of their data, see [Call.Store]. The error is a [*Fault].
 func (m *Client) Call(ctx context.Context, call Call) (json.RawMessage, error) {
 	arguments := bytes.TrimSpace(call.Arguments)
 	if len(arguments) == 0 {
@@ -66,7 +70,7 @@ func (m *Client) Call(ctx context.Context, call Call) (json.RawMessage, error) {
 		if !c.beginCall() {
 			continue // another call has dropped it
 		}
-		got, again, err := m.try(ctx, c, fresh, call.Digest, params)
+		got, again, err := m.try(ctx, c, fresh, &call, params)
 		c.leave()
 		if !again || fresh {
 			return got, err
@@ -76,19 +80,19 @@ func (m *Client) Call(ctx context.Context, call Call) (json.RawMessage, error) {
 
 // try makes a call on a connection. again reports whether the server no longer knows the connection and
 // certainly has not executed the call.
-func (m *Client) try(ctx context.Context, c *connection, fresh bool, digest string, params *sdk.CallToolParams) (result json.RawMessage, again bool, err error) {
+func (m *Client) try(ctx context.Context, c *connection, fresh bool, call *Call, params *sdk.CallToolParams) (result json.RawMessage, again bool, err error) {
 	now := c.tools
-	if _, known := now.tools[params.Name]; !fresh && (digest != "" || !known) { // it may be another or a new tool
+	if _, known := now.tools[params.Name]; !fresh && (call.Digest != "" || !known) { // it may be another or a new tool
 		if now, err = m.list(ctx, c); err != nil {
 			return nil, c.isOver(), err
 		}
 	}
-	if err := m.checkOffer(&now, params.Name, digest); err != nil {
+	if err := m.checkOffer(&now, params.Name, call.Digest); err != nil {
 		return nil, false, err
 	}
 	got, err := c.session.CallTool(ctx, params)
 	if err == nil {
-		result, err = m.result(got)
+		result, err = m.result(ctx, got, call.Store)
 		return result, false, err
 	}
 	if m.isConnectionLost(ctx, err) {
@@ -118,7 +122,7 @@ func (m *Client) checkOffer(now *toolSet, name, digest string) error {
 }
 
 // result returns the result of a call that the server answered.
-func (m *Client) result(got *sdk.CallToolResult) (json.RawMessage, error) {
+func (m *Client) result(ctx context.Context, got *sdk.CallToolResult, store storeFunc) (json.RawMessage, error) {
 	if got.NeedsInput() && len(got.InputRequests) == 0 {
 		return nil, m.fault(CodeRefused, "it has no capacity for the call now")
 	}
@@ -134,7 +138,16 @@ func (m *Client) result(got *sdk.CallToolResult) (json.RawMessage, error) {
 		}
 		return nil, f
 	}
-	raw, err := valueOf(got)
+	raw, err := valueOf(got, got.Content)
+	if err == nil && int64(len(raw)) > m.cfg.AnswerBytes && store != nil {
+		content, failure := storeMedia(ctx, got.Content, store)
+		if failure != nil {
+			f := m.fault(CodeNotStored, "the media of its answer cannot be stored: %v", failure)
+			f.Unknown = true
+			return nil, f
+		}
+		raw, err = valueOf(got, content)
+	}
 	if err != nil {
 		f := m.fault(CodeInvalid, "%v", err)
 		f.Unknown = true
@@ -148,8 +161,8 @@ func (m *Client) result(got *sdk.CallToolResult) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// valueOf returns the value of a result.
-func valueOf(got *sdk.CallToolResult) (json.RawMessage, error) {
+// valueOf returns the value of a result. content are its contents as they are marshalled.
+func valueOf(got *sdk.CallToolResult, content any) (json.RawMessage, error) {
 	texts := len(got.Content) > 0
 	for _, part := range got.Content {
 		_, isText := part.(*sdk.TextContent)
@@ -160,15 +173,15 @@ func valueOf(got *sdk.CallToolResult) (json.RawMessage, error) {
 		return structured(got)
 	case got.StructuredContent != nil:
 		return json.Marshal(struct {
-			Content           []sdk.Content `json:"content"`
-			StructuredContent any           `json:"structuredContent"`
-		}{got.Content, got.StructuredContent})
+			Content           any `json:"content"`
+			StructuredContent any `json:"structuredContent"`
+		}{content, got.StructuredContent})
 	case texts && len(got.Content) == 1:
 		return json.Marshal(textOf(got.Content))
 	case len(got.Content) == 0:
 		return json.RawMessage("null"), nil
 	}
-	return json.Marshal(got.Content)
+	return json.Marshal(content)
 }
 
 // structured returns the structured content of a result. Many servers repeat this content as a text. If the text has

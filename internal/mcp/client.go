@@ -16,6 +16,8 @@ import (
 const (
 	DefaultTimeout     = 5 * time.Minute
 	DefaultAnswerBytes = 1 << 20
+	// DefaultMediaBytes is the sidecar's default of [Config.MediaBytes].
+	DefaultMediaBytes = 16 << 20
 	// connectTimeout bounds how long a server may take to start and to list its tools.
 	connectTimeout = 30 * time.Second
 	// A server that fails is started again after firstPause. Each further failure doubles the pause, up to maxPause.
@@ -43,8 +45,10 @@ type Config struct {
 	HeadersFile string
 	// Timeout bounds one call. Default [DefaultTimeout].
 	Timeout time.Duration
-	// AnswerBytes limits the size of one answer of the server. Default [DefaultAnswerBytes].
+	// AnswerBytes limits the size of one answer of the server, and of its list of tools. Default [DefaultAnswerBytes].
 	AnswerBytes int64
+	// MediaBytes limits the size of an answer whose media are stored, see [Call.Store]. It is at least AnswerBytes. Default: AnswerBytes.
+	MediaBytes int64
 	// Version is the sidecar's version. It is sent to servers. Required.
 	Version string
 	// Log receives problems of a server that no call reports. Default: the log is discarded.
@@ -71,6 +75,8 @@ type Client struct {
 	listed        sync.Mutex
 	digests       map[string]string
 	reportedTools map[string]bool
+	// repeatable are the names of the tools in the last list of which a second call does no harm. listed protects it.
+	repeatable map[string]bool
 
 	// life ends when Close begins.
 	life context.Context //nolint:containedctx // of the client, which outlives the calls that open connections
@@ -115,6 +121,7 @@ func (c *connection) isOver() bool {
 // New returns a client that is not connected yet.
 func New(cfg Config) *Client {
 	cfg.Timeout, cfg.AnswerBytes = cmp.Or(cfg.Timeout, DefaultTimeout), cmp.Or(cfg.AnswerBytes, DefaultAnswerBytes)
+	cfg.MediaBytes = max(cfg.MediaBytes, cfg.AnswerBytes)
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
@@ -130,9 +137,6 @@ func New(cfg Config) *Client {
 	m.client.AddSendingMiddleware(readWholeList(cfg.AnswerBytes))
 	return m
 }
-
-// Name returns the name of the server.
-func (m *Client) Name() string { return m.cfg.Name }
 
 // lock waits for the exclusive use of the client's fields.
 func (m *Client) lock(ctx context.Context) error {
@@ -318,12 +322,23 @@ func (m *Client) transport(c *connection) (sdk.Transport, error) {
 	return m.stdioTransport()
 }
 
-// compare logs which tools have changed since the last list, and which are refused for the first time.
+// Repeatable reports whether the server's last list says that a second call of a tool does no harm: readOnlyHint, unless
+// destructiveHint contradicts it, or idempotentHint. It returns false while no list has been read. It sends nothing, so
+// it does not block. What a server says may be wrong, so this counts only for a server that the operator trusts.
+func (m *Client) Repeatable(tool string) bool {
+	m.listed.Lock()
+	defer m.listed.Unlock()
+	return m.repeatable[tool]
+}
+
+// compare remembers what the list says about repeated calls. It logs which tools have changed since the last list, and which are refused for the first time.
 func (m *Client) compare(now toolSet) {
 	m.listed.Lock()
 	defer m.listed.Unlock()
 	digests := make(map[string]string, len(now.tools))
+	m.repeatable = make(map[string]bool)
 	for name := range now.tools {
+		m.repeatable[name] = now.tools[name].repeatable
 		digests[name] = now.tools[name].Digest
 		if before, ok := m.digests[name]; ok && before != digests[name] {
 			m.cfg.Log.Warn("MCP tool changed", "tool", m.cfg.Name+"/"+name, "digest", digests[name])

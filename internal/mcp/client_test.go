@@ -64,7 +64,7 @@ func TestInputRequired(t *testing.T) {
 		if err := json.Unmarshal([]byte(raw), &got); err != nil {
 			t.Fatal(err)
 		}
-		_, err := New(Config{Name: "s"}).result(&got)
+		_, err := New(Config{Name: "s"}).result(t.Context(), &got, nil)
 		if fault, ok := errors.AsType[*Fault](err); !ok || fault.Code != want.Code || fault.Final != want.Final || fault.Unknown {
 			t.Errorf("%s: %+v", raw, err)
 		}

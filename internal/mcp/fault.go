@@ -39,6 +39,8 @@ const (
 	CodeFailed = "MCP_FAILED"
 	// CodeTooLarge means that the answer is larger than the configured limit.
 	CodeTooLarge = "ANSWER_TOO_LARGE"
+	// CodeNotStored means that the answer has media that could not be stored.
+	CodeNotStored = "MCP_MEDIA_NOT_STORED"
 	// CodeInvalid means that the message is not a valid answer to a call.
 	CodeInvalid = "ANSWER_INVALID"
 )
@@ -167,7 +169,7 @@ func (m *Client) outcome(ctx context.Context, c *connection, err error) *Fault {
 	f := m.fault(CodeLost, "no answer came: %v", err)
 	switch {
 	case tooLarge(ctx, err):
-		f = m.fault(CodeTooLarge, "the answer has more than %d bytes", m.cfg.AnswerBytes)
+		f = m.fault(CodeTooLarge, "the answer has more than %d bytes", m.cfg.MediaBytes)
 	case errors.Is(err, errInvalid):
 		f = m.fault(CodeInvalid, "%v", err)
 	case ctx.Err() != nil:

@@ -22,7 +22,7 @@ func FuzzAnswer(f *testing.F) {
 		if json.Unmarshal([]byte(raw), &got) != nil {
 			return
 		}
-		value, err := New(Config{Name: "s", AnswerBytes: 1000}).result(&got)
+		value, err := New(Config{Name: "s", AnswerBytes: 1000}).result(t.Context(), &got, nil)
 		if (err == nil) == (value == nil) || err == nil && !strictjson.Valid(value) {
 			t.Errorf("%s, %v", value, err)
 		}

@@ -35,11 +35,11 @@ func (m *Client) httpTransport(c *connection) (sdk.Transport, error) {
 	c.release = base.CloseIdleConnections
 	base.MaxIdleConnsPerHost, base.MaxResponseHeaderBytes = 16, envelope
 	client := &http.Client{
-		Transport:     &limitedTransport{base: base, headers: headers, limit: m.cfg.AnswerBytes + envelope},
+		Transport:     &limitedTransport{base: base, headers: headers, limit: m.cfg.MediaBytes + envelope},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return &sdk.StreamableClientTransport{
-		Endpoint: m.cfg.URL, HTTPClient: client, MaxRetries: -1, DisableStandaloneSSE: true, MaxEventSize: int(m.cfg.AnswerBytes + envelope),
+		Endpoint: m.cfg.URL, HTTPClient: client, MaxRetries: -1, DisableStandaloneSSE: true, MaxEventSize: int(m.cfg.MediaBytes + envelope),
 	}, nil
 }
 

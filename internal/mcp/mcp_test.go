@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -564,4 +565,98 @@ func TestVersion(t *testing.T) {
 			t.Errorf("%s, %v", got, fault)
 		}
 	}, func(cfg *mcp.Config) { cfg.Version = "1.2.3-test" })
+}
+
+// TestRepeatable: only a tool whose annotations say that a second call does no harm is repeatable, and none is before the
+// first list.
+func TestRepeatable(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file(t, dir, "tools.json", `[
+		{"name": "silent", "inputSchema": {"type": "object"}},
+		{"name": "empty", "inputSchema": {"type": "object"}, "annotations": {}},
+		{"name": "reads", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true}},
+		{"name": "reads and keeps", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true}},
+		{"name": "reads_only", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true, "destructiveHint": false}},
+		{"name": "reads_and_destroys", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true, "destructiveHint": true}},
+		{"name": "idempotent", "inputSchema": {"type": "object"}, "annotations": {"idempotentHint": true, "destructiveHint": true}},
+		{"name": "destroys", "inputSchema": {"type": "object"}, "annotations": {"destructiveHint": true}},
+		{"name": "adds", "inputSchema": {"type": "object"}, "annotations": {"destructiveHint": false}}
+	]`)
+	s := stdio(t, dir)
+	if s.Repeatable("reads") {
+		t.Error("reads is repeatable before the first list")
+	}
+	if _, _, err := s.Tools(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{
+		"silent": false, "empty": false, "reads": true, "reads and keeps": false, "reads_only": true, "reads_and_destroys": false,
+		"idempotent": true, "destroys": false, "adds": false, "absent": false,
+	} {
+		if got := s.Repeatable(name); got != want {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+	file(t, dir, "tools.json", `[{"name": "reads", "inputSchema": {"type": "object"}}]`)
+	if _, _, err := s.Tools(t.Context()); err != nil || s.Repeatable("reads") {
+		t.Errorf("%v: reads is repeatable after a list in which it has no hint", err)
+	}
+}
+
+// TestMedia: media of a result that is too large are stored, and the result has references to them. A result that is small enough
+// is unchanged, and one that is still too large, or whose media cannot be stored, has an unknown outcome.
+func TestMedia(t *testing.T) {
+	t.Parallel()
+	for _, over := range []string{"stdio", "http"} {
+		t.Run(over, func(t *testing.T) {
+			t.Parallel()
+			limit := func(cfg *mcp.Config) { cfg.AnswerBytes, cfg.MediaBytes = 10_000, 200_000 }
+			s := stdio(t, t.TempDir(), limit)
+			if over == "http" {
+				s = overHTTP(t, t.TempDir(), nil, limit)
+			}
+			var stored []string
+			keep := func(_ context.Context, mediaType string, data []byte) (string, error) {
+				stored = append(stored, fmt.Sprint(mediaType, " ", len(data)))
+				return fmt.Sprint("blob:", len(data)), nil
+			}
+			call := func(tool string, bytes int, store func(context.Context, string, []byte) (string, error)) (string, error) {
+				got, err := s.Call(t.Context(), mcp.Call{Tool: tool, Arguments: json.RawMessage(fmt.Sprintf(`{"bytes":%d}`, bytes)), Store: store})
+				return string(got), err
+			}
+			got, err := call("photo", 15_000, keep)
+			want := `[{"text":"a photo","type":"text"},{"blobRef":"blob:15000","mimeType":"image/png","type":"image"},` +
+				`{"blobRef":"blob:14999","mimeType":"audio/wav","type":"audio"},` +
+				`{"resource":{"blobRef":"blob:14998","mimeType":"application/pdf","uri":"file:///p"},"type":"resource"}]`
+			var a, b any
+			if err != nil || json.Unmarshal([]byte(got), &a) != nil || json.Unmarshal([]byte(want), &b) != nil || !reflect.DeepEqual(a, b) {
+				t.Errorf("%s, %v", got, err)
+			}
+			if fmt.Sprint(stored) != "[image/png 15000 audio/wav 14999 application/pdf 14998]" {
+				t.Error(stored)
+			}
+			if got, err := call("photo", 30, keep); err != nil || !strings.Contains(got, `"data"`) || len(stored) != 3 {
+				t.Errorf("%s, %v", got, err)
+			}
+			refuse := func(context.Context, string, []byte) (string, error) { return "", errors.New("the disk is full") }
+			for name, tc := range map[string]struct {
+				tool  string
+				bytes int
+				store func(context.Context, string, []byte) (string, error)
+				code  string
+			}{
+				"nothing stores":    {"photo", 15_000, nil, mcp.CodeTooLarge},
+				"a text":            {"big", 15_000, keep, mcp.CodeTooLarge},
+				"it is not stored":  {"photo", 15_000, refuse, mcp.CodeNotStored},
+				"above media_bytes": {"photo", 300_000, keep, mcp.CodeTooLarge},
+			} {
+				got, err := call(tc.tool, tc.bytes, tc.store)
+				var fault *mcp.Fault
+				if !errors.As(err, &fault) || fault.Code != tc.code || !fault.Unknown {
+					t.Errorf("%s: %.100s, %v", name, got, err)
+				}
+			}
+		})
+	}
 }

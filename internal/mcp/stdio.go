@@ -64,7 +64,7 @@ func (t *command) Connect(context.Context) (sdk.Connection, error) {
 		return nil, errors.Join(err, out.Close(), stdout.Close())
 	}
 	p := &process{
-		cmd: t.cmd, limit: int(t.m.cfg.AnswerBytes + envelope), stdin: in, stdout: out, errors: &tail{}, messages: make(chan jsonrpc.Message),
+		cmd: t.cmd, limit: int(t.m.cfg.MediaBytes + envelope), stdin: in, stdout: out, errors: &tail{}, messages: make(chan jsonrpc.Message),
 		closed: make(chan struct{}), broken: make(chan struct{}), exited: make(chan struct{}),
 	}
 	t.cmd.Stdin, t.cmd.Stdout, t.cmd.Stderr, t.cmd.WaitDelay = stdin, stdout, p.errors, lastOutput

@@ -25,10 +25,12 @@ type Tool struct {
 	Digest      string `json:"digest"`
 	Title       string `json:"title,omitempty"`
 	Description string `json:"description,omitempty"`
-	// The schemas and the annotations are unchanged from the server. No decision depends on them.
+	// The schemas and the annotations are unchanged from the server. Only [Client.Repeatable] reads the annotations.
 	InputSchema  any `json:"input_schema,omitempty"`
 	OutputSchema any `json:"output_schema,omitempty"`
 	Annotations  any `json:"annotations,omitempty"`
+	// repeatable means that the annotations say that a second call does no harm, see [Client.Repeatable].
+	repeatable bool
 }
 
 // RefusedTool is a tool of a server's list that calls cannot use.
@@ -142,6 +144,7 @@ func (set *toolSet) add(tool *sdk.Tool, twice map[string]bool) {
 		set.tools[tool.Name] = Tool{
 			Name: tool.Name, Digest: digest, Title: tool.Title, Description: tool.Description,
 			InputSchema: tool.InputSchema, OutputSchema: tool.OutputSchema, Annotations: annotations(tool),
+			repeatable: isRepeatable(tool.Annotations),
 		}
 	}
 }
@@ -152,6 +155,15 @@ func annotations(tool *sdk.Tool) any {
 		return nil
 	}
 	return tool.Annotations
+}
+
+// isRepeatable reports whether annotations say that a second call does no harm.
+func isRepeatable(says *sdk.ToolAnnotations) bool {
+	if says == nil {
+		return false
+	}
+	destroys := says.DestructiveHint != nil && *says.DestructiveHint
+	return says.IdempotentHint || says.ReadOnlyHint && !destroys
 }
 
 func (set *toolSet) refuse(name, reason string) {

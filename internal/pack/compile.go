@@ -217,6 +217,7 @@ func (p *Pack) Tool(name string, agent bool) machine.Tool {
 		CostMicro:      costOf(limits.Cost),
 		OnError:        faultOf(limits.OnError),
 		OnUnknown:      faultOf(limits.OnUnknown),
+		OnUnknownSet:   limits.OnUnknown != "",
 		Agent:          agent,
 		TurnTokens:     p.turnTokens(name, agent),
 		ResultArtifact: x.ResultBindings[name],

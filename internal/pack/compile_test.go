@@ -166,7 +166,7 @@ workflow.engine.x_pawl = {"max_cost_usd":1,"models":{"b":"gpt","*":"free"}}`))
 	}); !reflect.DeepEqual(g.ModelCalls, want) {
 		t.Errorf("calls of models %+v", g.ModelCalls)
 	}
-	if want := (machine.Tool{Timeout: 10 * time.Second, Attempts: 2, OnError: machine.Escalate, OnUnknown: machine.Retry, ResultArtifact: "x", Retry: &machine.RetryPolicy{
+	if want := (machine.Tool{Timeout: 10 * time.Second, Attempts: 2, OnError: machine.Escalate, OnUnknown: machine.Retry, OnUnknownSet: true, ResultArtifact: "x", Retry: &machine.RetryPolicy{
 		Initial: 1500 * time.Microsecond, Max: 4 * time.Second, Multiplier: 1500, Jitter: &quarter, NonRetryable: []string{"A", "B"},
 	}}); !reflect.DeepEqual(g.Tools["t"], want) {
 		t.Errorf("tool %+v", g.Tools["t"])

@@ -289,7 +289,7 @@ type OutputRequest struct {
 	Piece machine.OutputPiece
 }
 
-// StepsRequest is the argument of [Engine.RequestSteps]. The engine sets PayloadHash, Holding, Denied, Effect, Policy and Local of the
+// StepsRequest is the argument of [Engine.RequestSteps]. The engine sets PayloadHash, Holding, Denied, Effect, Policy, Local and Repeatable of the
 // requests.
 type StepsRequest struct {
 	TurnCall

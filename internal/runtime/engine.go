@@ -227,6 +227,9 @@ type Config struct {
 	// that the operator configures. If Local is nil, this is unknown, and the usage of the agent is charged to the
 	// step.
 	Local func(namespace uint32, pack, agent string) bool
+	// Repeatable reports whether a second call of a tool does no harm, as a server says that the operator trusts. The
+	// function must not block. If it is nil, no tool is repeatable.
+	Repeatable func(tool string) bool
 	// Prices are the operator's prices of models. They apply to models that a pack does not price. If it is nil, there
 	// are none.
 	Prices *budget.Prices

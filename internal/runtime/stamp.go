@@ -118,6 +118,7 @@ func (t *execution) stampSteps(cmd machine.RequestSteps, b *validate.Body) machi
 			r.Policy = validate.Policy(t.e.allow, r.Tool)
 			r.Local = t.e.cfg.Local != nil && t.e.cfg.Local(t.op.key.Namespace, t.state.PackID, r.Tool)
 		}
+		r.Repeatable = t.isRepeatable(&r)
 		requests[i] = r
 		b.Text(r.Key)
 		b.Text(r.Tool)
@@ -137,6 +138,12 @@ func (t *execution) stampSteps(cmd machine.RequestSteps, b *validate.Body) machi
 	}
 	cmd.Requests = requests
 	return cmd
+}
+
+// isRepeatable reports whether a call may be made again after an unknown outcome because of what the operator configures. The
+// pack's on_unknown comes first, and so does a caller that makes the call itself.
+func (t *execution) isRepeatable(r *machine.StepRequest) bool {
+	return t.e.cfg.Repeatable != nil && !t.program.Graph.Tools[r.Tool].OnUnknownSet && !r.ByCaller && t.e.cfg.Repeatable(r.Tool)
 }
 
 // denial returns the engine's own refusal of a requested step, or nil. It checks the operator's

@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/audit"
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/grpcapi"
+	"github.com/pawl-dev/pawl/internal/mcp"
 	"github.com/pawl-dev/pawl/internal/model"
 	"github.com/pawl-dev/pawl/internal/pack"
 	"github.com/pawl-dev/pawl/internal/runtime"
@@ -32,6 +33,8 @@ type options struct {
 	log    *slog.Logger
 	// models are the models that the sidecar itself calls.
 	models *model.Table
+	// mcp are the clients of the MCP servers, by name. They connect when they are first used.
+	mcp map[string]*mcp.Client
 	// audit is the audit log. It is nil if there is none. The app closes it.
 	audit *audit.Log
 	// servesNamespace reports whether the partition contains a namespace. If it is nil, the store is not divided
@@ -95,6 +98,7 @@ func newApp(opts options) (*app, error) {
 	}
 	a := &app{ownSecret: executing(opts.config), serveErrors: make(chan error, 1)}
 	opts.log = slog.New(telemetry.WithRuns(opts.log.Handler(), a.runContext))
+	opts.mcp = mcpClients(opts.config, opts.log)
 	a.opts = opts
 	a.files.Store(files)
 	if a.observers, err = newObservers(opts); err != nil {

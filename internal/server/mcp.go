@@ -42,8 +42,27 @@ func MCPClient(c *config.Config, name string, log *slog.Logger) *mcp.Client {
 	m := c.MCPServers[name]
 	return mcp.New(mcp.Config{
 		Name: name, Command: m.Command, Args: m.Args, EnvFile: m.EnvFile, URL: m.URL, HeadersFile: m.HeadersFile, Version: build.Version(),
-		Timeout: m.Timeout, AnswerBytes: int64(cmp.Or(m.AnswerBytes, min(mcp.DefaultAnswerBytes, c.Limits.MessageBytes))), Log: log,
+		Timeout: m.Timeout, AnswerBytes: int64(cmp.Or(m.AnswerBytes, min(mcp.DefaultAnswerBytes, c.Limits.MessageBytes))),
+		MediaBytes: int64(cmp.Or(m.MediaBytes, min(mcp.DefaultMediaBytes, c.Limits.BlobBytes))), Log: log,
 	})
+}
+
+// mcpClients returns the clients of all MCP servers of the configuration, by name.
+func mcpClients(c config.Config, log *slog.Logger) map[string]*mcp.Client {
+	clients := make(map[string]*mcp.Client, len(c.MCPServers))
+	for name := range c.MCPServers {
+		clients[name] = MCPClient(&c, name, log)
+	}
+	return clients
+}
+
+// repeatable returns a function that reports whether a tool belongs to an MCP server that the operator trusts and that says
+// that a second call does no harm.
+func (o options) repeatable() func(tool string) bool {
+	return func(tool string) bool {
+		name, tool, ok := strings.Cut(tool, "/")
+		return ok && o.config.MCPServers[name].Trusted && o.mcp[name].Repeatable(tool)
+	}
 }
 
 // mcpTool returns a function that reports whether a tool belongs to a configured MCP server, so that
@@ -84,20 +103,23 @@ func (o options) mcpHandler() func(grpc.ClientConnInterface, func() (issuers, sc
 // the MCP servers.
 func (a *app) executeTools(ctx context.Context) error {
 	c := a.opts.config
-	for name := range c.MCPServers {
-		a.executors.servers = append(a.executors.servers, MCPClient(&c, name, a.opts.log))
-	}
 	if len(c.MCPServers) == 0 {
 		return nil
+	}
+	for name, server := range a.executors.servers {
+		if c.MCPServers[name].Trusted {
+			// The first call then already knows what the server says. If the server cannot be reached, its client logs it.
+			a.executors.done.Go(func() { _, _, _ = server.Tools(ctx) })
+		}
 	}
 	stopped := func(ns string, err error) {
 		a.opts.log.Error("worker of MCP tools stopped", "namespace", ns, "error", err)
 	}
 	return a.serve(ctx, stopped, func(ns string) (runner, error) {
 		allowed := map[string]*mcp.Client{}
-		for _, server := range a.executors.servers {
-			if of := c.MCPServers[server.Name()].Namespaces; len(of) == 0 || slices.Contains(of, ns) {
-				allowed[server.Name()] = server
+		for name, server := range a.executors.servers {
+			if of := c.MCPServers[name].Namespaces; len(of) == 0 || slices.Contains(of, ns) {
+				allowed[name] = server
 			}
 		}
 		return executor.NewTools(executor.ToolsConfig{

@@ -127,8 +127,8 @@ type executors struct {
 	conn *grpc.ClientConn
 	stop context.CancelFunc
 	done sync.WaitGroup
-	// servers are the clients of the MCP servers whose tools are called.
-	servers []*mcp.Client
+	// servers are the clients of the MCP servers whose tools are called, by name.
+	servers map[string]*mcp.Client
 }
 
 // executing returns the secret with which the sidecar, as an executor of turns or tools, authenticates to its own
@@ -162,7 +162,7 @@ func (a *app) execute() error {
 		return err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	a.executors = &executors{conn: conn, stop: stop}
+	a.executors = &executors{conn: conn, stop: stop, servers: a.opts.mcp}
 	if err := errors.Join(a.executeTurns(ctx), a.executeTools(ctx)); err != nil {
 		a.executors.end()
 		return err

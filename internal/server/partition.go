@@ -95,6 +95,7 @@ func (t *partition) build(watching *observers) error {
 func (t *partition) configure(namespaces map[string]uint32, watching *observers) (services.Config, error) {
 	conf := runtimeConfig(t.opts, t.store)
 	conf.Models, conf.Providers, conf.Local = t.opts.models.Names, t.opts.models.Providers(), t.local
+	conf.Repeatable = t.opts.repeatable()
 	conf.Namespaces, conf.Quotas = namespaces, quota.New(namespaces)
 	conf.Quotas.Replace(t.files.quotas)
 	t.scheduling(&conf, watching.metrics)

@@ -10,7 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -61,6 +61,22 @@ func newMCPRig(t *testing.T, over string, more ...string) *mcpRig {
 	return &mcpRig{sidecar: newSidecar(t, append([]string{"--config", config}, more...)...), t: t, ledger: dir, gate: gate}
 }
 
+// edit replaces text in a file of the rig, which has to have it.
+func (r *mcpRig) edit(name, before, after string) {
+	r.t.Helper()
+	path := filepath.Join(r.ledger, name)
+	raw, err := os.ReadFile(path)
+	if err == nil && !strings.Contains(string(raw), before) {
+		err = fmt.Errorf("%s has no %s", name, before)
+	}
+	if err == nil {
+		err = os.WriteFile(path, []byte(strings.Replace(string(raw), before, after, 1)), 0o600)
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
 // clerk is a worker whose turns call one tool, and it sends what came of it.
 func (r *mcpRig) clerk(ctx context.Context) <-chan string {
 	came := make(chan string, 100)
@@ -72,7 +88,11 @@ func (r *mcpRig) clerk(ctx context.Context) <-chan string {
 		if err := json.Unmarshal([]byte(turn.Assignment.GetTurn().GetVariablesJson()), &args); err != nil {
 			return pawl.Completion{}, err
 		}
-		got, err := turn.Step(ctx, "pay", "ledger/"+args.Tool, fmt.Sprintf(`{"order":"17","at":%q}`, args.At))
+		payload := fmt.Sprintf(`{"order":"17","at":%q}`, args.At)
+		if args.Tool == "photo" {
+			payload = `{"bytes":2000000}`
+		}
+		got, err := turn.Step(ctx, "pay", "ledger/"+args.Tool, payload)
 		if ctx.Err() != nil {
 			return pawl.Completion{}, ctx.Err()
 		}
@@ -96,9 +116,15 @@ func (r *mcpRig) clerk(ctx context.Context) <-chan string {
 // begin begins a run that calls a tool.
 func (r *mcpRig) begin(ctx context.Context, runs pawlv1.RunServiceClient, tool, at string) string {
 	r.t.Helper()
+	return r.beginAs(ctx, runs, tool+at, tool, at)
+}
+
+// beginAs begins a run with a request id.
+func (r *mcpRig) beginAs(ctx context.Context, runs pawlv1.RunServiceClient, request, tool, at string) string {
+	r.t.Helper()
 	got, err := play.Retry(ctx, func(ctx context.Context) (*pawlv1.StartRunResponse, error) {
 		return runs.StartRun(ctx, &pawlv1.StartRunRequest{
-			Pack: "payments", Execution: pawlv1.Execution_EXECUTION_WORKERS, RequestId: tool + at, VariablesJson: fmt.Sprintf(`{"tool":%q,"at":%q}`, tool, at),
+			Pack: "payments", Execution: pawlv1.Execution_EXECUTION_WORKERS, RequestId: request, VariablesJson: fmt.Sprintf(`{"tool":%q,"at":%q}`, tool, at),
 		})
 	})
 	if err != nil {
@@ -130,10 +156,12 @@ func TestMCPTools(t *testing.T) {
 			r.start()
 			ctx := deadline(t, time.Minute)
 			came, runs := r.clerk(ctx), r.runs()
-			for tool, want := range map[string]string{"charge": `{"paid":true}`, "fail": "TOOL_ERROR: no such station", "echo": `"dev.pawl/idempotency-key":"`} {
+			for tool, want := range map[string]string{"charge": `{"paid":true}`, "fail": "TOOL_ERROR: no such station", "echo": `"dev.pawl/idempotency-key":"`, "photo": `"blobRef":"blob:sha256:`} {
 				id := r.begin(ctx, runs, tool, "")
 				if got := <-came; !strings.Contains(got, want) || tool == "echo" && !strings.Contains(got, id+"/1") {
-					t.Errorf("%s: %s, want %s", tool, got, want)
+					t.Errorf("%s: %.300s, want %s", tool, got, want)
+				} else if tool == "photo" {
+					r.hasBlob(ctx, runs, regexp.MustCompile("blob:sha256:[0-9a-f]{64}").FindString(got))
 				}
 				if run := r.ended(ctx, runs, id); run.GetStatus() != pawlv1.RunStatus_RUN_STATUS_COMPLETED {
 					t.Errorf("%s: %v", tool, run)
@@ -147,6 +175,18 @@ func TestMCPTools(t *testing.T) {
 			}
 			r.check()
 		})
+	}
+}
+
+// hasBlob reports an error if the sidecar does not have the blob of the image.
+func (r *mcpRig) hasBlob(ctx context.Context, runs pawlv1.RunServiceClient, reference string) {
+	r.t.Helper()
+	stream, err := runs.GetBlob(ctx, &pawlv1.GetBlobRequest{BlobRef: reference})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if got, err := stream.Recv(); err != nil || got.GetSize() != 2_000_000 || got.GetMediaType() != "image/png" {
+		r.t.Errorf("%s: %d bytes of %q, %v", reference, got.GetSize(), got.GetMediaType(), err)
 	}
 }
 
@@ -170,7 +210,7 @@ func TestMCPKills(t *testing.T) {
 					runs := r.runs()
 					id := r.begin(ctx, runs, tool, at)
 					if strings.HasPrefix(at, "gate") {
-						r.killAtGate()
+						r.killAtGate(func() {})
 					}
 					run, ledger := r.ended(ctx, runs, id), mcpserver.Ledger(r.ledger)
 					want, effects := pawlv1.RunStatus_RUN_STATUS_COMPLETED, 1
@@ -189,9 +229,91 @@ func TestMCPKills(t *testing.T) {
 	}
 }
 
+// TestMCPTrusted: the hints of a server that the operator does not trust change nothing. With trusted, a call of a tool with a hint is
+// made again after an unknown outcome, unless the pack sets on_unknown. The record of the step decides, so the restart of a
+// sidecar that no longer trusts the server decides the same.
+func TestMCPTrusted(t *testing.T) {
+	t.Parallel()
+	const trusted = "{trusted: true, command:"
+	silent := func(tool, says string) func(r *mcpRig) {
+		return func(r *mcpRig) {
+			r.edit("mcp.json", fmt.Sprintf(`"ledger/%s": {"attempts": 5, "on_unknown": "%s"}`, tool, says), fmt.Sprintf(`"ledger/%s": {"attempts": 5}`, tool))
+		}
+	}
+	trust := func(r *mcpRig) { r.edit("pawl.yaml", "{command:", trusted) }
+	for name, tc := range map[string]struct {
+		tool, at string
+		prepare  []func(r *mcpRig)
+		want     string
+		effects  int
+	}{
+		"a lying hint of a server that is not trusted": {"transfer", "die-after", []func(r *mcpRig){silent("transfer", "escalate")}, "MCP_CONNECTION_LOST", 1},
+		"the same after a kill of the sidecar":         {"transfer", "gate-after", []func(r *mcpRig){silent("transfer", "escalate")}, "WORKER_LOST", 1},
+		"a hint of a trusted server":                   {"charge", "die-after", []func(r *mcpRig){silent("charge", "retry"), trust}, `{"paid":true}`, 1},
+		"the record of the step after a kill":          {"charge", "gate-after", []func(r *mcpRig){silent("charge", "retry"), trust}, `{"paid":true}`, 1},
+		"the pack says otherwise":                      {"transfer", "die-after", []func(r *mcpRig){trust}, "", 1},
+		"no hint":                                      {"refund", "die-after", []func(r *mcpRig){trust}, "MCP_CONNECTION_LOST", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newMCPRig(t, "stdio")
+			for _, change := range tc.prepare {
+				change(r)
+			}
+			r.start()
+			ctx := deadline(t, 2*time.Minute)
+			came, runs := r.clerk(ctx), r.runs()
+			r.ended(ctx, runs, r.begin(ctx, runs, "echo", "")) // the list of the server has been read
+			<-came
+			id := r.begin(ctx, runs, tc.tool, tc.at)
+			if tc.at == "gate-after" {
+				r.killAtGate(func() {
+					if tc.want == `{"paid":true}` {
+						r.edit("pawl.yaml", trusted, "{command:")
+					}
+				})
+			}
+			run, ledger := r.ended(ctx, runs, id), mcpserver.Ledger(r.ledger)
+			if got := run.GetStatus() == pawlv1.RunStatus_RUN_STATUS_ESCALATED; got != (tc.want == "") || len(ledger) != tc.effects {
+				t.Errorf("run %v, ledger %q", run, ledger)
+			}
+			var got string
+			for len(came) > 0 {
+				got += <-came + "\n"
+			}
+			if !strings.Contains(got, tc.want) {
+				t.Errorf("%s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestMCPLostReplies: of many payments of which each loses its reply, none happens twice, although the server says that the tool
+// only reads and may be repeated.
+func TestMCPLostReplies(t *testing.T) {
+	t.Parallel()
+	r := newMCPRig(t, "stdio")
+	r.edit("mcp.json", `"ledger/transfer": {"attempts": 5, "on_unknown": "escalate"}`, `"ledger/transfer": {"attempts": 5}`)
+	r.start()
+	ctx := deadline(t, 2*time.Minute)
+	came, runs := r.clerk(ctx), r.runs()
+	for i := range 5 {
+		r.ended(ctx, runs, r.beginAs(ctx, runs, fmt.Sprint("payment-", i), "transfer", "die-after"))
+		if got := <-came; !strings.Contains(got, "MCP_CONNECTION_LOST") {
+			t.Error(got)
+		}
+		if got := mcpserver.Ledger(r.ledger); len(got) != i+1 {
+			t.Fatalf("ledger %q after %d payments", got, i+1)
+		}
+		if err := os.Remove(filepath.Join(r.ledger, "died")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // killAtGate kills the sidecar while the server is at the gate, lets the server go on, and starts the
-// sidecar when the server's effect is in the ledger.
-func (r *mcpRig) killAtGate() {
+// sidecar when the server's effect is in the ledger. It calls between before the start.
+func (r *mcpRig) killAtGate(between func()) {
 	r.t.Helper()
 	waiting, err := r.gate.Accept()
 	if err != nil {
@@ -203,6 +325,7 @@ func (r *mcpRig) killAtGate() {
 	}
 	_ = waiting.Close()
 	eventually(r.t, "the server goes on", func() bool { return len(mcpserver.Ledger(r.ledger)) > 0 })
+	between()
 	r.start()
 }
 
@@ -211,14 +334,7 @@ func (r *mcpRig) killAtGate() {
 func TestMCPServerOfAnotherNamespace(t *testing.T) {
 	t.Parallel()
 	r := newMCPRig(t, "stdio", "--namespace", "other")
-	i := slices.Index(r.args, "--config")
-	raw, err := os.ReadFile(r.args[i+1])
-	if err == nil {
-		err = os.WriteFile(r.args[i+1], []byte(strings.Replace(string(raw), "{command:", "{namespaces: [other], command:", 1)), 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	r.edit("pawl.yaml", "{command:", "{namespaces: [other], command:")
 	r.start()
 	ctx := deadline(t, time.Minute)
 	came, runs := r.clerk(ctx), r.runs()
@@ -248,10 +364,10 @@ func TestMCPPinned(t *testing.T) {
 			t.Parallel()
 			r := newMCPRig(t, over)
 			pack := filepath.Join(r.ledger, "mcp.json")
-			if out, code := r.tools("pin", pack); code != 0 || strings.Count(out, `"offered": "sha256:`) != 7 {
+			if out, code := r.tools("pin", pack); code != 0 || strings.Count(out, `"offered": "sha256:`) != 9 {
 				t.Fatalf("%d, %s", code, out)
 			}
-			if out, code := r.tools("diff", pack); code != 0 || strings.Count(out, `"state": "same"`) != 7 {
+			if out, code := r.tools("diff", pack); code != 0 || strings.Count(out, `"state": "same"`) != 9 {
 				t.Fatalf("%d, %s", code, out)
 			}
 			r.start()

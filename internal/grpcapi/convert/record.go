@@ -140,7 +140,7 @@ func stepBody(types MediaTypes, out *pawlv1.Record, body machine.Body) {
 			Step: b.Step, Key: b.Key, Tool: b.Tool, TurnSeq: b.TurnSeq, Attempt: int32(b.Attempt), PayloadJson: string(b.Payload),
 			Reframe: b.Reframe, Deadline: TimeToProto(b.Deadline), Delegation: b.Delegation,
 			Kind: kindToProto(b.Kind, b.Delegation), Model: modelToProto(b.Model), Call: callToProto(b.Call), RequestChanged: b.Changed, Bound: usageToProto(b.Bound), Hold: holdToProto(b.Hold),
-			About: aboutToProto(b.About), ByCaller: b.ByCaller,
+			About: aboutToProto(b.About), ByCaller: b.ByCaller, Repeatable: b.Repeatable,
 		}}
 	case *machine.StepResolved:
 		out.Body = &pawlv1.Record_StepResolved{StepResolved: &pawlv1.StepResolved{

@@ -196,6 +196,8 @@ type Tool struct {
 	Retry     *RetryPolicy `json:",omitempty"`
 	OnError   OnFault
 	OnUnknown OnFault
+	// OnUnknownSet reports whether the pack sets OnUnknown. The engine uses it: see StepRequest.Repeatable.
+	OnUnknownSet bool `json:",omitempty"`
 	// MaxCalls bounds the calls of the tool in one run. 0 means that there is none.
 	MaxCalls int `json:",omitempty"`
 	// CostMicro is the maximum cost of one attempt, in micro-dollars. For an agent it is the cost limit

@@ -337,6 +337,9 @@ type StepRequest struct {
 	// Local reports whether the called agent is in this store. The engine sets it. The run of a local agent is counted
 	// separately in the operator's accounts.
 	Local bool
+	// Repeatable reports whether the operator trusts the server of the tool, the server says that a second call does no
+	// harm, and the pack sets no on_unknown. The engine sets it.
+	Repeatable bool
 }
 
 // Denial is the reason why a requested step was refused before it got a number.

@@ -198,6 +198,9 @@ type (
 		// configuration changes later. In this case the agent's run is counted separately in the
 		// accounts of this run.
 		Local bool
+		// Repeatable means that an attempt with an unknown outcome is followed by another one, although the pack does not say so, see
+		// [StepRequest].
+		Repeatable bool
 	}
 	// StepResolved records an accepted answer to a step. If Next is greater than 0, the attempt failed, and the next
 	// attempt has the number Next and the deadline Deadline.

@@ -334,6 +334,8 @@ type ToolStep struct {
 	About *About
 	// Local means that the run of the step's agent is counted separately in the operator's accounts, see [StepRequested].
 	Local bool
+	// Repeatable means that an attempt with an unknown outcome is followed by another one, see [StepRequested].
+	Repeatable bool
 }
 
 // ArtifactHead describes an artifact's current value.

@@ -15,3 +15,12 @@ func callerSamples(t *testing.T, fresh map[string][]byte) {
 	head := &filler{rnd: rand.New(rand.NewPCG(1, 281)), full: true}
 	fresh["head, by caller"] = EncodeHead(head.state(), [32]byte{28})
 }
+
+// repeatableSamples were grown by steps that may be repeated after an unknown outcome.
+func repeatableSamples(t *testing.T, fresh map[string][]byte) {
+	t.Helper()
+	f := &filler{rnd: rand.New(rand.NewPCG(1, 300)), full: true}
+	fresh["entry RequestSteps, repeatable"] = encode(t, f.entry(machine.RequestSteps{}, &machine.StepRequested{}))
+	head := &filler{rnd: rand.New(rand.NewPCG(1, 301)), full: true}
+	fresh["head, repeatable"] = EncodeHead(head.state(), [32]byte{30})
+}

@@ -207,6 +207,7 @@ func freshSamples(t *testing.T) map[string][]byte {
 	payerSamples(t, fresh)
 	sendingSamples(t, fresh)
 	callerSamples(t, fresh)
+	repeatableSamples(t, fresh)
 	rejectedSamples(t, fresh)
 	normalSamples(t, fresh)
 	effectSamples(t, fresh)

@@ -155,7 +155,7 @@ func leftOfReport(b machine.Body) machine.Body {
 		return &machine.StepRequested{
 			Step: b.Step, Tool: b.Tool, TurnSeq: b.TurnSeq, Attempt: b.Attempt, Reframe: b.Reframe, Deadline: b.Deadline, Delegation: b.Delegation,
 			Kind: b.Kind, Bound: figures(b.Bound), Changed: b.Changed, Call: b.Call, About: b.About,
-			Policy: b.Policy, ByCaller: b.ByCaller, Local: b.Local,
+			Policy: b.Policy, ByCaller: b.ByCaller, Local: b.Local, Repeatable: b.Repeatable,
 		}
 	case *machine.StepResolved:
 		return &machine.StepResolved{

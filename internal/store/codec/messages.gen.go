@@ -1945,6 +1945,7 @@ func appendStepRequested(b []byte, v *machine.StepRequested, of *bodies) []byte 
 	}
 	b = appendBool(b, 270, v.Local)
 	b = appendBool(b, 280, v.ByCaller)
+	b = appendBool(b, 281, v.Repeatable)
 	return b
 }
 
@@ -2001,6 +2002,8 @@ func readStepRequested(b []byte, v *machine.StepRequested, of *bodies) error {
 			v.Local = s.bool()
 		case 280:
 			v.ByCaller = s.bool()
+		case 281:
+			v.Repeatable = s.bool()
 		default:
 			s.unknown()
 		}
@@ -4179,6 +4182,7 @@ func appendStepRequest(b []byte, v *machine.StepRequest) []byte {
 	}
 	b = appendBool(b, 270, v.Local)
 	b = appendBool(b, 280, v.ByCaller)
+	b = appendBool(b, 281, v.Repeatable)
 	return b
 }
 
@@ -4213,6 +4217,8 @@ func readStepRequest(b []byte, v *machine.StepRequest) error {
 			v.Local = s.bool()
 		case 280:
 			v.ByCaller = s.bool()
+		case 281:
+			v.Repeatable = s.bool()
 		default:
 			s.unknown()
 		}
@@ -4820,6 +4826,7 @@ func appendToolStep(b []byte, v *machine.ToolStep) []byte {
 	}
 	b = appendBool(b, 270, v.Local)
 	b = appendBool(b, 280, v.ByCaller)
+	b = appendBool(b, 281, v.Repeatable)
 	return b
 }
 
@@ -4878,6 +4885,8 @@ func readToolStep(b []byte, v *machine.ToolStep) error {
 			v.Local = s.bool()
 		case 280:
 			v.ByCaller = s.bool()
+		case 281:
+			v.Repeatable = s.bool()
 		default:
 			s.unknown()
 		}

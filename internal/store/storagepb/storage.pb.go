@@ -4614,6 +4614,7 @@ type StepRequest struct {
 	Policy        *ToolPolicy            `protobuf:"bytes,260,opt,name=policy,proto3" json:"policy,omitempty"`
 	Local         bool                   `protobuf:"varint,270,opt,name=local,proto3" json:"local,omitempty"`
 	ByCaller      bool                   `protobuf:"varint,280,opt,name=by_caller,json=byCaller,proto3" json:"by_caller,omitempty"`
+	Repeatable    bool                   `protobuf:"varint,281,opt,name=repeatable,proto3" json:"repeatable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4728,6 +4729,13 @@ func (x *StepRequest) GetLocal() bool {
 func (x *StepRequest) GetByCaller() bool {
 	if x != nil {
 		return x.ByCaller
+	}
+	return false
+}
+
+func (x *StepRequest) GetRepeatable() bool {
+	if x != nil {
+		return x.Repeatable
 	}
 	return false
 }
@@ -7029,6 +7037,7 @@ type StepRequested struct {
 	Policy        *ToolPolicy            `protobuf:"bytes,260,opt,name=policy,proto3" json:"policy,omitempty"`
 	Local         bool                   `protobuf:"varint,270,opt,name=local,proto3" json:"local,omitempty"`
 	ByCaller      bool                   `protobuf:"varint,280,opt,name=by_caller,json=byCaller,proto3" json:"by_caller,omitempty"`
+	Repeatable    bool                   `protobuf:"varint,281,opt,name=repeatable,proto3" json:"repeatable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7206,6 +7215,13 @@ func (x *StepRequested) GetLocal() bool {
 func (x *StepRequested) GetByCaller() bool {
 	if x != nil {
 		return x.ByCaller
+	}
+	return false
+}
+
+func (x *StepRequested) GetRepeatable() bool {
+	if x != nil {
+		return x.Repeatable
 	}
 	return false
 }
@@ -10207,6 +10223,7 @@ type ToolStep struct {
 	About         *About                 `protobuf:"bytes,243,opt,name=about,proto3" json:"about,omitempty"`
 	Local         bool                   `protobuf:"varint,270,opt,name=local,proto3" json:"local,omitempty"`
 	ByCaller      bool                   `protobuf:"varint,280,opt,name=by_caller,json=byCaller,proto3" json:"by_caller,omitempty"`
+	Repeatable    bool                   `protobuf:"varint,281,opt,name=repeatable,proto3" json:"repeatable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -10398,6 +10415,13 @@ func (x *ToolStep) GetLocal() bool {
 func (x *ToolStep) GetByCaller() bool {
 	if x != nil {
 		return x.ByCaller
+	}
+	return false
+}
+
+func (x *ToolStep) GetRepeatable() bool {
+	if x != nil {
+		return x.Repeatable
 	}
 	return false
 }
@@ -12479,7 +12503,7 @@ const file_storage_proto_rawDesc = "" +
 	"\rArtifactWrite\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\fR\x05value\x12\x1b\n" +
-	"\tvalue_ref\x18\x03 \x01(\rR\bvalueRef\"\xa1\x03\n" +
+	"\tvalue_ref\x18\x03 \x01(\rR\bvalueRef\"\xc2\x03\n" +
 	"\vStepRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x18\n" +
@@ -12492,7 +12516,10 @@ const file_storage_proto_rawDesc = "" +
 	"\x06effect\x18\xf0\x01 \x01(\fR\x06effect\x124\n" +
 	"\x06policy\x18\x84\x02 \x01(\v2\x1b.pawl.storage.v1.ToolPolicyR\x06policy\x12\x15\n" +
 	"\x05local\x18\x8e\x02 \x01(\bR\x05local\x12\x1c\n" +
-	"\tby_caller\x18\x98\x02 \x01(\bR\bbyCaller\"K\n" +
+	"\tby_caller\x18\x98\x02 \x01(\bR\bbyCaller\x12\x1f\n" +
+	"\n" +
+	"repeatable\x18\x99\x02 \x01(\bR\n" +
+	"repeatable\"K\n" +
 	"\x05Fault\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x14\n" +
@@ -12689,7 +12716,7 @@ const file_storage_proto_rawDesc = "" +
 	"\apending\x18\x03 \x03(\x04R\apending\"@\n" +
 	"\tTurnReady\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
-	"\aattempt\x18\x02 \x01(\x03R\aattempt\"\xc2\x05\n" +
+	"\aattempt\x18\x02 \x01(\x03R\aattempt\"\xe3\x05\n" +
 	"\rStepRequested\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
@@ -12715,7 +12742,10 @@ const file_storage_proto_rawDesc = "" +
 	"\x05about\x18\xf0\x01 \x01(\v2\x16.pawl.storage.v1.AboutR\x05about\x124\n" +
 	"\x06policy\x18\x84\x02 \x01(\v2\x1b.pawl.storage.v1.ToolPolicyR\x06policy\x12\x15\n" +
 	"\x05local\x18\x8e\x02 \x01(\bR\x05local\x12\x1c\n" +
-	"\tby_caller\x18\x98\x02 \x01(\bR\bbyCaller\"\xca\x04\n" +
+	"\tby_caller\x18\x98\x02 \x01(\bR\bbyCaller\x12\x1f\n" +
+	"\n" +
+	"repeatable\x18\x99\x02 \x01(\bR\n" +
+	"repeatable\"\xca\x04\n" +
 	"\fStepResolved\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x12\n" +
 	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x18\n" +
@@ -12988,7 +13018,7 @@ const file_storage_proto_rawDesc = "" +
 	"\x05calls\x18\x06 \x01(\x03R\x05calls\x12!\n" +
 	"\flast_failure\x18\a \x01(\fR\vlastFailure\x127\n" +
 	"\bassigned\x18\b \x01(\v2\x1b.pawl.storage.v1.AssignmentR\bassigned\x12\x12\n" +
-	"\x04keys\x18\x14 \x01(\x04R\x04keys\"\xfd\x05\n" +
+	"\x04keys\x18\x14 \x01(\x04R\x04keys\"\x9e\x06\n" +
 	"\bToolStep\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
@@ -13018,7 +13048,10 @@ const file_storage_proto_rawDesc = "" +
 	"\ainquiry\x18\xf2\x01 \x01(\rR\ainquiry\x12-\n" +
 	"\x05about\x18\xf3\x01 \x01(\v2\x16.pawl.storage.v1.AboutR\x05about\x12\x15\n" +
 	"\x05local\x18\x8e\x02 \x01(\bR\x05local\x12\x1c\n" +
-	"\tby_caller\x18\x98\x02 \x01(\bR\bbyCaller\"\x96\x03\n" +
+	"\tby_caller\x18\x98\x02 \x01(\bR\bbyCaller\x12\x1f\n" +
+	"\n" +
+	"repeatable\x18\x99\x02 \x01(\bR\n" +
+	"repeatable\"\x96\x03\n" +
 	"\tModelStep\x12!\n" +
 	"\fturn_attempt\x18\x01 \x01(\x03R\vturnAttempt\x12+\n" +
 	"\x02by\x18\x02 \x01(\v2\x1b.pawl.storage.v1.AssignmentR\x02by\x12\x16\n" +

@@ -66,6 +66,9 @@ func New(dir string) *sdk.Server {
 	sdk.AddTool(s, &sdk.Tool{Name: "transfer", Description: "Transfers each time.", Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true}}, func(ctx context.Context, req *sdk.CallToolRequest, in Order) (*sdk.CallToolResult, any, error) {
 		return effect(ctx, dir, "transfer", req, in, false)
 	})
+	sdk.AddTool(s, &sdk.Tool{Name: "refund", Description: "Refunds each time."}, func(ctx context.Context, req *sdk.CallToolRequest, in Order) (*sdk.CallToolResult, any, error) {
+		return effect(ctx, dir, "refund", req, in, false)
+	})
 	sdk.AddTool(s, &sdk.Tool{Name: "status", Description: "Says whether a call happened."}, func(_ context.Context, _ *sdk.CallToolRequest, in map[string]any) (*sdk.CallToolResult, any, error) {
 		key, _ := in["idempotency_key"].(string)
 		out := map[string]any{"happened": has(dir, key)}
@@ -88,6 +91,15 @@ func New(dir string) *sdk.Server {
 	})
 	sdk.AddTool(s, &sdk.Tool{Name: "image", Description: "Shows an image."}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "a dot"}, &sdk.ImageContent{Data: []byte{1, 2}, MIMEType: "image/png"}}}, nil, nil
+	})
+	sdk.AddTool(s, &sdk.Tool{Name: "photo", Description: "Shows media of many bytes."}, func(_ context.Context, _ *sdk.CallToolRequest, in struct {
+		Bytes int `json:"bytes"`
+	}) (*sdk.CallToolResult, any, error) {
+		data := []byte(strings.Repeat("p", in.Bytes))
+		return &sdk.CallToolResult{Content: []sdk.Content{
+			&sdk.TextContent{Text: "a photo"}, &sdk.ImageContent{Data: data, MIMEType: "image/png"}, &sdk.AudioContent{Data: data[1:], MIMEType: "audio/wav"},
+			&sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "file:///p", MIMEType: "application/pdf", Blob: data[2:]}},
+		}}, nil, nil
 	})
 	sdk.AddTool(s, &sdk.Tool{Name: "big", Description: "Says much."}, func(_ context.Context, _ *sdk.CallToolRequest, in struct {
 		Bytes int `json:"bytes"`

@@ -4576,7 +4576,10 @@ type StepRequested struct {
 	// turn requested this step.
 	About *StepAbout `protobuf:"bytes,60,opt,name=about,proto3" json:"about,omitempty"`
 	// True if the caller of RequestStep makes the call itself. No worker then receives it.
-	ByCaller      bool `protobuf:"varint,61,opt,name=by_caller,json=byCaller,proto3" json:"by_caller,omitempty"`
+	ByCaller bool `protobuf:"varint,61,opt,name=by_caller,json=byCaller,proto3" json:"by_caller,omitempty"`
+	// True if an attempt with an unknown outcome is followed by another one although the pack sets no on_unknown:
+	// the operator trusts the MCP server of the tool, and the server says that a second call does no harm.
+	Repeatable    bool `protobuf:"varint,62,opt,name=repeatable,proto3" json:"repeatable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4726,6 +4729,13 @@ func (x *StepRequested) GetAbout() *StepAbout {
 func (x *StepRequested) GetByCaller() bool {
 	if x != nil {
 		return x.ByCaller
+	}
+	return false
+}
+
+func (x *StepRequested) GetRepeatable() bool {
+	if x != nil {
+		return x.Repeatable
 	}
 	return false
 }
@@ -6850,7 +6860,7 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\apending\x18\x03 \x03(\rR\apending\"@\n" +
 	"\tTurnReady\x12\x19\n" +
 	"\bturn_seq\x18\x01 \x01(\x04R\aturnSeq\x12\x18\n" +
-	"\aattempt\x18\x02 \x01(\x05R\aattempt\"\xd2\x04\n" +
+	"\aattempt\x18\x02 \x01(\x05R\aattempt\"\xf2\x04\n" +
 	"\rStepRequested\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\rR\x04step\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
@@ -6871,7 +6881,10 @@ const file_pawl_v1_record_proto_rawDesc = "" +
 	"\x05bound\x18\x0e \x01(\v2\x0e.pawl.v1.UsageR\x05bound\x12)\n" +
 	"\x04hold\x18( \x01(\v2\x15.pawl.v1.ApprovalHoldR\x04hold\x12(\n" +
 	"\x05about\x18< \x01(\v2\x12.pawl.v1.StepAboutR\x05about\x12\x1b\n" +
-	"\tby_caller\x18= \x01(\bR\bbyCaller\"O\n" +
+	"\tby_caller\x18= \x01(\bR\bbyCaller\x12\x1e\n" +
+	"\n" +
+	"repeatable\x18> \x01(\bR\n" +
+	"repeatable\"O\n" +
 	"\fApprovalHold\x12'\n" +
 	"\x0fcondition_error\x18\x01 \x01(\tR\x0econditionError\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\"\xa6\x02\n" +

@@ -774,7 +774,7 @@ class TurnReady(_message.Message):
     def __init__(self, turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ...) -> None: ...
 
 class StepRequested(_message.Message):
-    __slots__ = ("step", "key", "tool", "turn_seq", "attempt", "payload_json", "reframe", "deadline", "delegation", "kind", "model", "call", "request_changed", "bound", "hold", "about", "by_caller")
+    __slots__ = ("step", "key", "tool", "turn_seq", "attempt", "payload_json", "reframe", "deadline", "delegation", "kind", "model", "call", "request_changed", "bound", "hold", "about", "by_caller", "repeatable")
     STEP_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     TOOL_FIELD_NUMBER: _ClassVar[int]
@@ -792,6 +792,7 @@ class StepRequested(_message.Message):
     HOLD_FIELD_NUMBER: _ClassVar[int]
     ABOUT_FIELD_NUMBER: _ClassVar[int]
     BY_CALLER_FIELD_NUMBER: _ClassVar[int]
+    REPEATABLE_FIELD_NUMBER: _ClassVar[int]
     step: int
     key: str
     tool: str
@@ -809,7 +810,8 @@ class StepRequested(_message.Message):
     hold: ApprovalHold
     about: StepAbout
     by_caller: bool
-    def __init__(self, step: _Optional[int] = ..., key: _Optional[str] = ..., tool: _Optional[str] = ..., turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., payload_json: _Optional[str] = ..., reframe: bool = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delegation: bool = ..., kind: _Optional[_Union[StepKind, str]] = ..., model: _Optional[_Union[ModelRequest, _Mapping]] = ..., call: _Optional[_Union[ToolCallRef, _Mapping]] = ..., request_changed: bool = ..., bound: _Optional[_Union[Usage, _Mapping]] = ..., hold: _Optional[_Union[ApprovalHold, _Mapping]] = ..., about: _Optional[_Union[StepAbout, _Mapping]] = ..., by_caller: bool = ...) -> None: ...
+    repeatable: bool
+    def __init__(self, step: _Optional[int] = ..., key: _Optional[str] = ..., tool: _Optional[str] = ..., turn_seq: _Optional[int] = ..., attempt: _Optional[int] = ..., payload_json: _Optional[str] = ..., reframe: bool = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delegation: bool = ..., kind: _Optional[_Union[StepKind, str]] = ..., model: _Optional[_Union[ModelRequest, _Mapping]] = ..., call: _Optional[_Union[ToolCallRef, _Mapping]] = ..., request_changed: bool = ..., bound: _Optional[_Union[Usage, _Mapping]] = ..., hold: _Optional[_Union[ApprovalHold, _Mapping]] = ..., about: _Optional[_Union[StepAbout, _Mapping]] = ..., by_caller: bool = ..., repeatable: bool = ...) -> None: ...
 
 class ApprovalHold(_message.Message):
     __slots__ = ("condition_error", "digest")

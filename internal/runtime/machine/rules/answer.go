@@ -64,7 +64,7 @@ func (t *txn) resolve(c *machine.ResolveStep) (machine.Disposition, error) {
 	tool := ToolOf(t.g, step.Tool)
 	policy := tool.OnError
 	if c.Unknown {
-		policy = tool.OnUnknown
+		policy = t.onUnknown(step)
 	}
 	if c.Unknown && policy == machine.Reconcile {
 		used = machine.Usage{} // the amount stays reserved until the outcome is known
@@ -221,11 +221,19 @@ func (t *txn) mayRepeat(step *machine.ToolStep, unknown bool, policy machine.OnF
 	return (t.s.Undo == nil || step.About != nil) && (!unknown || policy == machine.Retry)
 }
 
+// onUnknown returns what happens after an attempt of a step with an unknown outcome.
+func (t *txn) onUnknown(step *machine.ToolStep) machine.OnFault {
+	if step.Repeatable {
+		return machine.Retry
+	}
+	return ToolOf(t.g, step.Tool).OnUnknown
+}
+
 // handleUnknown handles a step with an unknown outcome. A delegation is cancelled and not sent again in a new attempt, because the agent may
 // still be working.
 func (t *txn) handleUnknown(i int, fault machine.Fault, worker string) machine.Disposition {
 	step := &t.s.Steps[i]
-	policy := ToolOf(t.g, step.Tool).OnUnknown
+	policy := t.onUnknown(step)
 	if step.Delegation {
 		t.callOff(step)
 		if policy == machine.Retry {

@@ -164,7 +164,7 @@ func policyOf(limited bool, allow, block string, named bool) *machine.ToolPolicy
 }
 
 // requests are the lines "[key:] tool payload [reframe] [by_caller] [denied=CODE] [call=STEP/INDEX] [effect=KEY]
-// [allow=TOOLS|named] [local]".
+// [allow=TOOLS|named] [local] [repeatable]".
 func (a args) requests() []machine.StepRequest {
 	var requests []machine.StepRequest
 	for line := range a.lines() {
@@ -195,6 +195,8 @@ func (a args) requests() []machine.StepRequest {
 				r.Reframe = true
 			case w == "by_caller":
 				r.ByCaller = true
+			case w == "repeatable":
+				r.Repeatable = true
 			case w == "local":
 				r.Local = true
 			case w == "free":

@@ -314,7 +314,7 @@ func genRequest(t *rapid.T, g *machine.Graph, s *machine.State, turn uint64, att
 	for range rapid.IntRange(0, 3).Draw(t, "requests") {
 		r := machine.StepRequest{
 			Key: pick(t, []string{"", "", "", "k"}), Tool: pick(t, append([]string{"t0", "t0", "t0", "t1"}, genTools...)),
-			Payload: []byte(pick(t, []string{"{}", "{}", "{}", "1"})), Reframe: chance(t, 2), ByCaller: chance(t, 4),
+			Payload: []byte(pick(t, []string{"{}", "{}", "{}", "1"})), Reframe: chance(t, 2), ByCaller: chance(t, 4), Repeatable: chance(t, 3),
 		}
 		if chance(t, 1) {
 			r.Denied = &machine.Denial{Code: "HOST"}

@@ -270,7 +270,7 @@ func stepFacts(s *machine.State) []vstep {
 		step := vstep{
 			remote: remote, n: p.Step, key: p.Key, tool: p.Tool, payload: p.PayloadHash, status: p.Status,
 			attempt: p.Attempt, deadline: p.Deadline, answer: p.AnswerSeq, turn: p.TurnSeq, asked: p.RequestSeq, bound: p.Bound,
-			held: heldFacts(p.Approval), effect: p.Effect, inquiry: p.Inquiry, byCaller: p.ByCaller, local: p.Local,
+			held: heldFacts(p.Approval), effect: p.Effect, inquiry: p.Inquiry, byCaller: p.ByCaller, local: p.Local, repeatable: p.Repeatable,
 		}
 		if p.About != nil {
 			step.about = *p.About

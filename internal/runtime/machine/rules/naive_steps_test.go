@@ -227,7 +227,7 @@ func (n *naive) issue(req machine.StepRequest, key string, out *verdict) {
 	n.add(&machine.StepRequested{
 		Step: v.lastStep + 1, Key: key, Tool: req.Tool, TurnSeq: v.turn.seq, Attempt: 1, Payload: req.Payload,
 		Reframe: req.Reframe, Deadline: deadline, Hold: hold, Delegation: n.g.Tools[req.Tool].Agent, Call: req.Call,
-		Bound: asUsage(n.boundOf(req.Tool)), Policy: n.passedOn(req), ByCaller: req.ByCaller,
+		Bound: asUsage(n.boundOf(req.Tool)), Policy: n.passedOn(req), ByCaller: req.ByCaller, Repeatable: req.Repeatable,
 		Local: n.now.Semantics >= 7 && !v.uncounted && req.Local && n.g.Tools[req.Tool].Agent,
 	})
 	issued := machine.StepOutcome{Key: key, Step: v.lastStep + 1, Status: machine.StepStatusPending}
@@ -379,6 +379,9 @@ func (n *naive) stepFailed(step *vstep, r machine.StepResolved, again bool, poli
 // retries, only a question to a reconcile tool gets another attempt.
 func (n *naive) unknownAs(step *vstep, r machine.StepResolved, again bool, out *verdict) {
 	tool := n.g.Tools[step.tool]
+	if step.repeatable {
+		tool.OnUnknown = machine.Retry
+	}
 	switch tool.OnUnknown {
 	case machine.Reconcile:
 		n.resolveDoubt(step, r)
@@ -392,7 +395,7 @@ func (n *naive) unknownAs(step *vstep, r machine.StepResolved, again bool, out *
 func (n *naive) applyUnknown(step *vstep, fault machine.Fault, worker string, out *verdict) {
 	tool := n.g.Tools[step.tool]
 	r := machine.StepResolved{Error: fault, Unknown: true, Worker: worker, Usage: asUsage(step.bound)}
-	if tool.OnUnknown == machine.Retry && tool.Agent {
+	if (tool.OnUnknown == machine.Retry || step.repeatable) && tool.Agent {
 		n.stepFailed(step, r, false, machine.Return, out)
 		return
 	}

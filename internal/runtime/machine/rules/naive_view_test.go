@@ -128,6 +128,8 @@ type vstep struct {
 	wasAsked  bool
 	// local says that the run of the step's agent is in accounts itself.
 	local bool
+	// repeatable says that an unknown outcome is followed by another attempt.
+	repeatable bool
 }
 
 type vartifact struct {
@@ -328,7 +330,7 @@ func (n *naive) readTurnRecord(v *view, r machine.Record) {
 			n: b.Step, key: b.Key, tool: b.Tool, payload: sha256.Sum256(b.Payload),
 			status: machine.StepStatusPending, attempt: 1, deadline: b.Deadline, turn: b.TurnSeq, asked: r.Seq,
 			bound:  machine.Amount{Tokens: b.Bound.InputTokens + b.Bound.OutputTokens, CostMicro: b.Bound.CostMicro, ToolCalls: int64(b.Bound.ToolCalls)},
-			begins: r.At, byCaller: b.ByCaller, local: b.Local,
+			begins: r.At, byCaller: b.ByCaller, local: b.Local, repeatable: b.Repeatable,
 		}
 		n.readHeld(&step, b, r)
 		n.readKey(v, &step, b, r)

@@ -173,7 +173,7 @@ func printStepBody(b machine.Body) string {
 	switch b := b.(type) {
 	case *machine.StepRequested:
 		return joinWords(fmt.Sprintf("step=%d/%d key=%s %s%s", b.Step, b.Attempt, b.Key, b.Tool, b.Payload),
-			fmt.Sprintf("turn=%d", b.TurnSeq), flag("reframe", b.Reframe), optTime("deadline", b.Deadline), flag("delegation", b.Delegation), flag("local", b.Local), flag("held", b.Hold != nil), flag("by_caller", b.ByCaller), printAbout(b.About), printAsked(b), printPolicy(b.Policy))
+			fmt.Sprintf("turn=%d", b.TurnSeq), flag("reframe", b.Reframe), optTime("deadline", b.Deadline), flag("delegation", b.Delegation), flag("local", b.Local), flag("held", b.Hold != nil), flag("by_caller", b.ByCaller), flag("repeatable", b.Repeatable), printAbout(b.About), printAsked(b), printPolicy(b.Policy))
 	case *machine.StepResolved:
 		return joinWords(fmt.Sprintf("step=%d/%d %s", b.Step, b.Attempt, b.Tool), flag("ok", b.OK), shorten(b.Result),
 			printFault("error", b.Error), flag("unknown", b.Unknown), opt("next", b.Next), optTime("deadline", b.Deadline),

@@ -288,7 +288,7 @@ func (t *txn) issue(a *requestedStep, bound machine.Amount) machine.StepOutcome 
 	request := &machine.StepRequested{
 		Step: s.LastStep, Key: a.key, Tool: a.Tool, TurnSeq: turn.Seq, Attempt: 1,
 		Payload: a.Payload, Reframe: a.Reframe, Deadline: deadline, Delegation: tool.Agent, Call: a.Call,
-		Bound: usageOfBound(bound), ByCaller: a.ByCaller,
+		Bound: usageOfBound(bound), ByCaller: a.ByCaller, Repeatable: a.Repeatable,
 	}
 	if tool.Agent && t.rules.agentsAreLeased {
 		request.Policy = t.passOn(a.Policy)
@@ -298,6 +298,7 @@ func (t *txn) issue(a *requestedStep, bound machine.Amount) machine.StepOutcome 
 		Step: s.LastStep, Key: a.key, Tool: a.Tool, PayloadHash: a.PayloadHash,
 		Status: machine.StepStatusPending, Attempt: 1, TurnSeq: turn.Seq,
 		Deadline: deadline, Delegation: tool.Agent, Call: a.Call, Effect: a.Effect, Bound: bound, ByCaller: a.ByCaller, Local: request.Local,
+		Repeatable: a.Repeatable,
 	}
 	t.awaitApproval(&step, request, a.Holding)
 	step.RequestSeq = t.record(request)

@@ -49,6 +49,7 @@ var roles = map[string]func(context.Context, ChildSpec, *wire) error{
 	"hold":     holdChild,
 
 	"agent": agentChild,
+	"mcp":   mcpChild,
 
 	"idle-workers": idleWorkersChild,
 	"subscribers":  subscribersChild,

@@ -21,9 +21,13 @@ func newClient(job loadJob, conn *grpc.ClientConn, number int) (client, error) {
 	case "send":
 		return newSendClient(conn, number), nil
 	case "delegate":
-		return newDelegateClient(conn), nil
+		return newStepClient(conn, packDelegate, "echo"), nil
+	case "tool":
+		return newStepClient(conn, packTools, mcpServer+"/"+mcpTool), nil
+	case "mcp":
+		return newMCPClient(job.Command)
 	}
-	return nil, fmt.Errorf("kind %q; want echo, emit, serve, send or delegate", job.Kind)
+	return nil, fmt.Errorf("kind %q; want echo, emit, serve, send, delegate, tool or mcp", job.Kind)
 }
 
 type echoClient struct{ rpc healthpb.HealthClient }

@@ -12,11 +12,11 @@ import (
 // packDelegate has a member that asks another one, here or elsewhere.
 const packDelegate = "bench-delegate"
 
-// visitDelegations is how often a run delegates before its next visit: a visit
-// keeps its steps. runDelegations is after how many a client takes a new run.
+// visitSteps is how many steps a run requests before its next visit: a visit
+// keeps its steps. runSteps is after how many a client takes a new run.
 const (
-	visitDelegations = 25
-	runDelegations   = 2000
+	visitSteps = 25
+	runSteps   = 2000
 )
 
 // delegatePart measures a delegation from the request of its step to its answer:
@@ -87,8 +87,10 @@ func (s *suite) delegate(ctx context.Context, from, to string) (p50us float64, e
 	return got.P50us, err
 }
 
-// delegateClient delegates again and again.
-type delegateClient struct {
+// stepClient requests steps of one tool, or of one agent, again and again.
+type stepClient struct {
+	pack     string
+	tool     string
 	rpc      pawlv1.RunServiceClient
 	stream   grpc.ServerStreamingClient[pawlv1.StreamTransitionsResponse]
 	stop     context.CancelFunc
@@ -98,19 +100,19 @@ type delegateClient struct {
 	runs     uint64
 }
 
-func newDelegateClient(conn *grpc.ClientConn) *delegateClient {
-	return &delegateClient{rpc: pawlv1.NewRunServiceClient(conn), stop: func() {}}
+func newStepClient(conn *grpc.ClientConn, pack, tool string) *stepClient {
+	return &stepClient{pack: pack, tool: tool, rpc: pawlv1.NewRunServiceClient(conn), stop: func() {}}
 }
 
 // once asks for one step and waits for its answer.
-func (c *delegateClient) once(ctx context.Context) error {
+func (c *stepClient) once(ctx context.Context) error {
 	if err := c.ready(ctx); err != nil {
 		return err
 	}
 	c.requests++
 	answer, err := c.rpc.RequestStep(ctx, &pawlv1.RequestStepRequest{
 		RunId: c.run, TurnSeq: c.turn.GetTurnSeq(), Attempt: c.turn.GetAttempt(), TurnToken: c.turn.GetToken(),
-		Requests: []*pawlv1.StepRequest{{Tool: "echo", PayloadJson: `{"message":"hello"}`}},
+		Requests: []*pawlv1.StepRequest{{Tool: c.tool, PayloadJson: echoArguments}},
 	})
 	if err != nil {
 		return err
@@ -119,11 +121,11 @@ func (c *delegateClient) once(ctx context.Context) error {
 }
 
 // ready begins a run, or a visit, when the one before has had its share.
-func (c *delegateClient) ready(ctx context.Context) error {
+func (c *stepClient) ready(ctx context.Context) error {
 	switch {
-	case c.requests%runDelegations == 0:
+	case c.requests%runSteps == 0:
 		return c.start(ctx)
-	case c.requests%visitDelegations == 0:
+	case c.requests%visitSteps == 0:
 		moved, err := c.rpc.EmitEvent(ctx, &pawlv1.EmitEventRequest{
 			RunId: c.run, Event: eventName, TurnToken: c.turn.GetToken(), EventId: fmt.Sprint(c.requests),
 		})
@@ -133,8 +135,8 @@ func (c *delegateClient) ready(ctx context.Context) error {
 	return nil
 }
 
-func (c *delegateClient) start(ctx context.Context) error {
-	answer, err := c.rpc.StartRun(ctx, &pawlv1.StartRunRequest{Pack: packDelegate, Execution: pawlv1.Execution_EXECUTION_CALLER})
+func (c *stepClient) start(ctx context.Context) error {
+	answer, err := c.rpc.StartRun(ctx, &pawlv1.StartRunRequest{Pack: c.pack, Execution: pawlv1.Execution_EXECUTION_CALLER})
 	if err != nil {
 		return err
 	}
@@ -149,7 +151,7 @@ func (c *delegateClient) start(ctx context.Context) error {
 }
 
 // answered reads up to the answer of a step.
-func (c *delegateClient) answered(step uint32) error {
+func (c *stepClient) answered(step uint32) error {
 	for {
 		got, err := c.stream.Recv()
 		if err != nil {
@@ -160,11 +162,11 @@ func (c *delegateClient) answered(step uint32) error {
 		}
 		if answer := got.GetRecord().GetStepResolved(); answer.GetStep() == step {
 			if !answer.GetOk() {
-				return fmt.Errorf("a delegation failed: %v", answer.GetError())
+				return fmt.Errorf("a step failed: %v", answer.GetError())
 			}
 			return nil
 		}
 	}
 }
 
-func (c *delegateClient) started() uint64 { return c.runs }
+func (c *stepClient) started() uint64 { return c.runs }

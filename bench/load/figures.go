@@ -54,6 +54,7 @@ func figures() []figure {
 	list = append(list, drivers()...)
 	list = append(list, agents()...)
 	list = append(list, delegations()...)
+	list = append(list, mcpTools()...)
 	list = append(list, snapshots()...)
 	list = append(list, millions()...)
 	list = append(list, lists()...)

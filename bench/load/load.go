@@ -12,7 +12,7 @@ import (
 
 // loadJob asks a load process to keep a server busy.
 type loadJob struct {
-	// Kind is "echo", "emit", "serve", "send" or "delegate".
+	// Kind is "echo", "emit", "serve", "send", "delegate", "tool" or "mcp".
 	Kind   string `json:"kind"`
 	Target string `json:"target"`
 	// Clients that each wait for an answer before they ask again.
@@ -25,6 +25,8 @@ type loadJob struct {
 	Namespace string `json:"namespace"`
 	Pack      string `json:"pack"`
 	Bytes     int    `json:"bytes"`
+	// Command starts the MCP server that an "mcp" client calls.
+	Command []string `json:"command"`
 }
 
 // loadResult counts what was answered inside the window.

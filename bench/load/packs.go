@@ -20,7 +20,7 @@ const (
 	packDeadline = "bench-deadline"
 )
 
-var benchPacks = []string{packLoop, packLog, packDeadline, packAgent, packDelegate}
+var benchPacks = []string{packLoop, packLog, packDeadline, packAgent, packDelegate, packTools}
 
 const (
 	artifactName = "note"

@@ -20,7 +20,7 @@ fanout_lag_p99_ms restart_ready_ms restart_rss_mb overdue_ready_ms overdue_ended
 million_ready_ms million_rss_mb million_emit_ratio list_p99_ms model_step_p50_us model_flat_ratio model_bytes_ratio
 idle_ready_ms idle_rss_mb binary_mb worker_turns_tps_go worker_turn_p50_us_go worker_turn_p99_us_go
 worker_emit_tps worker_emit_p50_us reassign_ms snapshot_p50_us snapshot_us_per_mib
-a2a_emit_p50_us a2a_send_p50_us a2a_send_tps_64 delegate_p50_us delegate_local_p50_us`)
+a2a_emit_p50_us a2a_send_p50_us a2a_send_tps_64 delegate_p50_us delegate_local_p50_us mcp_bare_p50_us mcp_step_p50_us mcp_overhead_us`)
 
 // growthKeys are differences, which may be below zero where little is measured.
 var growthKeys = []string{"idle_workers_rss_mb", "a2a_subscribers_rss_mb"}

@@ -35,6 +35,18 @@ func (s Samples) ratio(num, den string) []float64 {
 	return out
 }
 
+// difference subtracts the second metric from the first one, round by round.
+func (s Samples) difference(a, b string) []float64 {
+	if len(s[a]) != len(s[b]) {
+		return nil
+	}
+	out := slices.Clone(s[a])
+	for i, v := range s[b] {
+		out[i] -= v
+	}
+	return out
+}
+
 // sum adds two metrics round by round.
 func (s Samples) sum(a, b string) []float64 {
 	if len(s[a]) != len(s[b]) {

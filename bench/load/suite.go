@@ -145,6 +145,7 @@ func (s *suite) parts() []part {
 		{"drivers", s.driversPart},
 		{"agents", s.agentsPart},
 		{"delegate", s.delegatePart},
+		{"mcp", s.mcpPart},
 		{"flat", s.flatPart},
 		{"models", s.modelsPart},
 		{"snapshot", s.snapshotPart},

@@ -95,7 +95,7 @@ test-python: ## Test the Python client (PYTESTFLAGS); makes its virtual environm
 	.ci/test-python $(PYTESTFLAGS)
 
 .PHONY: test-peers
-test-peers: ## Run the A2A clients of other people against a sidecar; installs them itself
+test-peers: ## Run the A2A clients and MCP servers of other people with a sidecar; installs them itself
 	.ci/test-peers
 
 .PHONY: test-typescript

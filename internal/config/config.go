@@ -103,6 +103,9 @@ type Config struct {
 	// Strict is the version of the published pack schema, 1.4.0 to 1.9.0, that packs must follow exactly. It applies
 	// if the caller that registers a pack names no version. If it is "", a pack may use the fields of all versions.
 	Strict string `yaml:"strict" json:"strict"`
+	// UsageLabels are the keys of labels by which the usage of runs is rolled up, at most 4; the pack, the state, the model and
+	// the tool always are. Default none. A change counts for usage that is settled afterwards.
+	UsageLabels []string `yaml:"usage_label" json:"usage_label"`
 	// RequireBounded refuses a pack with a loop of states if the pack sets no bound for the loop.
 	RequireBounded bool `yaml:"require_bounded" json:"require_bounded"`
 	// AllowTools are the tools that may be called; "*" is every tool. Default none: an empty list allows no

@@ -36,6 +36,7 @@ func bind(fs *pflag.FlagSet, c *Config) {
 	fs.StringArrayVar(&c.Namespaces, "namespace", c.Namespaces, "namespace to serve besides default (repeatable)")
 	fs.StringVar(&c.Strict, "strict", c.Strict, "published version of the PromptPack format to validate packs against: 1.4.0 to 1.9.0; without a value: 1.9.0")
 	fs.Lookup("strict").NoOptDefVal = pack.Newest
+	fs.StringArrayVar(&c.UsageLabels, "usage-label", c.UsageLabels, "key of a label by which usage is rolled up, besides pack, state, model and tool (repeatable; at most 4; none by default)")
 	fs.BoolVar(&c.RequireBounded, "require-bounded", c.RequireBounded, "refuse packs with a loop that the pack does not bound")
 	fs.StringArrayVar(&c.AllowTools, "allow-tool", c.AllowTools, "tool that may be called, '*' for all (repeatable; none by default)")
 	ModelFlags(fs, c)

@@ -243,6 +243,14 @@ func (c *Config) words(l *list) {
 	}
 	oneOf(l, "a2a_execution", c.A2AExecution, "", "WORKERS", "SIDECAR")
 	oneOf(l, "strict", c.Strict, append([]string{""}, pack.PublishedSchemas()...)...)
+	if len(c.UsageLabels) > maxUsageLabels {
+		l.add("usage_label", "%d keys, at most %d", len(c.UsageLabels), maxUsageLabels)
+	}
+	for i, key := range c.UsageLabels {
+		if key == "" || len(key) > maxUsageLabel || slices.Contains(c.UsageLabels[:i], key) {
+			l.add("usage_label", "%q is not the key of a label, of 1 to %d bytes, that is named once", key, maxUsageLabel)
+		}
+	}
 	between(l, "step_grace", c.StepGrace, time.Millisecond, time.Hour)
 	between(l, "restart_grace", c.RestartGrace, time.Millisecond, time.Hour)
 	between(l, "model_timeout", c.ModelTimeout, time.Second, 24*time.Hour)
@@ -252,6 +260,13 @@ func (c *Config) words(l *list) {
 // longestRun bounds the settings of wall times (the time between start and end of a run), as in packs, and of retention
 // times: 100 years.
 const longestRun = 876_000 * time.Hour
+
+// maxUsageLabels bounds the keys of Config.UsageLabels, because each combination of values is a row of a day.
+// maxUsageLabel bounds the size of one key in bytes, as the store does.
+const (
+	maxUsageLabels = 4
+	maxUsageLabel  = 128
+)
 
 func oneOf(l *list, field, got string, allowed ...string) {
 	if !slices.Contains(allowed, got) {

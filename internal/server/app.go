@@ -179,7 +179,7 @@ func (o options) storage() (store.Options, *standaloneStore, error) {
 		return databaseOf(o.config).openStandalone(o.config, o.log)
 	}
 	key, err := readKey(o.config.EncryptionKeyFile)
-	return store.Options{Dir: o.config.Data, EncryptionKey: key, DataKeyAge: o.config.DataKeyAge, Logger: o.log}, nil, err
+	return store.Options{Dir: o.config.Data, EncryptionKey: key, DataKeyAge: o.config.DataKeyAge, Logger: o.log, UsageLabels: o.config.UsageLabels}, nil, err
 }
 
 // numbered returns the numbers of the configured namespaces. The store keeps other namespaces, but the

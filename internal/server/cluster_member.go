@@ -365,7 +365,7 @@ func (r *nodeRegistry) Deregister(ctx context.Context, me membership.Member) err
 // storage returns the options with which a partition is opened. The settings of the database server are
 // checked at each takeover, because the database may be on another server by then.
 func (s *clusterMember) storage(c config.Config, part int32, log *slog.Logger) store.Options {
-	return store.Options{Dir: s.location.part(part).String(), Logger: log, Engine: func(o store.Options) (engine.Engine, error) {
+	return store.Options{Dir: s.location.part(part).String(), Logger: log, UsageLabels: c.UsageLabels, Engine: func(o store.Options) (engine.Engine, error) {
 		if err := s.location.checkDurability(context.Background(), s.url, wantedOf(c), log); err != nil {
 			return nil, err
 		}

@@ -102,7 +102,7 @@ func (d Database) openStandalone(c config.Config, log *slog.Logger) (store.Optio
 		return store.Options{}, nil, err
 	}
 	a := &standaloneStore{location: d}
-	return store.Options{Dir: d.String(), Logger: log, Engine: func(o store.Options) (_ engine.Engine, err error) {
+	return store.Options{Dir: d.String(), Logger: log, UsageLabels: c.UsageLabels, Engine: func(o store.Options) (_ engine.Engine, err error) {
 		if a.opened, err = d.open(context.Background(), url, wantedOf(c), addressOf(c), o.Logger); err != nil {
 			return nil, err
 		}

@@ -184,6 +184,6 @@ func added(a, b CheckReport) CheckReport {
 		Runs: a.Runs + b.Runs, Entries: a.Entries + b.Entries, Records: a.Records + b.Records, Checkpoints: a.Checkpoints + b.Checkpoints,
 		Artifacts: a.Artifacts + b.Artifacts, Messages: a.Messages + b.Messages, IDs: a.IDs + b.IDs,
 		Timers: a.Timers + b.Timers, Outbox: a.Outbox + b.Outbox, Ready: a.Ready + b.Ready, Indexes: a.Indexes + b.Indexes,
-		Packs: a.Packs + b.Packs, Deleted: a.Deleted + b.Deleted, Erased: a.Erased + b.Erased, Accounts: a.Accounts + b.Accounts, Keys: a.Keys + b.Keys,
+		Packs: a.Packs + b.Packs, Deleted: a.Deleted + b.Deleted, Erased: a.Erased + b.Erased, Accounts: a.Accounts + b.Accounts, Keys: a.Keys + b.Keys, Usage: a.Usage + b.Usage,
 	}
 }

@@ -58,6 +58,9 @@ type committer struct {
 	cursors    map[uint32]uint64
 	recentSeqs recentSeqs
 	knownIDs   knownIDs
+	usageDays  usageDays
+	// usageBegan are the namespaces whose row with the beginning of their rollups of usage is stored, or in a group.
+	usageBegan map[uint32]bool
 	// sentGuarded are the values that the commit group in flight sets for keys which preconditions may
 	// read. Readers of the store do not see these values yet.
 	sentGuarded map[string][]byte
@@ -79,7 +82,7 @@ func newCommitter(s *Store, ts uint64, cursors map[uint32]uint64) *committer {
 		acks:  make(chan kv.Result, 1),
 		stop:  make(chan struct{}),
 		done:  make(chan struct{}), abandoned: make(chan struct{}),
-		knownIDs: newKnownIDs(),
+		knownIDs: newKnownIDs(), usageBegan: map[uint32]bool{},
 		recentSeqs: recentSeqs{
 			now: make(map[string]uint64), before: make(map[string]uint64),
 		},

@@ -160,6 +160,11 @@ var onEach = map[string]func(*testing.T){
 	"TestUntold":                               TestUntold,
 	"TestUnusedKeyIsGivenAgain":                TestUnusedKeyIsGivenAgain,
 	"TestUploadRace":                           TestUploadRace,
+	"TestUsageIsBounded":                       TestUsageIsBounded,
+	"TestUsageIsChecked":                       TestUsageIsChecked,
+	"TestUsageIsTheLedger":                     TestUsageIsTheLedger,
+	"TestUsageOfAnInputWithoutIt":              TestUsageOfAnInputWithoutIt,
+	"TestUsageOfAnOlderStore":                  TestUsageOfAnOlderStore,
 	"TestWatermarkNeverHidesATimer":            TestWatermarkNeverHidesATimer,
 }
 

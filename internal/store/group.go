@@ -56,8 +56,14 @@ func (s *Store) measure(w *Writes) size {
 	if w.entry >= 0 {
 		// The cursors of a commit group share one row in each namespace. The size of the batch includes
 		// this row, in case the batch is alone in its group.
-		z.keys++
-		z.inTree += int64(len(w.runID)) + 64
+		// The first entry of a namespace also stores the beginning of its rollups of usage.
+		z.keys += 2
+		z.inTree += int64(len(w.runID)) + 128
+	}
+	for i := range w.usage {
+		z.keys += 2
+		z.bytes += int64(len(w.usage[i].key)) + usageOverhead
+		z.inTree += int64(len(w.usage[i].key)) + usageOverhead
 	}
 	for i := range w.ops {
 		key, value := int64(len(w.ops[i].Key)), w.ops[i].ValueBytes()
@@ -170,6 +176,9 @@ func (c *committer) checkPreconditions(g *group, r *request) error {
 		}
 	}
 	if err := c.checkUnreferred(g, r.w.requireNoRefs); err != nil {
+		return err
+	}
+	if err := c.addUsage(g, r.w); err != nil {
 		return err
 	}
 	if err := c.read(g, r.w); err != nil {

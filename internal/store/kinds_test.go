@@ -87,7 +87,7 @@ func TestLargeKindsAreInTheTable(t *testing.T) {
 	t.Parallel()
 	small := strings.Fields(`KindFormat KindWatermark KindReady KindIndex KindCursor KindTimer KindOutbox KindRunID KindCallerID
 		KindPackName KindPackRef KindPackBare KindBlob KindBlobRef KindUpload KindImport KindNamespace KindSubscription KindDrop
-		KindDeleted KindErased KindAccount KindBackup KindRunKeys KindEffect KindSchedule`)
+		KindDeleted KindErased KindAccount KindBackup KindRunKeys KindEffect KindSchedule KindUsage`)
 	for name, letter := range keyConstants(t) {
 		key := append(layout.Prefix(nil, letter, 0), "key"...)
 		removes := Writes{ops: []layout.Op{{Key: key}, {Key: key, Delete: true}}}

@@ -52,6 +52,12 @@ type Options struct {
 	// synced, and interrupted removals are continued. Default 10 s.
 	MarkInterval time.Duration
 
+	// UsageLabels are the keys of the labels by which usage is rolled up. Default: none.
+	UsageLabels []string
+	// UsageRows is the number of rollups of usage that a day of a namespace has before further combinations of values are
+	// added to one without values of labels. Default 10 000.
+	UsageRows int
+
 	// Repair must be set if [Store.Repair] will be called. The store then opens although cursor rows
 	// are damaged or the last acknowledged commit is missing.
 	Repair bool
@@ -110,6 +116,9 @@ func (o Options) withDefaults() Options {
 	def(&o.BlockCache, 32<<20)
 	def(&o.IndexCache, 16<<20)
 	def(&o.MinFree, 256<<20)
+	if o.UsageRows == 0 {
+		o.UsageRows = 10_000
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -148,6 +157,7 @@ func (o Options) validate() error {
 	check(o.MemTableSize >= 8<<20 && o.MemTableSize <= 64<<20, "MemTableSize is %d, want %d to %d", o.MemTableSize, 8<<20, 64<<20)
 	check(o.BlockCache >= 1<<20, "BlockCache is %d, want at least %d", o.BlockCache, 1<<20)
 	check(o.IndexCache >= 1<<20, "IndexCache is %d, want at least %d", o.IndexCache, 1<<20)
+	check(o.UsageRows >= 1, "UsageRows is %d, want at least 1", o.UsageRows)
 	check(o.MinFree >= 0, "MinFree is %d, want at least 0", o.MinFree)
 	check(o.GCInterval > 0, "GCInterval is %v, want more than 0", o.GCInterval)
 	check(o.ScrubInterval > 0, "ScrubInterval is %v, want more than 0", o.ScrubInterval)

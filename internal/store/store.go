@@ -436,6 +436,10 @@ type Writes struct {
 	// flushWatermarks means that the commit also stores the watermarks (where scans of queues begin)
 	// that have risen.
 	flushWatermarks bool
+	// usage is what the writes add to rollups of usage. The committer decides to which ones, and adds the ops. usageAt is
+	// the time of the writes in Unix nanoseconds.
+	usage   []usageAdd
+	usageAt int64
 
 	size           size
 	prevHash, hash [32]byte
@@ -490,6 +494,7 @@ func (s *Store) writesOf(ctx context.Context, batch *machine.Batch) (*Writes, er
 	w := &Writes{
 		ns: m.Ns, ops: m.Ops, entry: m.Entry, run: m.Run, runID: m.RunID, prev: m.Prev, last: m.Last,
 		prevHash: m.PrevHash, hash: m.Hash, unlisted: m.Unlisted,
+		usage: s.usageOf(batch), usageAt: batch.State.At,
 	}
 	if len(m.Fresh) > 0 {
 		w.expects = make([]expect, len(m.Fresh))

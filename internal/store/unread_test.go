@@ -173,6 +173,11 @@ func readers(w *world, blob machine.Blob, step machine.OutboxRow) map[string]fun
 			all, err := s.Decisions(ctx, 0, machine.DecisionSearch{Run: run, Limit: 10})
 			return fmt.Sprint(len(all.Entries), all.Next), err
 		},
+		"Usage": func(s *Store) (any, error) {
+			rows := 0
+			since, err := s.Usage(ctx, 0, machine.UsageSearch{To: 1 << 20}, func(*machine.UsageRow) bool { rows++; return true })
+			return fmt.Sprint(rows, since), err
+		},
 		"Held": func(s *Store) (any, error) { return s.Held(ctx, 0, machine.HeldPlace{}, false, 10) },
 		"Journal": func(s *Store) (any, error) {
 			e, at, err := s.Journal(ctx, 0, 0, page)

@@ -68,17 +68,16 @@ func newFilledMetrics(t *testing.T) *telemetry.Metrics {
 	t.Helper()
 	m := telemetry.NewMetrics()
 	m.Watch(idle{}, idle{})
-	usage := machine.Usage{InputTokens: 1, OutputTokens: 1, CostMicro: 1}
 	state := &machine.State{RunID: "R", TotalVisits: 1, Transitions: 1, Limits: machine.Limits{MaxTransitions: 10}}
 	ctx, cancel := context.WithCancel(t.Context())
 	m.Observe(&machine.Batch{Input: machine.Input{Command: machine.LoseTurn{LeaseExpired: true}}, State: state, Records: []machine.Record{
-		{Body: &machine.Transition{Cause: machine.CauseEntry}}, {Body: &machine.TurnCompleted{Attempt: 1, Usage: usage}},
-		{Body: &machine.TurnFailed{Attempt: 9, Usage: usage, Violation: &machine.Violation{Type: "banned_words"}}}, {Body: &machine.TurnAbandoned{}},
+		{Body: &machine.Transition{Cause: machine.CauseEntry}}, {Body: &machine.TurnCompleted{Attempt: 1}},
+		{Body: &machine.TurnFailed{Attempt: 9, Violation: &machine.Violation{Type: "banned_words"}}}, {Body: &machine.TurnAbandoned{}},
 		{Body: &machine.StepResolved{Attempt: 1, OK: true}}, {Body: &machine.StepResolved{Attempt: 2}}, {Body: &machine.StepResolved{Unknown: true}},
 		{Body: &machine.StepRejected{}}, {Body: &machine.StepCancelled{}},
 		{Body: &machine.Evaluated{Results: []machine.EvalResult{{Trigger: "every_turn", Passed: true}}}},
 		{Body: &machine.Ended{Status: machine.Escalated, Reason: "tool_error:secret-tool"}},
-	}}, func(context.Context, *machine.State) (*machine.Graph, error) {
+	}, Settled: []machine.Settled{{UsageSum: machine.UsageSum{InputTokens: 1, OutputTokens: 1, CostMicro: 1}}}}, func(context.Context, *machine.State) (*machine.Graph, error) {
 		cancel()
 		return &machine.Graph{Budget: machine.Budget{MaxTotalVisits: 2}}, nil
 	})

@@ -1,7 +1,6 @@
 package telemetry
 
 import (
-	"cmp"
 	"net/http"
 	"strconv"
 	"strings"
@@ -152,11 +151,13 @@ func (m *Metrics) Observe(b *machine.Batch, graphs Graphs) {
 	for i := range b.Records {
 		m.record(b.Records[i].Body, final{b.State, graphs})
 	}
+	for i := range b.Settled {
+		m.usage(&b.Settled[i])
+	}
 }
 
 // record counts one record of a commit in the metrics. of describes the run after the commit.
 func (m *Metrics) record(body machine.Body, of final) {
-	m.usage(body)
 	switch r := body.(type) {
 	case *machine.Transition:
 		if c := m.causes[r.Cause]; c != nil {
@@ -214,24 +215,10 @@ func attempt(n int) string {
 // maxModels bounds the models that have their own time series. Models beyond the bound are counted together.
 const maxModels = 100
 
-// usage counts what a record adds to the tokens and the cost of its run. The usage of an agent is counted where the
-// agent's run is. A model call without the name of a model in its usage has it in Tool.
-func (m *Metrics) usage(body machine.Body) {
-	u := machine.UsageOf(body)
-	switch r := body.(type) {
-	case *machine.StepResolved:
-		if r.Kind == machine.KindDelegation {
-			return
-		}
-		if r.Kind == machine.KindModel {
-			u.Model = cmp.Or(u.Model, r.Tool)
-		}
-	case *machine.StepCancelled:
-		if r.Kind == machine.KindDelegation {
-			return
-		}
-	}
-	if u.InputTokens == 0 && u.OutputTokens == 0 && u.CostMicro == 0 {
+// usage counts what an input adds to the tokens and the cost of its run. The usage of an agent is counted where the
+// agent's run is.
+func (m *Metrics) usage(u *machine.Settled) {
+	if u.Agent {
 		return
 	}
 	model := u.Model

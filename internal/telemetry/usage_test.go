@@ -18,25 +18,23 @@ func observe(m *telemetry.Metrics, bodies ...machine.Body) {
 	m.Observe(b, nil)
 }
 
-// TestUsageOfEachRecord: each record that adds tokens or cost to a run is counted once, by its model. The usage of an agent is counted where
-// the agent's run is.
-func TestUsageOfEachRecord(t *testing.T) {
+// settle counts usage of one commit.
+func settle(m *telemetry.Metrics, settled ...machine.Settled) {
+	m.Observe(&machine.Batch{Input: machine.Input{Command: machine.CompleteTurn{}}, Prev: 1, State: &machine.State{}, Settled: settled}, nil)
+}
+
+// TestUsageOfEachCommit: what an input settles is counted once, by its model. The usage of an agent is counted where the agent's run is.
+func TestUsageOfEachCommit(t *testing.T) {
 	t.Parallel()
 	m := telemetry.NewMetrics()
-	used := func(model string) machine.Usage {
-		return machine.Usage{InputTokens: 10, OutputTokens: 1, CostMicro: 500, Model: model}
-	}
-	observe(
+	used := machine.UsageSum{InputTokens: 10, OutputTokens: 1, CostMicro: 500, Reports: 1}
+	settle(
 		m,
-		&machine.TurnCompleted{Usage: used("turn")}, &machine.TurnFailed{Usage: used("failed")},
-		&machine.StepResolved{Kind: machine.KindModel, Tool: "requested", Usage: used("")}, &machine.StepResolved{Kind: machine.KindModel, Tool: "requested", Usage: used("model")},
-		&machine.StepResolved{Kind: machine.KindTool, Tool: "search", Usage: used("")}, &machine.StepCancelled{Kind: machine.KindTool, Usage: used("cancelled")},
-		&machine.ModelUpdated{Usage: used("late")},
-		&machine.StepResolved{Kind: machine.KindDelegation, Usage: used("agent")}, &machine.StepCancelled{Kind: machine.KindDelegation, Usage: used("agent")},
-		&machine.ModelUpdated{},
+		machine.Settled{Model: "turn", UsageSum: used}, machine.Settled{Model: "model", UsageSum: used},
+		machine.Settled{Tool: "search", UsageSum: used}, machine.Settled{Tool: "agent", Agent: true, Model: "agent", UsageSum: used},
 	)
 	text := page(t, m)
-	for _, model := range []string{"turn", "failed", "requested", "model", "", "cancelled", "late"} {
+	for _, model := range []string{"turn", "model", ""} {
 		for _, line := range []string{
 			fmt.Sprintf(`pawl_usage_tokens_total{model=%q,type="input"} 10`, model), fmt.Sprintf(`pawl_usage_tokens_total{model=%q,type="output"} 1`, model),
 			fmt.Sprintf(`pawl_usage_cost_usd_total{model=%q} 0.0005`, model),
@@ -46,7 +44,7 @@ func TestUsageOfEachRecord(t *testing.T) {
 			}
 		}
 	}
-	if n := strings.Count(text, "\npawl_usage_cost_usd_total{"); n != 7 {
+	if n := strings.Count(text, "\npawl_usage_cost_usd_total{"); n != 3 {
 		t.Errorf("%d models in %s", n, text)
 	}
 }
@@ -57,7 +55,7 @@ func TestModelsAreBounded(t *testing.T) {
 	m := telemetry.NewMetrics()
 	for range 2 {
 		for i := range 150 {
-			observe(m, &machine.TurnCompleted{Usage: machine.Usage{CostMicro: 1_000_000, Model: fmt.Sprint("model-", i)}})
+			settle(m, machine.Settled{Model: fmt.Sprint("model-", i), UsageSum: machine.UsageSum{CostMicro: 1_000_000}})
 		}
 	}
 	text := page(t, m)

@@ -100,6 +100,13 @@ func (d *disk) Commit(_ context.Context, b *machine.Batch) (machine.Committed, e
 	for _, m := range b.Messages {
 		run.messages[m.State] = append(run.messages[m.State], m)
 	}
+	for _, u := range b.Settled {
+		if labels, counted := b.State.AccountLabels(); counted {
+			d.usage = append(d.usage, machine.UsageRow{
+				Namespace: key.ns, Day: machine.UsageDay(b.State.At), Pack: b.State.PackID, State: u.State, Model: u.Model, Tool: u.Tool, Labels: labels, UsageSum: u.UsageSum,
+			})
+		}
+	}
 	d.queues(key.ns, b)
 	d.indexes(key, b)
 	return machine.Committed{Cursor: entry.Cursor, PrevHash: entry.PrevHash, Hash: entry.Hash}, nil

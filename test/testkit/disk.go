@@ -22,6 +22,7 @@ type disk struct {
 	ready    map[runKey]struct{}
 	index    map[indexKey]struct{}
 	packs    map[uint32]*packRows
+	usage    []machine.UsageRow
 
 	subscriptions map[machine.SubscriptionKey]machine.Subscription
 	deadLetters   map[machine.SubscriptionKey][]machine.DeadLetter

@@ -34,6 +34,7 @@ type Backend interface {
 	Tasks(ctx context.Context, ns uint32, owner, contextID string, most int, visit func(*machine.State) bool) error
 	Held(ctx context.Context, ns uint32, after machine.HeldPlace, newest bool, limit int) ([]machine.HeldPlace, error)
 	Decisions(ctx context.Context, ns uint32, search machine.DecisionSearch) (machine.DecisionPage, error)
+	Usage(ctx context.Context, ns uint32, search machine.UsageSearch, visit func(*machine.UsageRow) bool) (machine.UsageSince, error)
 	CountRuns(ctx context.Context, ns uint32, statuses []machine.Status) (int, error)
 	PutPack(ctx context.Context, ns uint32, put machine.PackPut) (machine.PackRow, error)
 	Pack(ctx context.Context, ns uint32, ref string) (machine.PackRow, error)

@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -87,6 +88,20 @@ func (d *disk) Journal(_ context.Context, ns uint32, after uint64, page machine.
 	from := min(after, uint64(len(journal)))
 	to := min(from+uint64(records(page)), uint64(len(journal)))
 	return slices.Clone(journal[from:to]), max(to, after), nil
+}
+
+// Usage visits one rollup for each settled usage, in the order of the days.
+func (d *disk) Usage(_ context.Context, ns uint32, q machine.UsageSearch, visit func(*machine.UsageRow) bool) (machine.UsageSince, error) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	rows := slices.Clone(d.usage)
+	slices.SortStableFunc(rows, func(a, b machine.UsageRow) int { return cmp.Compare(a.Day, b.Day) })
+	for i := range rows {
+		if r := &rows[i]; r.Namespace == ns && r.Day >= q.From && r.Day <= q.To && !visit(r) {
+			break
+		}
+	}
+	return machine.UsageSince{Complete: true}, nil
 }
 
 // Decisions returns the entries with decisions, the newest first.

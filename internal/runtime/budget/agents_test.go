@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/runtime/machine/rules"
+	"github.com/pawl-dev/pawl/internal/runtime/machine/rules/invariant"
 )
 
 // family has runs that ask each other's agents, under one ledger with the account "tenant=acme/ever".
@@ -63,9 +64,13 @@ func (f *family) take(m *member, c machine.Command) machine.Result {
 	if err != nil {
 		f.t.Fatalf("%T: %v", c, err)
 	}
+	before := m.s
 	m.s = result.State
 	if result.Batch == nil {
 		return result
+	}
+	if err := invariant.CheckSettled(before, result.Batch); err != nil {
+		f.t.Fatalf("%T: %v", c, err)
 	}
 	for _, r := range result.Batch.Records {
 		switch b := r.Body.(type) {

@@ -55,6 +55,9 @@ type Batch struct {
 	// Charged are the changes in the operator's accounts (budgets over many runs), at most one for each account.
 	// Package budget also reads them.
 	Charged []ChargeChange
+	// Settled is the usage that the input adds to what the run has consumed, without that of agents whose own runs in
+	// this store settle it. The store adds it to its rollups, and telemetry counts it.
+	Settled []Settled
 }
 
 // DedupeScope is the set in which an idempotency id is unique.

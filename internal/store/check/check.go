@@ -28,6 +28,8 @@ type Report struct {
 	Accounts int64
 	// Keys counts the business keys that steps hold.
 	Keys int64
+	// Usage counts the rollups of usage.
+	Usage int64
 }
 
 // Fault is an error in a store. A check returns only the first one.
@@ -72,8 +74,8 @@ func Check(ctx context.Context, view View, graphs Graphs) (Report, error) {
 func Watched(view View, graphs Graphs, step func(soFar *Report) error) (Report, error) {
 	var report Report
 	err := view(func(txn *layout.Txn) error {
-		c := &Checker{Ended: func() error { return step(&report) }, Txn: txn, graphs: graphs, report: &report, entries: make(map[uint32]int64), sums: accountSums{}, effects: effectRows{}}
-		for _, part := range []func() error{c.runs, c.strays, c.cursors, c.queues, c.indexes, c.callers, c.packs, c.blobs, c.subscriptions, c.namespaces, c.checkDeleted, c.backups, c.checkErased, c.accounts, c.keys, c.schedules} {
+		c := &Checker{Ended: func() error { return step(&report) }, Txn: txn, graphs: graphs, report: &report, entries: make(map[uint32]int64), sums: accountSums{}, usage: usageSums{}, effects: effectRows{}}
+		for _, part := range []func() error{c.runs, c.strays, c.cursors, c.queues, c.indexes, c.callers, c.packs, c.blobs, c.subscriptions, c.namespaces, c.checkDeleted, c.backups, c.checkErased, c.accounts, c.checkUsage, c.keys, c.schedules} {
 			if err := part(); err != nil {
 				return err
 			}
@@ -117,6 +119,10 @@ type Checker struct {
 	entries map[uint32]int64
 	// sums are the charges of the runs that have been checked so far.
 	sums accountSums
+	// usage is what the runs of each namespace that have been checked so far have consumed. hadMore are the namespaces
+	// with entries of deleted runs.
+	usage   usageSums
+	hadMore map[uint32]bool
 	// effects are the rows of business keys that the entries of the checked runs imply.
 	effects effectRows
 	// last is the head (stored current state) that was read most recently. It is kept because queue and

@@ -47,14 +47,14 @@ func Rebuild(ctx context.Context, view View, write func(ops []layout.Op) error, 
 func rebuild(ctx context.Context, view View, write func(ops []layout.Op) error, graphs Graphs, lossy bool) (Repair, error) {
 	r := &repairer{
 		lossy:   lossy,
-		Checker: Checker{Ended: ctx.Err, graphs: graphs, report: &Report{}, sums: accountSums{}, effects: effectRows{}},
+		Checker: Checker{Ended: ctx.Err, graphs: graphs, report: &Report{}, sums: accountSums{}, usage: usageSums{}, effects: effectRows{}},
 		write:   write,
 		seed:    maphash.MakeSeed(), wanted: map[uint64]struct{}{}, broken: map[queueRun]bool{},
 		gaps: map[uint32][]gap{}, deleted: map[uint32]uint64{}, result: Repair{Rows: map[string]*RowRepair{}},
 	}
 	err := view(func(txn *layout.Txn) error {
 		r.Txn = txn
-		for _, step := range []func() error{r.readDeleted, r.markBeingRemoved, r.checkCursorRows, r.runs, r.accounts, r.keys, r.writeMissingCursors, r.evidence, r.strays} {
+		for _, step := range []func() error{r.readDeleted, r.markBeingRemoved, r.checkCursorRows, r.runs, r.accounts, r.rollups, r.keys, r.writeMissingCursors, r.evidence, r.strays} {
 			if err := step(); err != nil {
 				return err
 			}
@@ -105,6 +105,8 @@ type repairer struct {
 	// digests maps runs to the digests of their packs, according to the list index. It is nil until it
 	// is needed.
 	digests map[queueRun]string
+	// newest is the time of the newest record, in Unix nanoseconds.
+	newest int64
 }
 
 // RepairedKinds lists the kinds of rows that follow from journal entries, except the rows of cursors, accounts
@@ -300,6 +302,8 @@ func (one *runRepair) compare() error {
 	one.end()
 	if !one.imported {
 		one.sums.add(one.Progress)
+		one.usage.add(one.Ns, one.Progress)
+		one.newest = max(one.newest, one.Progress.At)
 	}
 	for key, want := range one.rows {
 		one.wanted[one.hash([]byte(key))] = struct{}{}

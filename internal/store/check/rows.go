@@ -44,6 +44,10 @@ func (c *Checker) cursors() error {
 	if err != nil {
 		return err
 	}
+	c.hadMore = map[uint32]bool{}
+	for ns, n := range gaps {
+		c.hadMore[ns] = n > 0
+	}
 	for ns, entries := range c.entries {
 		if having := next[ns] - gaps[ns]; uint64(entries) != having {
 			return &Fault{Namespace: ns, Row: "cursor", Detail: fmt.Sprintf("%d entries have %d cursors", entries, having)}

@@ -467,6 +467,14 @@ func (s *salvager) rest() error {
 			_, bad := codec.DecodeSchedule(value)
 			return errors.Join(err, bad)
 		},
+		layout.KindUsage: func(key, value []byte) error {
+			if layout.IsUsageSince(key) {
+				// Rollups may be lost. The next one begins a new time from which on they are complete.
+				return s.put(layout.Op{Key: key, Delete: true})
+			}
+			_, err := layout.ReadUsage(key, value)
+			return err
+		},
 		layout.KindEffect: func(key, value []byte) error {
 			_, _, err := effectKey(key)
 			_, bad := codec.DecodeEffect(value)

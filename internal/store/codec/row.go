@@ -166,6 +166,31 @@ func DecodeErased(value []byte) (e machine.Erased, err error) {
 	return e, err
 }
 
+// usageBytes is the size in bytes of the value of a rollup of usage: four numbers.
+const usageBytes = 1 + 4*8
+
+// EncodeUsage returns the value of a rollup of usage. The key contains what it is a sum of.
+func EncodeUsage(u *machine.UsageSum) []byte {
+	b := row(usageBytes)
+	for _, n := range []int64{u.InputTokens, u.OutputTokens, u.CostMicro, u.Reports} {
+		b = binary.BigEndian.AppendUint64(b, uint64(n))
+	}
+	return b
+}
+
+// DecodeUsage decodes a value that [EncodeUsage] returned.
+func DecodeUsage(value []byte) (u machine.UsageSum, err error) {
+	if err := checkFormat("usage", value, usageBytes); err != nil {
+		return u, err
+	}
+	for i, n := range []*int64{&u.InputTokens, &u.OutputTokens, &u.CostMicro, &u.Reports} {
+		if *n = int64(binary.BigEndian.Uint64(value[1+8*i:])); *n < 0 {
+			return u, fmt.Errorf("usage: figure %d is negative", i+1)
+		}
+	}
+	return u, nil
+}
+
 // AccountBytes is the maximum size in bytes of the value of an account's row: seven numbers with
 // their tags.
 const AccountBytes = 1 + 7*11

@@ -54,6 +54,14 @@ func EachAfter(txn *Txn, head []byte, seq uint64, visit func(value []byte) (reco
 	}
 }
 
+// AnyWith reports whether there is a key that begins with p.
+func AnyWith(txn *Txn, p []byte) bool {
+	it := txn.Scan(kv.Range{Prefix: p, KeysOnly: true})
+	defer it.Close()
+	it.Rewind()
+	return AtPrefix(it, p)
+}
+
 // AnyFrom reports whether there is a key that consists of the prefix p and a number that is at least n.
 func AnyFrom(txn *Txn, p []byte, n uint64) bool {
 	it := txn.Scan(kv.Range{Prefix: p, KeysOnly: true})

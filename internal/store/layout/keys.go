@@ -55,6 +55,8 @@ const (
 	KindEffect  = 'S' // S <sha256>               step that holds the business key with this hash
 	KindAccount = 'A' // A <account>              amounts that runs have reserved and used of the account
 
+	KindUsage = 'U' // U <day> <pack> <state> <model> <tool> (<label> <value>)*  usage that runs settled on the day; U: since when
+
 	KindBackup = 'B' // B <id>                   last commit in the backup with this id; in namespace 0
 
 	KindSchedule = 'T' // T <id>                 progress of the schedule
@@ -381,6 +383,8 @@ var Kinds = [256]keyKind{
 
 	KindEffect:  {Row: "business key", Guarded: true},
 	KindAccount: {Hot: true, Row: "account", Guarded: true},
+
+	KindUsage: {Hot: true, Row: "usage", Guarded: true},
 
 	KindBackup: {Row: "mark of a backup"},
 

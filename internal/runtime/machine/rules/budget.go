@@ -36,8 +36,35 @@ func (t *txn) overBudget() string {
 	return ""
 }
 
-// settle adds a usage to the consumption of the run. The caller has already computed the cost in u, see price.
+// settle adds a usage of a turn to the consumption of the run. The caller has already computed the cost in u, see price.
 func (t *txn) settle(u machine.Usage) {
+	t.count(u)
+	t.roll(u, machine.Settled{Model: u.Model})
+}
+
+// settleModel adds the usage of a model call to the consumption of the run. If the usage names no model, it belongs to
+// the model that was requested.
+func (t *txn) settleModel(step uint32, u machine.Usage) {
+	t.count(u)
+	as := machine.Settled{Model: u.Model}
+	if i := FindStep(t.s.Steps, step); i >= 0 && as.Model == "" {
+		as.Model = t.s.Steps[i].Tool
+	}
+	t.roll(u, as)
+}
+
+// roll adds a usage to the batch, for the rollups of the store.
+func (t *txn) roll(u machine.Usage, as machine.Settled) {
+	if u.InputTokens|u.OutputTokens|u.CostMicro == 0 {
+		return
+	}
+	as.State = t.s.Current
+	as.UsageSum = machine.UsageSum{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, CostMicro: u.CostMicro, Reports: 1}
+	t.settled = append(t.settled, as)
+}
+
+// count adds a usage to the counters of the run.
+func (t *txn) count(u machine.Usage) {
 	t.s.Tokens = AddCapped(t.s.Tokens, AddCapped(u.InputTokens, u.OutputTokens))
 	t.s.CostMicro = AddCapped(t.s.CostMicro, u.CostMicro)
 	if u.Estimated {
@@ -151,11 +178,13 @@ func SettledInAccounts(s *machine.State) (tokens, cost int64) {
 // settleOf adds the consumption of a step to the run. If the agent of the step is in this store, the consumption is
 // also added to State.Apart, because the agent's own run counts it in the operator's accounts.
 func (t *txn) settleOf(step *machine.ToolStep, u machine.Usage) {
-	t.settle(u)
-	if step.Local {
-		t.s.Apart.Tokens = AddCapped(t.s.Apart.Tokens, AddCapped(u.InputTokens, u.OutputTokens))
-		t.s.Apart.CostMicro = AddCapped(t.s.Apart.CostMicro, u.CostMicro)
+	t.count(u)
+	if !step.Local {
+		t.roll(u, machine.Settled{Model: u.Model, Tool: step.Tool, Agent: step.Delegation})
+		return
 	}
+	t.s.Apart.Tokens = AddCapped(t.s.Apart.Tokens, AddCapped(u.InputTokens, u.OutputTokens))
+	t.s.Apart.CostMicro = AddCapped(t.s.Apart.CostMicro, u.CostMicro)
 }
 
 // countsItself reports whether the operator's accounts count the run of the called agent separately. If they do not

@@ -7,4 +7,6 @@ import "github.com/pawl-dev/pawl/internal/runtime/machine"
 var (
 	CheckState  func(*machine.State, *machine.Graph) error
 	CheckChange func(before, after *machine.State, records []machine.Record) error
+	// CheckSettled checks what a batch says that it settled.
+	CheckSettled func(before *machine.State, b *machine.Batch) error
 )

@@ -8,6 +8,6 @@ import (
 var _ = setInvariants()
 
 func setInvariants() bool {
-	rules.CheckState, rules.CheckChange = invariant.Check, invariant.CheckChange
+	rules.CheckState, rules.CheckChange, rules.CheckSettled = invariant.Check, invariant.CheckChange, invariant.CheckSettled
 	return true
 }

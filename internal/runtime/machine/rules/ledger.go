@@ -329,7 +329,7 @@ func (t *txn) releasableStep(i int) int {
 func (t *txn) settleAtBound(o machine.UnreportedUsage) {
 	used := t.usageOfCall(o)
 	t.record(&machine.ModelUpdated{Step: o.Step, Attempt: o.Attempt, Usage: used})
-	t.settle(used)
+	t.settleModel(o.Step, used)
 }
 
 // releaseReservation removes the reservation of a model call whose usage is now reported. had reports whether there was

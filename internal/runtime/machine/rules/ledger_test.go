@@ -3,6 +3,7 @@ package rules
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -145,7 +146,7 @@ func (l *ledger) store(r machine.Result) {
 		l.t.Fatalf("state at %d after record %d", r.State.Seq, seq)
 	}
 	l.entries = append(l.entries, machine.Entry{RunID: r.State.RunID, First: b.Prev + 1, Input: b.Input, Records: b.Records, Hash: fakeHash(seq)})
-	if err := CheckChange(l.state, r.State, b.Records); err != nil {
+	if err := errors.Join(CheckChange(l.state, r.State, b.Records), CheckSettled(l.state, b)); err != nil {
 		l.t.Fatal(err)
 	}
 	for i := range b.Records {

@@ -275,7 +275,7 @@ func (t *txn) answerModel(c *machine.AnswerModel) (machine.Disposition, error) {
 		Usage: c.Usage, Kind: machine.KindModel, Answer: c.Answer,
 	})
 	t.settleOlder(i, c.Attempt)
-	t.settle(c.Usage)
+	t.settleModel(c.Step, c.Usage)
 	t.dropIncluded(t.s.Steps[i].RequestSeq)
 	t.steps()[i].Model = &machine.ModelStep{Calls: len(c.Answer.Calls), Changed: t.s.Steps[i].Model.Changed}
 	t.settleStep(i, machine.StepStatusOK, seq, [32]byte{})
@@ -327,7 +327,7 @@ func (t *txn) checkAnswerSize(size int64) error {
 // failModel handles a failed model call. If the error allows it, attempts are left and the budgets cover one, the same step
 // gets its next attempt. Otherwise the error is the answer of the step.
 func (t *txn) failModel(i int, c *machine.AnswerModel) {
-	t.settle(c.Usage)
+	t.settleModel(c.Step, c.Usage)
 	step := &t.steps()[i]
 	m := t.model(i)
 	m.Failed++

@@ -33,7 +33,7 @@ func (t *txn) result(d machine.Disposition) machine.Result {
 	b := &machine.Batch{
 		Input: t.input, Records: t.records, State: t.s,
 		Prev:   t.records[0].Seq - 1,
-		Writes: t.writes, Messages: t.messages, Effects: t.effects, Wanted: t.wanted,
+		Writes: t.writes, Messages: t.messages, Effects: t.effects, Wanted: t.wanted, Settled: t.settled,
 	}
 	t.consume(b)
 	t.diffTimers(b)

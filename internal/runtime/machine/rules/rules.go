@@ -124,6 +124,7 @@ type txn struct {
 	outcomes []machine.StepOutcome
 	effects  []machine.EffectChange
 	wanted   [][32]byte
+	settled  []machine.Settled
 	// uncompensated are the effects of the run's tool calls that could not be undone.
 	uncompensated []machine.UncompensatedEffect
 	refusedErr    error

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -75,7 +76,7 @@ func (w *tree) apply(p *payer, c machine.Command) {
 	if err != nil || r.Batch == nil {
 		return
 	}
-	if err := CheckChange(p.s, r.State, r.Batch.Records); err != nil {
+	if err := errors.Join(CheckChange(p.s, r.State, r.Batch.Records), CheckSettled(p.s, r.Batch)); err != nil {
 		w.t.Fatalf("seed %d: %T: %v", w.seed, c, err)
 	}
 	p.s = r.State

@@ -152,6 +152,6 @@ func (t *txn) settleStale(c *machine.AnswerModel) (machine.Disposition, error) {
 		note.ResponseID = c.Answer.ResponseID
 	}
 	t.record(note)
-	t.settle(c.Usage)
+	t.settleModel(c.Step, c.Usage)
 	return ignored, nil
 }

@@ -101,6 +101,21 @@ func CheckChange(before, after *machine.State, records []machine.Record) error {
 	return c.found()
 }
 
+// CheckSettled checks that what an input says that it settled is what the operator's accounts count of the change from one
+// state to the next. before is nil at the beginning of a run. CheckSettled is for tests and for the simulation.
+func CheckSettled(before *machine.State, b *machine.Batch) error {
+	c := &checker{s: b.State}
+	var sum machine.UsageSum
+	for i := range b.Settled {
+		sum.Add(b.Settled[i].UsageSum)
+	}
+	tokens, cost := rules.SettledInAccounts(before)
+	has, hasCost := rules.SettledInAccounts(b.State)
+	c.require(has == rules.AddCapped(tokens, rules.AddCapped(sum.InputTokens, sum.OutputTokens)), "%d tokens, then %d; %d were settled", tokens, has, sum.InputTokens+sum.OutputTokens)
+	c.require(hasCost == rules.AddCapped(cost, sum.CostMicro), "%d micro-dollars, then %d; %d were settled", cost, hasCost, sum.CostMicro)
+	return c.found()
+}
+
 // checkAnswersKept checks that answered steps and the data of their model calls did not change while the run stayed
 // in one visit. Only the marks Changed and Rejected may be added to an answered model call.
 func (c *checker) checkAnswersKept(before, after *machine.State) {

@@ -55,7 +55,7 @@ func badInput(err error) bool {
 func newRoot(p *output.Printer, started *bool) *cobra.Command {
 	root := group("pawl", "Runs PromptPack agent loops durably",
 		newInit(p), newDev(p), newServe(p), newConfig(p), newValidate(p), newSchema(p), newGraph(p), newCodegen(p), newRun(p), newDemo(p),
-		newRuns(p), newPacks(p), newEvals(p), newDeliveries(p), newBudgets(p), newApprovals(p), newSchedules(p), newLimits(p), newWorkers(p), newPartitions(p, newPartitionsSplit(p)), newCheck(p), newBackup(p, newBackupVerify(p), newBackupPrune(p)), newRestore(p), newStats(p), newCompact(p), newMigrate(p), newSalvage(p), newRotateKey(p), newToken(p), newTools(p), newMCP(p), newAudit(p), newHealth(p), newVersion(p),
+		newRuns(p), newPacks(p), newEvals(p), newDeliveries(p), newBudgets(p), newUsage(p), newApprovals(p), newSchedules(p), newLimits(p), newWorkers(p), newPartitions(p, newPartitionsSplit(p)), newCheck(p), newBackup(p, newBackupVerify(p), newBackupPrune(p)), newRestore(p), newStats(p), newCompact(p), newMigrate(p), newSalvage(p), newRotateKey(p), newToken(p), newTools(p), newMCP(p), newAudit(p), newHealth(p), newVersion(p),
 	)
 	addExamples(root)
 	root.Long = rootHelp

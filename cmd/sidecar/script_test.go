@@ -84,6 +84,7 @@ func TestScripts(t *testing.T) {
 			"start":  scriptStart,
 			"hold":   scriptHold,
 			"fail":   scriptFail,
+			"spend":  scriptSpend,
 			"prefix": scriptPrefix,
 			"term":   scriptTerm,
 			"hup":    scriptHup,
@@ -246,6 +247,29 @@ func scriptHold(ts *testscript.TestScript, _ bool, args []string) {
 	_, err = runs.RequestStep(ctx, &pawlv1.RequestStepRequest{
 		RunId: turn.GetRunId(), TurnSeq: turn.GetTurnSeq(), Attempt: turn.GetAttempt(), TurnToken: turn.GetToken(),
 		Requests: []*pawlv1.StepRequest{{Tool: args[2], PayloadJson: args[3]}},
+	})
+	ts.Check(err)
+	ts.Setenv("RUN", turn.GetRunId())
+}
+
+// scriptSpend completes a run that costs something: spend SOCKET PACK TEAM MODEL MICRO_USD. The id goes to $RUN.
+func scriptSpend(ts *testscript.TestScript, _ bool, args []string) {
+	conn, err := output.Dial(output.Target{Addr: "unix:" + args[0]})
+	ts.Check(err)
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	runs := pawlv1.NewRunServiceClient(conn)
+	got, err := runs.StartRun(ctx, &pawlv1.StartRunRequest{
+		Pack: args[1], VariablesJson: "{}", Execution: pawlv1.Execution_EXECUTION_CALLER, Labels: map[string]string{"team": args[2], "ticket": "1"},
+	})
+	ts.Check(err)
+	cost, err := strconv.ParseInt(args[4], 10, 64)
+	ts.Check(err)
+	turn := got.GetTurn()
+	_, err = runs.CompleteTurn(ctx, &pawlv1.CompleteTurnRequest{
+		RunId: turn.GetRunId(), TurnSeq: turn.GetTurnSeq(), Attempt: turn.GetAttempt(), TurnToken: turn.GetToken(), Event: "Done",
+		Usage: &pawlv1.Usage{InputTokens: 10, OutputTokens: 5, CostMicroUsd: cost, Model: args[3]},
 	})
 	ts.Check(err)
 	ts.Setenv("RUN", turn.GetRunId())

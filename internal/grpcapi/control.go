@@ -113,6 +113,19 @@ func (s *controlService) ListApprovals(ctx context.Context, in *pawlv1.ListAppro
 	return out, nil
 }
 
+// QueryUsage implements pawl.v1.ControlService.
+func (s *controlService) QueryUsage(ctx context.Context, in *pawlv1.QueryUsageRequest) (*pawlv1.QueryUsageResponse, error) {
+	position, err := convert.PagePosition(in)
+	if err != nil {
+		return nil, err
+	}
+	page, err := s.runs.views.Usage(ctx, convert.UsageFromProto(callOf(ctx, in.GetNamespace()), in, position))
+	if err != nil {
+		return nil, err
+	}
+	return convert.UsageToProto(in, &page), nil
+}
+
 // ListDecisions implements pawl.v1.ControlService.
 func (s *controlService) ListDecisions(ctx context.Context, in *pawlv1.ListDecisionsRequest) (*pawlv1.ListDecisionsResponse, error) {
 	position, err := convert.PagePosition(in)

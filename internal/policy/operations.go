@@ -90,6 +90,7 @@ var Operations = []Operation{
 	{Name: "/pawl.v1.ControlService/ListDecisions", Scopes: RunsRead | RunsWrite | StepsApprove},
 	{Name: "/pawl.v1.ControlService/RaiseBudget", Scopes: BudgetsWrite, Changes: true},
 	{Name: "/pawl.v1.ControlService/ListBudgets", Scopes: RunsRead},
+	{Name: "/pawl.v1.ControlService/QueryUsage", Scopes: RunsRead | RunsWrite},
 
 	// A worker that offers work needs Work, and a worker that serves runs needs RunsWrite. The service checks this.
 	{Name: "/pawl.v1.WorkerService/Work", Scopes: Work | RunsWrite, KeepsScopes: true, Changes: true},

@@ -49,6 +49,9 @@ type Store interface {
 	// Decisions returns entries with a decision about a held call, the newest first. It examines a bounded
 	// number of entries, so a page may be short although more follow.
 	Decisions(ctx context.Context, ns uint32, search machine.DecisionSearch) (machine.DecisionPage, error)
+	// Usage calls visit with the rollups of usage of a namespace in the order of their days, until visit returns false. It
+	// also returns from when on they are complete.
+	Usage(ctx context.Context, ns uint32, search machine.UsageSearch, visit func(*machine.UsageRow) bool) (machine.UsageSince, error)
 }
 
 // Config configures a [Service]. All fields are required.

@@ -2525,6 +2525,315 @@ func (x *Account) GetRefused() int64 {
 	return 0
 }
 
+// QueryUsageRequest selects usage and names the dimensions of its groups. All selections must apply.
+type QueryUsageRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Namespace of the call. A namespace isolates its runs, packs and workers from those of others.
+	// Default: empty, which means "default".
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// First day, as YYYY-MM-DD in UTC. Default: empty, which means no first day.
+	FromDay string `protobuf:"bytes,2,opt,name=from_day,json=fromDay,proto3" json:"from_day,omitempty"`
+	// Last day, which is included, as YYYY-MM-DD in UTC. Default: empty, which means no last day.
+	ToDay string `protobuf:"bytes,3,opt,name=to_day,json=toDay,proto3" json:"to_day,omitempty"`
+	// Dimensions of the groups: day, namespace, pack, state, model, tool, or label:KEY for a label that
+	// the operator names (`--usage-label`). Default: empty, which means one group.
+	GroupBy []string `protobuf:"bytes,4,rep,name=group_by,json=groupBy,proto3" json:"group_by,omitempty"`
+	// Selects usage of runs of this pack, by its id. Default: unset, which means any pack.
+	Pack *string `protobuf:"bytes,5,opt,name=pack,proto3,oneof" json:"pack,omitempty"`
+	// Selects usage that was settled while the run was in this state. Default: unset, which means any
+	// state.
+	State *string `protobuf:"bytes,6,opt,name=state,proto3,oneof" json:"state,omitempty"`
+	// Selects usage of this model. Empty selects usage without a model. Default: unset, which means any.
+	Model *string `protobuf:"bytes,7,opt,name=model,proto3,oneof" json:"model,omitempty"`
+	// Selects usage of calls of this tool or agent. Empty selects turns and model calls. Default: unset,
+	// which means any.
+	Tool *string `protobuf:"bytes,8,opt,name=tool,proto3,oneof" json:"tool,omitempty"`
+	// Labels that the runs must have, all of them, of those that the operator names. Default: empty,
+	// which means any labels.
+	Labels map[string]string `protobuf:"bytes,9,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Maximum number of groups on a page, 1 to 1000. Default: 0, which means 100.
+	PageSize int32 `protobuf:"varint,10,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// The next_page_token of the previous page. All other fields must be the same as in that request.
+	// Default: empty, which means the first page.
+	PageToken     string `protobuf:"bytes,11,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueryUsageRequest) Reset() {
+	*x = QueryUsageRequest{}
+	mi := &file_pawl_v1_control_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueryUsageRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueryUsageRequest) ProtoMessage() {}
+
+func (x *QueryUsageRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_control_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueryUsageRequest.ProtoReflect.Descriptor instead.
+func (*QueryUsageRequest) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *QueryUsageRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *QueryUsageRequest) GetFromDay() string {
+	if x != nil {
+		return x.FromDay
+	}
+	return ""
+}
+
+func (x *QueryUsageRequest) GetToDay() string {
+	if x != nil {
+		return x.ToDay
+	}
+	return ""
+}
+
+func (x *QueryUsageRequest) GetGroupBy() []string {
+	if x != nil {
+		return x.GroupBy
+	}
+	return nil
+}
+
+func (x *QueryUsageRequest) GetPack() string {
+	if x != nil && x.Pack != nil {
+		return *x.Pack
+	}
+	return ""
+}
+
+func (x *QueryUsageRequest) GetState() string {
+	if x != nil && x.State != nil {
+		return *x.State
+	}
+	return ""
+}
+
+func (x *QueryUsageRequest) GetModel() string {
+	if x != nil && x.Model != nil {
+		return *x.Model
+	}
+	return ""
+}
+
+func (x *QueryUsageRequest) GetTool() string {
+	if x != nil && x.Tool != nil {
+		return *x.Tool
+	}
+	return ""
+}
+
+func (x *QueryUsageRequest) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *QueryUsageRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *QueryUsageRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// QueryUsageResponse is a page of groups of usage.
+type QueryUsageResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Groups of this page, ordered by their values. A group without usage is not in it.
+	Groups []*UsageGroup `protobuf:"bytes,1,rep,name=groups,proto3" json:"groups,omitempty"`
+	// Token for the next page. Empty means that there is no next page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// Sum of the selected usage, on all pages. Its values are empty.
+	Total *UsageGroup `protobuf:"bytes,3,opt,name=total,proto3" json:"total,omitempty"`
+	// True if the store has all usage since it was created. False if an older program created it:
+	// usage before `since` is then missing or incomplete.
+	Complete bool `protobuf:"varint,4,opt,name=complete,proto3" json:"complete,omitempty"`
+	// Time of the first usage that the store has. Unset if complete is true, or if there is none yet.
+	Since         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueryUsageResponse) Reset() {
+	*x = QueryUsageResponse{}
+	mi := &file_pawl_v1_control_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueryUsageResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueryUsageResponse) ProtoMessage() {}
+
+func (x *QueryUsageResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_control_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueryUsageResponse.ProtoReflect.Descriptor instead.
+func (*QueryUsageResponse) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *QueryUsageResponse) GetGroups() []*UsageGroup {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *QueryUsageResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *QueryUsageResponse) GetTotal() *UsageGroup {
+	if x != nil {
+		return x.Total
+	}
+	return nil
+}
+
+func (x *QueryUsageResponse) GetComplete() bool {
+	if x != nil {
+		return x.Complete
+	}
+	return false
+}
+
+func (x *QueryUsageResponse) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+// UsageGroup is the usage with the same values of the dimensions.
+type UsageGroup struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Values of the dimensions, in the order of group_by. A day is YYYY-MM-DD. "(other)" stands for
+	// combinations of values beyond about 10 000 on a day. Names are cut to 128 bytes.
+	Values []string `protobuf:"bytes,1,rep,name=values,proto3" json:"values,omitempty"`
+	// Number of input tokens.
+	InputTokens int64 `protobuf:"varint,2,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
+	// Number of output tokens.
+	OutputTokens int64 `protobuf:"varint,3,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
+	// Cost in micro-dollars (millionths of a US dollar).
+	CostMicroUsd int64 `protobuf:"varint,4,opt,name=cost_micro_usd,json=costMicroUsd,proto3" json:"cost_micro_usd,omitempty"`
+	// Number of settled reports: of turns, of calls of models, tools and agents, and of estimates for
+	// calls that never reported.
+	Reports       int64 `protobuf:"varint,5,opt,name=reports,proto3" json:"reports,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UsageGroup) Reset() {
+	*x = UsageGroup{}
+	mi := &file_pawl_v1_control_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UsageGroup) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UsageGroup) ProtoMessage() {}
+
+func (x *UsageGroup) ProtoReflect() protoreflect.Message {
+	mi := &file_pawl_v1_control_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UsageGroup.ProtoReflect.Descriptor instead.
+func (*UsageGroup) Descriptor() ([]byte, []int) {
+	return file_pawl_v1_control_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *UsageGroup) GetValues() []string {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+func (x *UsageGroup) GetInputTokens() int64 {
+	if x != nil {
+		return x.InputTokens
+	}
+	return 0
+}
+
+func (x *UsageGroup) GetOutputTokens() int64 {
+	if x != nil {
+		return x.OutputTokens
+	}
+	return 0
+}
+
+func (x *UsageGroup) GetCostMicroUsd() int64 {
+	if x != nil {
+		return x.CostMicroUsd
+	}
+	return 0
+}
+
+func (x *UsageGroup) GetReports() int64 {
+	if x != nil {
+		return x.Reports
+	}
+	return 0
+}
+
 var File_pawl_v1_control_proto protoreflect.FileDescriptor
 
 const file_pawl_v1_control_proto_rawDesc = "" +
@@ -2741,7 +3050,43 @@ const file_pawl_v1_control_proto_rawDesc = "" +
 	"max_tokens\x18\b \x01(\x03R\tmaxTokens\x12+\n" +
 	"\x12max_cost_micro_usd\x18\t \x01(\x03R\x0fmaxCostMicroUsd\x12\x18\n" +
 	"\arefused\x18\n" +
-	" \x01(\x03R\arefused*x\n" +
+	" \x01(\x03R\arefused\"\x91\x05\n" +
+	"\x11QueryUsageRequest\x12>\n" +
+	"\tnamespace\x18\x01 \x01(\tB \xbaH\x1dr\x1b2\x19^([a-z][a-z0-9-]{0,62})?$R\tnamespace\x12A\n" +
+	"\bfrom_day\x18\x02 \x01(\tB&\xbaH#r!2\x1f^([0-9]{4}-[0-9]{2}-[0-9]{2})?$R\afromDay\x12=\n" +
+	"\x06to_day\x18\x03 \x01(\tB&\xbaH#r!2\x1f^([0-9]{4}-[0-9]{2}-[0-9]{2})?$R\x05toDay\x12,\n" +
+	"\bgroup_by\x18\x04 \x03(\tB\x11\xbaH\x0e\x92\x01\v\x10\n" +
+	"\x18\x01\"\x05r\x03(\x80\x02R\agroupBy\x12!\n" +
+	"\x04pack\x18\x05 \x01(\tB\b\xbaH\x05r\x03(\x80\x04H\x00R\x04pack\x88\x01\x01\x12#\n" +
+	"\x05state\x18\x06 \x01(\tB\b\xbaH\x05r\x03(\x80\x04H\x01R\x05state\x88\x01\x01\x12#\n" +
+	"\x05model\x18\a \x01(\tB\b\xbaH\x05r\x03(\x80\x04H\x02R\x05model\x88\x01\x01\x12!\n" +
+	"\x04tool\x18\b \x01(\tB\b\xbaH\x05r\x03(\x80\x04H\x03R\x04tool\x88\x01\x01\x12H\n" +
+	"\x06labels\x18\t \x03(\v2&.pawl.v1.QueryUsageRequest.LabelsEntryB\b\xbaH\x05\x9a\x01\x02\x10\x04R\x06labels\x12'\n" +
+	"\tpage_size\x18\n" +
+	" \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12(\n" +
+	"\n" +
+	"page_token\x18\v \x01(\tB\t\xbaH\x06r\x04(\x80\x80\x01R\tpageToken\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\a\n" +
+	"\x05_packB\b\n" +
+	"\x06_stateB\b\n" +
+	"\x06_modelB\a\n" +
+	"\x05_tool\"\xe2\x01\n" +
+	"\x12QueryUsageResponse\x12+\n" +
+	"\x06groups\x18\x01 \x03(\v2\x13.pawl.v1.UsageGroupR\x06groups\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12)\n" +
+	"\x05total\x18\x03 \x01(\v2\x13.pawl.v1.UsageGroupR\x05total\x12\x1a\n" +
+	"\bcomplete\x18\x04 \x01(\bR\bcomplete\x120\n" +
+	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\xac\x01\n" +
+	"\n" +
+	"UsageGroup\x12\x16\n" +
+	"\x06values\x18\x01 \x03(\tR\x06values\x12!\n" +
+	"\finput_tokens\x18\x02 \x01(\x03R\vinputTokens\x12#\n" +
+	"\routput_tokens\x18\x03 \x01(\x03R\foutputTokens\x12$\n" +
+	"\x0ecost_micro_usd\x18\x04 \x01(\x03R\fcostMicroUsd\x12\x18\n" +
+	"\areports\x18\x05 \x01(\x03R\areports*x\n" +
 	"\fStepDecision\x12\x1d\n" +
 	"\x19STEP_DECISION_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15STEP_DECISION_APPROVE\x10\x01\x12\x16\n" +
@@ -2750,7 +3095,7 @@ const file_pawl_v1_control_proto_rawDesc = "" +
 	"\x0fApprovalTimeout\x12 \n" +
 	"\x1cAPPROVAL_TIMEOUT_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15APPROVAL_TIMEOUT_DENY\x10\x01\x12\x1d\n" +
-	"\x19APPROVAL_TIMEOUT_ESCALATE\x10\x022\xb2\a\n" +
+	"\x19APPROVAL_TIMEOUT_ESCALATE\x10\x022\x8c\b\n" +
 	"\x0eControlService\x12w\n" +
 	"\n" +
 	"DecideStep\x12\x1a.pawl.v1.DecideStepRequest\x1a\x1b.pawl.v1.DecideStepResponse\"0\x82\xd3\xe4\x93\x02*:\x01*\"%/v1/runs/{run_id}/steps/{step}:decide\x12e\n" +
@@ -2763,7 +3108,9 @@ const file_pawl_v1_control_proto_rawDesc = "" +
 	"\n" +
 	"ListLimits\x12\x1a.pawl.v1.ListLimitsRequest\x1a\x1b.pawl.v1.ListLimitsResponse\"\x12\x82\xd3\xe4\x93\x02\f\x12\n" +
 	"/v1/limits\x12]\n" +
-	"\vListBudgets\x12\x1b.pawl.v1.ListBudgetsRequest\x1a\x1c.pawl.v1.ListBudgetsResponse\"\x13\x82\xd3\xe4\x93\x02\r\x12\v/v1/budgetsB\x8b\x01\n" +
+	"\vListBudgets\x12\x1b.pawl.v1.ListBudgetsRequest\x1a\x1c.pawl.v1.ListBudgetsResponse\"\x13\x82\xd3\xe4\x93\x02\r\x12\v/v1/budgets\x12X\n" +
+	"\n" +
+	"QueryUsage\x12\x1a.pawl.v1.QueryUsageRequest\x1a\x1b.pawl.v1.QueryUsageResponse\"\x11\x82\xd3\xe4\x93\x02\v\x12\t/v1/usageB\x8b\x01\n" +
 	"\vdev.pawl.v1B\fControlProtoP\x01Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1\xaa\x02\aPawl.V1\xba\x02\x06PawlV1\xca\x02\aPawl\\V1\xe2\x02\x13Pawl\\V1\\GPBMetadata\xea\x02\bPawl::V1b\x06proto3"
 
 var (
@@ -2779,7 +3126,7 @@ func file_pawl_v1_control_proto_rawDescGZIP() []byte {
 }
 
 var file_pawl_v1_control_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_pawl_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_pawl_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_pawl_v1_control_proto_goTypes = []any{
 	(StepDecision)(0),             // 0: pawl.v1.StepDecision
 	(ApprovalTimeout)(0),          // 1: pawl.v1.ApprovalTimeout
@@ -2810,88 +3157,98 @@ var file_pawl_v1_control_proto_goTypes = []any{
 	(*ListBudgetsRequest)(nil),    // 26: pawl.v1.ListBudgetsRequest
 	(*ListBudgetsResponse)(nil),   // 27: pawl.v1.ListBudgetsResponse
 	(*Account)(nil),               // 28: pawl.v1.Account
-	nil,                           // 29: pawl.v1.ListDecisionsRequest.LabelsEntry
-	nil,                           // 30: pawl.v1.Decision.LabelsEntry
-	nil,                           // 31: pawl.v1.Approval.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
-	(*Record)(nil),                // 33: pawl.v1.Record
-	(RunStatus)(0),                // 34: pawl.v1.RunStatus
-	(RunOrder)(0),                 // 35: pawl.v1.RunOrder
-	(StepVerdict)(0),              // 36: pawl.v1.StepVerdict
-	(*Step)(nil),                  // 37: pawl.v1.Step
-	(*Artifact)(nil),              // 38: pawl.v1.Artifact
-	(*Remaining)(nil),             // 39: pawl.v1.Remaining
-	(SteerWhen)(0),                // 40: pawl.v1.SteerWhen
-	(*TurnRef)(nil),               // 41: pawl.v1.TurnRef
-	(*durationpb.Duration)(nil),   // 42: google.protobuf.Duration
+	(*QueryUsageRequest)(nil),     // 29: pawl.v1.QueryUsageRequest
+	(*QueryUsageResponse)(nil),    // 30: pawl.v1.QueryUsageResponse
+	(*UsageGroup)(nil),            // 31: pawl.v1.UsageGroup
+	nil,                           // 32: pawl.v1.ListDecisionsRequest.LabelsEntry
+	nil,                           // 33: pawl.v1.Decision.LabelsEntry
+	nil,                           // 34: pawl.v1.Approval.LabelsEntry
+	nil,                           // 35: pawl.v1.QueryUsageRequest.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 36: google.protobuf.Timestamp
+	(*Record)(nil),                // 37: pawl.v1.Record
+	(RunStatus)(0),                // 38: pawl.v1.RunStatus
+	(RunOrder)(0),                 // 39: pawl.v1.RunOrder
+	(StepVerdict)(0),              // 40: pawl.v1.StepVerdict
+	(*Step)(nil),                  // 41: pawl.v1.Step
+	(*Artifact)(nil),              // 42: pawl.v1.Artifact
+	(*Remaining)(nil),             // 43: pawl.v1.Remaining
+	(SteerWhen)(0),                // 44: pawl.v1.SteerWhen
+	(*TurnRef)(nil),               // 45: pawl.v1.TurnRef
+	(*durationpb.Duration)(nil),   // 46: google.protobuf.Duration
 }
 var file_pawl_v1_control_proto_depIdxs = []int32{
 	0,  // 0: pawl.v1.DecideStepRequest.decision:type_name -> pawl.v1.StepDecision
-	32, // 1: pawl.v1.DecideStepRequest.expires:type_name -> google.protobuf.Timestamp
-	33, // 2: pawl.v1.DecideStepResponse.decided:type_name -> pawl.v1.Record
-	34, // 3: pawl.v1.DecideStepResponse.status:type_name -> pawl.v1.RunStatus
-	35, // 4: pawl.v1.ListApprovalsRequest.order:type_name -> pawl.v1.RunOrder
+	36, // 1: pawl.v1.DecideStepRequest.expires:type_name -> google.protobuf.Timestamp
+	37, // 2: pawl.v1.DecideStepResponse.decided:type_name -> pawl.v1.Record
+	38, // 3: pawl.v1.DecideStepResponse.status:type_name -> pawl.v1.RunStatus
+	39, // 4: pawl.v1.ListApprovalsRequest.order:type_name -> pawl.v1.RunOrder
 	9,  // 5: pawl.v1.ListApprovalsResponse.approvals:type_name -> pawl.v1.Approval
-	32, // 6: pawl.v1.ListDecisionsRequest.from:type_name -> google.protobuf.Timestamp
-	32, // 7: pawl.v1.ListDecisionsRequest.to:type_name -> google.protobuf.Timestamp
-	36, // 8: pawl.v1.ListDecisionsRequest.verdicts:type_name -> pawl.v1.StepVerdict
-	29, // 9: pawl.v1.ListDecisionsRequest.labels:type_name -> pawl.v1.ListDecisionsRequest.LabelsEntry
+	36, // 6: pawl.v1.ListDecisionsRequest.from:type_name -> google.protobuf.Timestamp
+	36, // 7: pawl.v1.ListDecisionsRequest.to:type_name -> google.protobuf.Timestamp
+	40, // 8: pawl.v1.ListDecisionsRequest.verdicts:type_name -> pawl.v1.StepVerdict
+	32, // 9: pawl.v1.ListDecisionsRequest.labels:type_name -> pawl.v1.ListDecisionsRequest.LabelsEntry
 	8,  // 10: pawl.v1.ListDecisionsResponse.decisions:type_name -> pawl.v1.Decision
-	30, // 11: pawl.v1.Decision.labels:type_name -> pawl.v1.Decision.LabelsEntry
-	33, // 12: pawl.v1.Decision.record:type_name -> pawl.v1.Record
-	32, // 13: pawl.v1.Decision.since:type_name -> google.protobuf.Timestamp
-	31, // 14: pawl.v1.Approval.labels:type_name -> pawl.v1.Approval.LabelsEntry
-	32, // 15: pawl.v1.Approval.since:type_name -> google.protobuf.Timestamp
-	37, // 16: pawl.v1.Approval.call:type_name -> pawl.v1.Step
+	33, // 11: pawl.v1.Decision.labels:type_name -> pawl.v1.Decision.LabelsEntry
+	37, // 12: pawl.v1.Decision.record:type_name -> pawl.v1.Record
+	36, // 13: pawl.v1.Decision.since:type_name -> google.protobuf.Timestamp
+	34, // 14: pawl.v1.Approval.labels:type_name -> pawl.v1.Approval.LabelsEntry
+	36, // 15: pawl.v1.Approval.since:type_name -> google.protobuf.Timestamp
+	41, // 16: pawl.v1.Approval.call:type_name -> pawl.v1.Step
 	1,  // 17: pawl.v1.Approval.on_timeout:type_name -> pawl.v1.ApprovalTimeout
 	10, // 18: pawl.v1.Approval.events:type_name -> pawl.v1.ExternalEvent
-	38, // 19: pawl.v1.Approval.artifacts:type_name -> pawl.v1.Artifact
-	32, // 20: pawl.v1.Approval.link_expires:type_name -> google.protobuf.Timestamp
-	33, // 21: pawl.v1.RaiseBudgetResponse.record:type_name -> pawl.v1.Record
-	39, // 22: pawl.v1.RaiseBudgetResponse.remaining:type_name -> pawl.v1.Remaining
-	34, // 23: pawl.v1.RaiseBudgetResponse.status:type_name -> pawl.v1.RunStatus
+	42, // 19: pawl.v1.Approval.artifacts:type_name -> pawl.v1.Artifact
+	36, // 20: pawl.v1.Approval.link_expires:type_name -> google.protobuf.Timestamp
+	37, // 21: pawl.v1.RaiseBudgetResponse.record:type_name -> pawl.v1.Record
+	43, // 22: pawl.v1.RaiseBudgetResponse.remaining:type_name -> pawl.v1.Remaining
+	38, // 23: pawl.v1.RaiseBudgetResponse.status:type_name -> pawl.v1.RunStatus
 	15, // 24: pawl.v1.ListSchedulesResponse.schedules:type_name -> pawl.v1.Schedule
-	32, // 25: pawl.v1.Schedule.next:type_name -> google.protobuf.Timestamp
-	32, // 26: pawl.v1.Schedule.last_at:type_name -> google.protobuf.Timestamp
+	36, // 25: pawl.v1.Schedule.next:type_name -> google.protobuf.Timestamp
+	36, // 26: pawl.v1.Schedule.last_at:type_name -> google.protobuf.Timestamp
 	16, // 27: pawl.v1.Schedule.fault:type_name -> pawl.v1.ScheduleFault
-	32, // 28: pawl.v1.ScheduleFault.instant:type_name -> google.protobuf.Timestamp
-	32, // 29: pawl.v1.ScheduleFault.since:type_name -> google.protobuf.Timestamp
-	40, // 30: pawl.v1.SteerRunRequest.when:type_name -> pawl.v1.SteerWhen
-	33, // 31: pawl.v1.SteerRunResponse.record:type_name -> pawl.v1.Record
-	34, // 32: pawl.v1.SteerRunResponse.status:type_name -> pawl.v1.RunStatus
-	41, // 33: pawl.v1.SteerRunResponse.turn:type_name -> pawl.v1.TurnRef
-	33, // 34: pawl.v1.StopRunResponse.record:type_name -> pawl.v1.Record
-	34, // 35: pawl.v1.StopRunResponse.status:type_name -> pawl.v1.RunStatus
+	36, // 28: pawl.v1.ScheduleFault.instant:type_name -> google.protobuf.Timestamp
+	36, // 29: pawl.v1.ScheduleFault.since:type_name -> google.protobuf.Timestamp
+	44, // 30: pawl.v1.SteerRunRequest.when:type_name -> pawl.v1.SteerWhen
+	37, // 31: pawl.v1.SteerRunResponse.record:type_name -> pawl.v1.Record
+	38, // 32: pawl.v1.SteerRunResponse.status:type_name -> pawl.v1.RunStatus
+	45, // 33: pawl.v1.SteerRunResponse.turn:type_name -> pawl.v1.TurnRef
+	37, // 34: pawl.v1.StopRunResponse.record:type_name -> pawl.v1.Record
+	38, // 35: pawl.v1.StopRunResponse.status:type_name -> pawl.v1.RunStatus
 	23, // 36: pawl.v1.ListLimitsResponse.limits:type_name -> pawl.v1.Limit
 	24, // 37: pawl.v1.Limit.uses:type_name -> pawl.v1.LimitUse
-	42, // 38: pawl.v1.LimitUse.held:type_name -> google.protobuf.Duration
+	46, // 38: pawl.v1.LimitUse.held:type_name -> google.protobuf.Duration
 	25, // 39: pawl.v1.LimitUse.waiting:type_name -> pawl.v1.TenantQueue
 	28, // 40: pawl.v1.ListBudgetsResponse.accounts:type_name -> pawl.v1.Account
-	32, // 41: pawl.v1.Account.window_start:type_name -> google.protobuf.Timestamp
-	32, // 42: pawl.v1.Account.window_end:type_name -> google.protobuf.Timestamp
-	2,  // 43: pawl.v1.ControlService.DecideStep:input_type -> pawl.v1.DecideStepRequest
-	4,  // 44: pawl.v1.ControlService.ListApprovals:input_type -> pawl.v1.ListApprovalsRequest
-	6,  // 45: pawl.v1.ControlService.ListDecisions:input_type -> pawl.v1.ListDecisionsRequest
-	17, // 46: pawl.v1.ControlService.SteerRun:input_type -> pawl.v1.SteerRunRequest
-	19, // 47: pawl.v1.ControlService.StopRun:input_type -> pawl.v1.StopRunRequest
-	11, // 48: pawl.v1.ControlService.RaiseBudget:input_type -> pawl.v1.RaiseBudgetRequest
-	13, // 49: pawl.v1.ControlService.ListSchedules:input_type -> pawl.v1.ListSchedulesRequest
-	21, // 50: pawl.v1.ControlService.ListLimits:input_type -> pawl.v1.ListLimitsRequest
-	26, // 51: pawl.v1.ControlService.ListBudgets:input_type -> pawl.v1.ListBudgetsRequest
-	3,  // 52: pawl.v1.ControlService.DecideStep:output_type -> pawl.v1.DecideStepResponse
-	5,  // 53: pawl.v1.ControlService.ListApprovals:output_type -> pawl.v1.ListApprovalsResponse
-	7,  // 54: pawl.v1.ControlService.ListDecisions:output_type -> pawl.v1.ListDecisionsResponse
-	18, // 55: pawl.v1.ControlService.SteerRun:output_type -> pawl.v1.SteerRunResponse
-	20, // 56: pawl.v1.ControlService.StopRun:output_type -> pawl.v1.StopRunResponse
-	12, // 57: pawl.v1.ControlService.RaiseBudget:output_type -> pawl.v1.RaiseBudgetResponse
-	14, // 58: pawl.v1.ControlService.ListSchedules:output_type -> pawl.v1.ListSchedulesResponse
-	22, // 59: pawl.v1.ControlService.ListLimits:output_type -> pawl.v1.ListLimitsResponse
-	27, // 60: pawl.v1.ControlService.ListBudgets:output_type -> pawl.v1.ListBudgetsResponse
-	52, // [52:61] is the sub-list for method output_type
-	43, // [43:52] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	36, // 41: pawl.v1.Account.window_start:type_name -> google.protobuf.Timestamp
+	36, // 42: pawl.v1.Account.window_end:type_name -> google.protobuf.Timestamp
+	35, // 43: pawl.v1.QueryUsageRequest.labels:type_name -> pawl.v1.QueryUsageRequest.LabelsEntry
+	31, // 44: pawl.v1.QueryUsageResponse.groups:type_name -> pawl.v1.UsageGroup
+	31, // 45: pawl.v1.QueryUsageResponse.total:type_name -> pawl.v1.UsageGroup
+	36, // 46: pawl.v1.QueryUsageResponse.since:type_name -> google.protobuf.Timestamp
+	2,  // 47: pawl.v1.ControlService.DecideStep:input_type -> pawl.v1.DecideStepRequest
+	4,  // 48: pawl.v1.ControlService.ListApprovals:input_type -> pawl.v1.ListApprovalsRequest
+	6,  // 49: pawl.v1.ControlService.ListDecisions:input_type -> pawl.v1.ListDecisionsRequest
+	17, // 50: pawl.v1.ControlService.SteerRun:input_type -> pawl.v1.SteerRunRequest
+	19, // 51: pawl.v1.ControlService.StopRun:input_type -> pawl.v1.StopRunRequest
+	11, // 52: pawl.v1.ControlService.RaiseBudget:input_type -> pawl.v1.RaiseBudgetRequest
+	13, // 53: pawl.v1.ControlService.ListSchedules:input_type -> pawl.v1.ListSchedulesRequest
+	21, // 54: pawl.v1.ControlService.ListLimits:input_type -> pawl.v1.ListLimitsRequest
+	26, // 55: pawl.v1.ControlService.ListBudgets:input_type -> pawl.v1.ListBudgetsRequest
+	29, // 56: pawl.v1.ControlService.QueryUsage:input_type -> pawl.v1.QueryUsageRequest
+	3,  // 57: pawl.v1.ControlService.DecideStep:output_type -> pawl.v1.DecideStepResponse
+	5,  // 58: pawl.v1.ControlService.ListApprovals:output_type -> pawl.v1.ListApprovalsResponse
+	7,  // 59: pawl.v1.ControlService.ListDecisions:output_type -> pawl.v1.ListDecisionsResponse
+	18, // 60: pawl.v1.ControlService.SteerRun:output_type -> pawl.v1.SteerRunResponse
+	20, // 61: pawl.v1.ControlService.StopRun:output_type -> pawl.v1.StopRunResponse
+	12, // 62: pawl.v1.ControlService.RaiseBudget:output_type -> pawl.v1.RaiseBudgetResponse
+	14, // 63: pawl.v1.ControlService.ListSchedules:output_type -> pawl.v1.ListSchedulesResponse
+	22, // 64: pawl.v1.ControlService.ListLimits:output_type -> pawl.v1.ListLimitsResponse
+	27, // 65: pawl.v1.ControlService.ListBudgets:output_type -> pawl.v1.ListBudgetsResponse
+	30, // 66: pawl.v1.ControlService.QueryUsage:output_type -> pawl.v1.QueryUsageResponse
+	57, // [57:67] is the sub-list for method output_type
+	47, // [47:57] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_pawl_v1_control_proto_init() }
@@ -2901,13 +3258,14 @@ func file_pawl_v1_control_proto_init() {
 	}
 	file_pawl_v1_record_proto_init()
 	file_pawl_v1_run_proto_init()
+	file_pawl_v1_control_proto_msgTypes[27].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pawl_v1_control_proto_rawDesc), len(file_pawl_v1_control_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   30,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

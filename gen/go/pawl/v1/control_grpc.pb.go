@@ -31,6 +31,7 @@ const (
 	ControlService_ListSchedules_FullMethodName = "/pawl.v1.ControlService/ListSchedules"
 	ControlService_ListLimits_FullMethodName    = "/pawl.v1.ControlService/ListLimits"
 	ControlService_ListBudgets_FullMethodName   = "/pawl.v1.ControlService/ListBudgets"
+	ControlService_QueryUsage_FullMethodName    = "/pawl.v1.ControlService/QueryUsage"
 )
 
 // ControlServiceClient is the client API for ControlService service.
@@ -111,6 +112,15 @@ type ControlServiceClient interface {
 	//
 	// Errors: INVALID_ARGUMENT (BAD_PAGE_TOKEN).
 	ListBudgets(ctx context.Context, in *ListBudgetsRequest, opts ...grpc.CallOption) (*ListBudgetsResponse, error)
+	// Returns what the runs of a namespace have settled, by day and other dimensions. The figures are
+	// rollups that are written with the records, so they also have the usage of deleted runs. Their
+	// sums are exactly what the operator's accounts count: the usage of an agent of this store is its
+	// own run's, under the labels of the run that called it first, and imported runs have none. The day
+	// is that of the record, in UTC. Scope runs:read or runs:write.
+	//
+	// Errors: INVALID_ARGUMENT (BAD_DAY, BAD_DIMENSION, BAD_PAGE_TOKEN), RESOURCE_EXHAUSTED
+	// (USAGE_TOO_LARGE).
+	QueryUsage(ctx context.Context, in *QueryUsageRequest, opts ...grpc.CallOption) (*QueryUsageResponse, error)
 }
 
 type controlServiceClient struct {
@@ -211,6 +221,16 @@ func (c *controlServiceClient) ListBudgets(ctx context.Context, in *ListBudgetsR
 	return out, nil
 }
 
+func (c *controlServiceClient) QueryUsage(ctx context.Context, in *QueryUsageRequest, opts ...grpc.CallOption) (*QueryUsageResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(QueryUsageResponse)
+	err := c.cc.Invoke(ctx, ControlService_QueryUsage_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ControlServiceServer is the server API for ControlService service.
 // All implementations must embed UnimplementedControlServiceServer
 // for forward compatibility.
@@ -289,6 +309,15 @@ type ControlServiceServer interface {
 	//
 	// Errors: INVALID_ARGUMENT (BAD_PAGE_TOKEN).
 	ListBudgets(context.Context, *ListBudgetsRequest) (*ListBudgetsResponse, error)
+	// Returns what the runs of a namespace have settled, by day and other dimensions. The figures are
+	// rollups that are written with the records, so they also have the usage of deleted runs. Their
+	// sums are exactly what the operator's accounts count: the usage of an agent of this store is its
+	// own run's, under the labels of the run that called it first, and imported runs have none. The day
+	// is that of the record, in UTC. Scope runs:read or runs:write.
+	//
+	// Errors: INVALID_ARGUMENT (BAD_DAY, BAD_DIMENSION, BAD_PAGE_TOKEN), RESOURCE_EXHAUSTED
+	// (USAGE_TOO_LARGE).
+	QueryUsage(context.Context, *QueryUsageRequest) (*QueryUsageResponse, error)
 	mustEmbedUnimplementedControlServiceServer()
 }
 
@@ -325,6 +354,9 @@ func (UnimplementedControlServiceServer) ListLimits(context.Context, *ListLimits
 }
 func (UnimplementedControlServiceServer) ListBudgets(context.Context, *ListBudgetsRequest) (*ListBudgetsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListBudgets not implemented")
+}
+func (UnimplementedControlServiceServer) QueryUsage(context.Context, *QueryUsageRequest) (*QueryUsageResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method QueryUsage not implemented")
 }
 func (UnimplementedControlServiceServer) mustEmbedUnimplementedControlServiceServer() {}
 func (UnimplementedControlServiceServer) testEmbeddedByValue()                        {}
@@ -509,6 +541,24 @@ func _ControlService_ListBudgets_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ControlService_QueryUsage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(QueryUsageRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ControlServiceServer).QueryUsage(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ControlService_QueryUsage_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ControlServiceServer).QueryUsage(ctx, req.(*QueryUsageRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ControlService_ServiceDesc is the grpc.ServiceDesc for ControlService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -551,6 +601,10 @@ var ControlService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListBudgets",
 			Handler:    _ControlService_ListBudgets_Handler,
+		},
+		{
+			MethodName: "QueryUsage",
+			Handler:    _ControlService_QueryUsage_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -584,6 +584,14 @@ const (
 	// a model role, for example `embedding`. `field` is the position in the pack. Status code:
 	// FAILED_PRECONDITION.
 	ErrorReason_ERROR_REASON_PROVIDER_UNFIT ErrorReason = 230
+	// `from_day` or `to_day` of QueryUsage is no day, or `to_day` is before `from_day`. Status code:
+	// INVALID_ARGUMENT.
+	ErrorReason_ERROR_REASON_BAD_DAY ErrorReason = 231
+	// `group_by` of QueryUsage has a word that is no dimension. Status code: INVALID_ARGUMENT.
+	ErrorReason_ERROR_REASON_BAD_DIMENSION ErrorReason = 232
+	// QueryUsage selects more rollups or groups than one request may read. Ask for fewer days or
+	// dimensions. Status code: RESOURCE_EXHAUSTED.
+	ErrorReason_ERROR_REASON_USAGE_TOO_LARGE ErrorReason = 233
 )
 
 // Enum value maps for ErrorReason.
@@ -820,6 +828,9 @@ var (
 		228: "ERROR_REASON_MAX_ROUNDS",
 		229: "ERROR_REASON_PROVIDER_UNBOUND",
 		230: "ERROR_REASON_PROVIDER_UNFIT",
+		231: "ERROR_REASON_BAD_DAY",
+		232: "ERROR_REASON_BAD_DIMENSION",
+		233: "ERROR_REASON_USAGE_TOO_LARGE",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":            0,
@@ -1053,6 +1064,9 @@ var (
 		"ERROR_REASON_MAX_ROUNDS":             228,
 		"ERROR_REASON_PROVIDER_UNBOUND":       229,
 		"ERROR_REASON_PROVIDER_UNFIT":         230,
+		"ERROR_REASON_BAD_DAY":                231,
+		"ERROR_REASON_BAD_DIMENSION":          232,
+		"ERROR_REASON_USAGE_TOO_LARGE":        233,
 	}
 )
 
@@ -1087,7 +1101,7 @@ var File_pawl_v1_reason_proto protoreflect.FileDescriptor
 
 const file_pawl_v1_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x14pawl/v1/reason.proto\x12\apawl.v1*\x85<\n" +
+	"\x14pawl/v1/reason.proto\x12\apawl.v1*\xe4<\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cERROR_REASON_INVALID_REQUEST\x10\x01\x12\"\n" +
@@ -1320,7 +1334,10 @@ const file_pawl_v1_reason_proto_rawDesc = "" +
 	" ERROR_REASON_VALIDATOR_TRIGGERED\x10\xe3\x01\x12\x1c\n" +
 	"\x17ERROR_REASON_MAX_ROUNDS\x10\xe4\x01\x12\"\n" +
 	"\x1dERROR_REASON_PROVIDER_UNBOUND\x10\xe5\x01\x12 \n" +
-	"\x1bERROR_REASON_PROVIDER_UNFIT\x10\xe6\x01B\x8a\x01\n" +
+	"\x1bERROR_REASON_PROVIDER_UNFIT\x10\xe6\x01\x12\x19\n" +
+	"\x14ERROR_REASON_BAD_DAY\x10\xe7\x01\x12\x1f\n" +
+	"\x1aERROR_REASON_BAD_DIMENSION\x10\xe8\x01\x12!\n" +
+	"\x1cERROR_REASON_USAGE_TOO_LARGE\x10\xe9\x01B\x8a\x01\n" +
 	"\vdev.pawl.v1B\vReasonProtoP\x01Z.github.com/pawl-dev/pawl/gen/go/pawl/v1;pawlv1\xaa\x02\aPawl.V1\xba\x02\x06PawlV1\xca\x02\aPawl\\V1\xe2\x02\x13Pawl\\V1\\GPBMetadata\xea\x02\bPawl::V1b\x06proto3"
 
 var (

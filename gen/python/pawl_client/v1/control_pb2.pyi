@@ -459,3 +459,64 @@ class Account(_message.Message):
     max_cost_micro_usd: int
     refused: int
     def __init__(self, name: _Optional[str] = ..., window_start: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., window_end: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., settled_tokens: _Optional[int] = ..., settled_cost_micro_usd: _Optional[int] = ..., reserved_tokens: _Optional[int] = ..., reserved_cost_micro_usd: _Optional[int] = ..., max_tokens: _Optional[int] = ..., max_cost_micro_usd: _Optional[int] = ..., refused: _Optional[int] = ...) -> None: ...
+
+class QueryUsageRequest(_message.Message):
+    __slots__ = ("namespace", "from_day", "to_day", "group_by", "pack", "state", "model", "tool", "labels", "page_size", "page_token")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    FROM_DAY_FIELD_NUMBER: _ClassVar[int]
+    TO_DAY_FIELD_NUMBER: _ClassVar[int]
+    GROUP_BY_FIELD_NUMBER: _ClassVar[int]
+    PACK_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    from_day: str
+    to_day: str
+    group_by: _containers.RepeatedScalarFieldContainer[str]
+    pack: str
+    state: str
+    model: str
+    tool: str
+    labels: _containers.ScalarMap[str, str]
+    page_size: int
+    page_token: str
+    def __init__(self, namespace: _Optional[str] = ..., from_day: _Optional[str] = ..., to_day: _Optional[str] = ..., group_by: _Optional[_Iterable[str]] = ..., pack: _Optional[str] = ..., state: _Optional[str] = ..., model: _Optional[str] = ..., tool: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class QueryUsageResponse(_message.Message):
+    __slots__ = ("groups", "next_page_token", "total", "complete", "since")
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    groups: _containers.RepeatedCompositeFieldContainer[UsageGroup]
+    next_page_token: str
+    total: UsageGroup
+    complete: bool
+    since: _timestamp_pb2.Timestamp
+    def __init__(self, groups: _Optional[_Iterable[_Union[UsageGroup, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., total: _Optional[_Union[UsageGroup, _Mapping]] = ..., complete: bool = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class UsageGroup(_message.Message):
+    __slots__ = ("values", "input_tokens", "output_tokens", "cost_micro_usd", "reports")
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    INPUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    COST_MICRO_USD_FIELD_NUMBER: _ClassVar[int]
+    REPORTS_FIELD_NUMBER: _ClassVar[int]
+    values: _containers.RepeatedScalarFieldContainer[str]
+    input_tokens: int
+    output_tokens: int
+    cost_micro_usd: int
+    reports: int
+    def __init__(self, values: _Optional[_Iterable[str]] = ..., input_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., cost_micro_usd: _Optional[int] = ..., reports: _Optional[int] = ...) -> None: ...

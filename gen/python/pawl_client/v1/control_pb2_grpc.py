@@ -86,6 +86,11 @@ class ControlServiceStub(object):
                 request_serializer=pawl_dot_v1_dot_control__pb2.ListBudgetsRequest.SerializeToString,
                 response_deserializer=pawl_dot_v1_dot_control__pb2.ListBudgetsResponse.FromString,
                 _registered_method=True)
+        self.QueryUsage = channel.unary_unary(
+                '/pawl.v1.ControlService/QueryUsage',
+                request_serializer=pawl_dot_v1_dot_control__pb2.QueryUsageRequest.SerializeToString,
+                response_deserializer=pawl_dot_v1_dot_control__pb2.QueryUsageResponse.FromString,
+                _registered_method=True)
 
 
 class ControlServiceServicer(object):
@@ -209,6 +214,20 @@ class ControlServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def QueryUsage(self, request, context):
+        """Returns what the runs of a namespace have settled, by day and other dimensions. The figures are
+        rollups that are written with the records, so they also have the usage of deleted runs. Their
+        sums are exactly what the operator's accounts count: the usage of an agent of this store is its
+        own run's, under the labels of the run that called it first, and imported runs have none. The day
+        is that of the record, in UTC. Scope runs:read or runs:write.
+
+        Errors: INVALID_ARGUMENT (BAD_DAY, BAD_DIMENSION, BAD_PAGE_TOKEN), RESOURCE_EXHAUSTED
+        (USAGE_TOO_LARGE).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ControlServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -256,6 +275,11 @@ def add_ControlServiceServicer_to_server(servicer, server):
                     servicer.ListBudgets,
                     request_deserializer=pawl_dot_v1_dot_control__pb2.ListBudgetsRequest.FromString,
                     response_serializer=pawl_dot_v1_dot_control__pb2.ListBudgetsResponse.SerializeToString,
+            ),
+            'QueryUsage': grpc.unary_unary_rpc_method_handler(
+                    servicer.QueryUsage,
+                    request_deserializer=pawl_dot_v1_dot_control__pb2.QueryUsageRequest.FromString,
+                    response_serializer=pawl_dot_v1_dot_control__pb2.QueryUsageResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -508,6 +532,33 @@ class ControlService(object):
             '/pawl.v1.ControlService/ListBudgets',
             pawl_dot_v1_dot_control__pb2.ListBudgetsRequest.SerializeToString,
             pawl_dot_v1_dot_control__pb2.ListBudgetsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def QueryUsage(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pawl.v1.ControlService/QueryUsage',
+            pawl_dot_v1_dot_control__pb2.QueryUsageRequest.SerializeToString,
+            pawl_dot_v1_dot_control__pb2.QueryUsageResponse.FromString,
             options,
             channel_credentials,
             insecure,

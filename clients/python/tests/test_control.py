@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator
-from datetime import datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -219,6 +219,18 @@ async def test_accounts_over_runs(shared: Sidecar, here: Client) -> None:
     assert day.window_end is not None
     assert day.window_start <= now < day.window_end
     assert day.window_end - day.window_start == timedelta(days=1)
+
+    report = here.usage(["day", "state", "tool"], pack="priced")
+    assert report.complete
+    assert report.since is None
+    assert report.total.cost_micro_usd == sum(group.cost_micro_usd for group in report.groups)
+    today = now.date().isoformat()
+    assert any(group.values[0] <= today and group.values[2] == "add" for group in report.groups)
+    assert here.usage(["tool"], tool="").groups == ()
+    assert here.usage([], since="2001-01-01", until=date(2001, 1, 2)).total.reports == 0
+    with pytest.raises(pawl_client.PawlError) as caught:
+        here.usage(["colour"])
+    assert caught.value.reason == "BAD_DIMENSION"
 
     ever = account(here.list_budgets(page_size=1), "/ever")
     assert (ever.window_end, ever.max_tokens) == (None, 1000)

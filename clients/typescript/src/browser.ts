@@ -47,6 +47,9 @@ export type {
   Pack,
   RunFilter,
   Schedule,
+  UsageGroup,
+  UsageOptions,
+  UsageReport,
 } from "./client_base.js";
 export type { ClientOptions } from "./connection.js";
 export { ErrorReason } from "./error_reason.js";

@@ -19,11 +19,13 @@ import {
   ListDecisionsResponseSchema,
   ListLimitsResponseSchema,
   ListSchedulesResponseSchema,
+  QueryUsageResponseSchema,
   type Account as WireAccount,
   type Approval as WireApproval,
   type Decision as WireDecision,
   type Limit as WireLimit,
   type Schedule as WireSchedule,
+  type UsageGroup as WireUsageGroup,
 } from "./gen/pawl/v1/control_pb.js";
 import {
   type GetPackGraphResponse,
@@ -68,6 +70,37 @@ export type Limit = Plain<WireLimit>;
 
 /** One of the operator's schedules, which start runs at fixed times. */
 export type Schedule = Plain<WireSchedule>;
+
+/** Usage with the same values of the dimensions, in their order. Costs are in micro-dollars. */
+export type UsageGroup = Plain<WireUsageGroup>;
+
+/**
+ * What runs have consumed: the groups, ordered by their values, and their sum. `complete` is false
+ * if an older program created the store: usage before `since` is then missing or incomplete.
+ */
+export interface UsageReport {
+  readonly groups: readonly UsageGroup[];
+  readonly total: UsageGroup;
+  readonly complete: boolean;
+  readonly since: Date | undefined;
+}
+
+/**
+ * Selects usage. `by` are the dimensions of the groups: day, namespace, pack, state, model, tool, or
+ * label:KEY for a label that the operator names (`--usage-label`); default: day. `from` and `to` are
+ * the first and the last day, YYYY-MM-DD in UTC; default: no bound. Of the others, undefined is any
+ * value, and "" is usage without one.
+ */
+export interface UsageOptions extends CallOptions {
+  readonly by?: readonly string[];
+  readonly from?: string;
+  readonly to?: string;
+  readonly pack?: string;
+  readonly state?: string;
+  readonly model?: string;
+  readonly tool?: string;
+  readonly labels?: { readonly [key: string]: string };
+}
 
 /**
  * Selects runs that match all of its fields that are set.
@@ -261,6 +294,46 @@ export class BaseClient {
       );
       return { items: page.accounts, next: page.nextPageToken };
     });
+  }
+
+  /**
+   * Returns what the runs of the namespace have consumed, also runs that were deleted. The sums are
+   * exactly what the operator's accounts count. Scope runs:read or runs:write. Errors: BAD_DAY,
+   * BAD_DIMENSION, USAGE_TOO_LARGE.
+   *
+   *     const { groups } = await client.usage({ by: ["day", "model"], from: "2026-11-01" });
+   *     console.log(groups.map(({ values, costMicroUsd }) => [...values, costMicroUsd]));
+   */
+  async usage(options: UsageOptions = {}): Promise<UsageReport> {
+    const { namespace, control } = this.connection;
+    const { by = ["day"], from, to, pack, state, model, tool, labels } = options;
+    const request = {
+      namespace,
+      groupBy: [...by],
+      fromDay: from ?? "",
+      toDay: to ?? "",
+      ...(pack === undefined ? {} : { pack }),
+      ...(state === undefined ? {} : { state }),
+      ...(model === undefined ? {} : { model }),
+      ...(tool === undefined ? {} : { tool }),
+      labels: { ...labels },
+      pageSize: 1000,
+    };
+    const groups: UsageGroup[] = [];
+    for (let pageToken = ""; ; ) {
+      const page = await this.connection.call(
+        QueryUsageResponseSchema,
+        (rpc) => control.queryUsage({ ...request, pageToken }, rpc),
+        options,
+      );
+      groups.push(...page.groups);
+      pageToken = page.nextPageToken;
+      if (pageToken === "") {
+        const { complete, since } = page;
+        const none = { values: [], inputTokens: 0, outputTokens: 0, costMicroUsd: 0, reports: 0 };
+        return { groups, total: page.total ?? none, complete, since };
+      }
+    }
   }
 
   /**

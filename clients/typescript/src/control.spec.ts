@@ -173,6 +173,16 @@ test("accounts over runs", async () => {
       refused: 1,
     },
   ]);
+  const report = await shared.client.usage({ by: ["state", "tool"], pack: "priced" });
+  expect(report).toMatchObject({ complete: true, since: undefined });
+  const costs = report.groups.map(({ costMicroUsd }) => costMicroUsd);
+  expect(costs.reduce((all, cost) => all + cost, 0)).toBe(report.total.costMicroUsd);
+  expect(report.groups.map(({ values }) => values[1])).toContain("add");
+  const none = await shared.client.usage({ to: "2001-01-01" });
+  expect(none).toMatchObject({ groups: [], total: { reports: 0 } });
+  await expect(shared.client.usage({ by: ["colour"] })).rejects.toMatchObject({
+    reason: "BAD_DIMENSION",
+  });
   const { windowStart, windowEnd } = accounts[1] ?? {};
   expect((windowEnd?.getTime() ?? 0) - (windowStart?.getTime() ?? 0)).toBe(86_400_000);
 });

@@ -245,6 +245,9 @@ export const ErrorReason = {
   MAX_ROUNDS: "MAX_ROUNDS",
   PROVIDER_UNBOUND: "PROVIDER_UNBOUND",
   PROVIDER_UNFIT: "PROVIDER_UNFIT",
+  BAD_DAY: "BAD_DAY",
+  BAD_DIMENSION: "BAD_DIMENSION",
+  USAGE_TOO_LARGE: "USAGE_TOO_LARGE",
 } as const;
 
 /** One of the reasons that this version knows. */

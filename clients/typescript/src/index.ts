@@ -22,6 +22,9 @@ export type {
   Pack,
   RunFilter,
   Schedule,
+  UsageGroup,
+  UsageOptions,
+  UsageReport,
 } from "./client_base.js";
 export type { ClientOptions, TokenSource } from "./connection.js";
 export type { ConsumeOptions, Consumer } from "./consumers.js";

@@ -34,6 +34,8 @@ from pawl_client._control import (
     Schedule,
     ScheduleFault,
     TenantQueue,
+    UsageGroup,
+    UsageReport,
 )
 from pawl_client._diagnostic_codes import DiagnosticCode
 from pawl_client._enums import (
@@ -515,6 +517,8 @@ __all__ = [
     "UnknownEventError",
     "UpdatedModelCall",
     "Usage",
+    "UsageGroup",
+    "UsageReport",
     "ValidatorError",
     "ValueChange",
     "VariablesError",

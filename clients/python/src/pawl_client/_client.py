@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from dataclasses import replace
+from datetime import date, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -13,7 +14,15 @@ from pawl_client._blobs import BlobData
 from pawl_client._caller import Caller
 from pawl_client._client_base import document, start_of, started_by
 from pawl_client._consumers import Consumer
-from pawl_client._control import Account, Approval, Decision, Limit, Schedule
+from pawl_client._control import (
+    Account,
+    Approval,
+    Decision,
+    Limit,
+    Schedule,
+    UsageGroup,
+    UsageReport,
+)
 from pawl_client._enums import RunStatus, StepVerdict
 from pawl_client._model_handler import handler_of
 from pawl_client._outcomes import RunResult
@@ -328,6 +337,41 @@ class Client(Caller):
             yield from page
             if not token:
                 return
+
+    def usage(
+        self,
+        by: Sequence[str] = ("day",),
+        *,
+        since: date | str = "",
+        until: date | str = "",
+        pack: str | None = None,
+        state: str | None = None,
+        model: str | None = None,
+        tool: str | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> UsageReport:
+        """Returns what the runs of the namespace have consumed, also runs that were deleted.
+
+        `by` are the dimensions of the groups: day, namespace, pack, state, model, tool, or
+        label:KEY for a label that the operator names (`--usage-label`). `since` and `until` are the
+        first and the last day, in UTC, as a date or YYYY-MM-DD (default: no bound). The other
+        arguments select: None is any value, "" is usage without one. The sums are exactly what the
+        operator's accounts count. Scope runs:read or runs:write. Errors: BAD_DAY, BAD_DIMENSION,
+        USAGE_TOO_LARGE.
+
+            for group in client.usage(["day", "model"], since="2026-11-01").groups:
+                day, model = group.values
+                print(day, model, group.cost_micro_usd / 1e6)
+        """
+        only = {"pack": pack, "state": state, "model": model, "tool": tool}
+        groups: list[UsageGroup] = []
+        token = ""
+        while True:
+            call = self._controls.usage(by, since, until, only, labels, token)
+            report, token = self.call(call)
+            groups += report.groups
+            if not token:
+                return replace(report, groups=tuple(groups))
 
     def list_limits(self) -> tuple[Limit, ...]:
         """Returns the current use of the operator's limits (`--limits`), of all namespaces, in the

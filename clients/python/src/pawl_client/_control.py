@@ -109,6 +109,35 @@ def _left(limit: int, committed: int) -> int | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UsageGroup:
+    """Usage with the same values of the dimensions, in their order.
+
+    `cost_micro_usd` is in millionths of a US dollar. `reports` counts what was settled: reports of
+    turns, of calls of models, tools and agents, and estimates for calls that never reported.
+    """
+
+    values: tuple[str, ...] = ()
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_micro_usd: int = 0
+    reports: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageReport:
+    """What runs have consumed (`Client.usage`): the groups, ordered by their values, and their sum.
+
+    `complete` is False if an older program created the store. Usage before `since` is then missing
+    or incomplete; `since` is None while the store has no usage yet.
+    """
+
+    groups: tuple[UsageGroup, ...]
+    total: UsageGroup
+    complete: bool
+    since: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RaisedBudget:
     """The result of raising a run's budget.
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
-from pawl_client._control import Account, Limit, RaisedBudget, Schedule
-from pawl_client._convert import from_proto
+from pawl_client._control import Account, Limit, RaisedBudget, Schedule, UsageReport
+from pawl_client._convert import from_proto, instant
 from pawl_client._flow import Operation, new_id
 from pawl_client.v1 import control_pb2
 
@@ -48,6 +50,39 @@ class Controls:
             return tuple(from_proto(item) for item in answer.accounts), answer.next_page_token
 
         return Operation(_CONTROL + "ListBudgets", request, control_pb2.ListBudgetsResponse, read)
+
+    def usage(
+        self,
+        by: Sequence[str],
+        since: date | str,
+        until: date | str,
+        only: Mapping[str, str | None],
+        labels: Mapping[str, str] | None,
+        token: str,
+    ) -> Operation[tuple[UsageReport, str]]:
+        request = control_pb2.QueryUsageRequest(
+            namespace=self.namespace,
+            from_day=str(since),
+            to_day=str(until),
+            group_by=by,
+            labels=labels or {},
+            page_size=1000,
+            page_token=token,
+        )
+        for name, value in only.items():
+            if value is not None:
+                setattr(request, name, value)
+
+        def read(answer: Any) -> tuple[UsageReport, str]:
+            report = UsageReport(
+                groups=tuple(from_proto(group) for group in answer.groups),
+                total=from_proto(answer.total),
+                complete=answer.complete,
+                since=instant(answer.since) if answer.HasField("since") else None,
+            )
+            return report, answer.next_page_token
+
+        return Operation(_CONTROL + "QueryUsage", request, control_pb2.QueryUsageResponse, read)
 
     def list_limits(self) -> Operation[tuple[Limit, ...]]:
         request = control_pb2.ListLimitsRequest()

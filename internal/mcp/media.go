@@ -3,8 +3,11 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/pawl-dev/pawl/internal/strictjson"
 )
 
 // storeFunc is the type of [Call.Store].
@@ -46,9 +49,13 @@ func mediumOf(content sdk.Content) (data []byte, mediaType string) {
 
 // refer replaces the data of a content, or of the resource in it, with a reference.
 func refer(content json.RawMessage, reference string) (json.RawMessage, error) {
-	var fields map[string]any
-	if err := json.Unmarshal(content, &fields); err != nil {
+	value, err := strictjson.Value(content)
+	if err != nil {
 		return nil, err
+	}
+	fields, ok := value.(map[string]any)
+	if !ok {
+		return nil, errors.New("a content is no JSON object")
 	}
 	of := fields
 	if resource, ok := fields["resource"].(map[string]any); ok {

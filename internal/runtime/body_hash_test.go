@@ -17,7 +17,7 @@ import (
 // first line itself. The fields of the second line say on which execution and state the request is based. The fields of
 // the third line are not stored, or differ in a repeat.
 var uncompared = strings.Fields(`
-	Assigned Violation Outside Scopes Worker First Holding Denied Effect Policy Local PayloadHash Starters Price Messages.Envelope
+	Assigned Violation Outside Scopes Worker First Holding Denied Effect Policy Local Repeatable PayloadHash Starters Price Messages.Envelope
 	ExpectedSeq TurnSeq TurnAttempt
 	Artifacts.Form Artifacts.Type Error.Trace
 `)

@@ -4578,7 +4578,7 @@ type StepRequested struct {
 	// True if the caller of RequestStep makes the call itself. No worker then receives it.
 	ByCaller bool `protobuf:"varint,61,opt,name=by_caller,json=byCaller,proto3" json:"by_caller,omitempty"`
 	// True if an attempt with an unknown outcome is followed by another one although the pack sets no on_unknown:
-	// the operator trusts the MCP server of the tool, and the server says that a second call does no harm.
+	// the operator trusts the MCP server of the tool, and its annotations mean that a second call does no harm.
 	Repeatable    bool `protobuf:"varint,62,opt,name=repeatable,proto3" json:"repeatable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -2304,7 +2304,7 @@ export type StepRequested = Message$1<"pawl.v1.StepRequested"> & {
 
   /**
    * True if an attempt with an unknown outcome is followed by another one although the pack sets no on_unknown:
-   * the operator trusts the MCP server of the tool, and the server says that a second call does no harm.
+   * the operator trusts the MCP server of the tool, and its annotations mean that a second call does no harm.
    *
    * @generated from field: bool repeatable = 62;
    */

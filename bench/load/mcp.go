@@ -23,20 +23,20 @@ const (
 
 // mcpPart measures a call of a tool of an MCP server as a step of a run, beside the same call of the same server without a run.
 func (s *suite) mcpPart(ctx context.Context) (Samples, error) {
-	return interleave(s.sizes.Rounds, []arm{
+	all, err := interleave(s.sizes.Rounds, []arm{
 		{"an MCP tool, called alone", func(int) (map[string]float64, error) { return s.bareToolArm(ctx) }},
 		{"an MCP tool, as a step", func(int) (map[string]float64, error) { return s.toolStepArm(ctx) }},
 	}, s.logRound)
+	all["mcp_overhead_us"] = all.difference("mcp_step_p50_us", "mcp_bare_p50_us")
+	return all, err
 }
 
 // mcpTools are the figures of mcpPart.
 func mcpTools() []figure {
-	overhead := figureWithBar("mcp_overhead_us", "us", "what a step adds to a call of an MCP tool, p50", stat.AtMost(1500))
-	overhead.from = func(s Samples) []float64 { return s.difference("mcp_step_p50_us", "mcp_bare_p50_us") }
 	return []figure{
 		plainFigure("mcp_bare_p50_us", "us", "a call of an MCP tool without a run, p50"),
 		plainFigure("mcp_step_p50_us", "us", "a call of an MCP tool as a step, request to answer, p50"),
-		overhead,
+		figureWithBar("mcp_overhead_us", "us", "what a step adds to a call of an MCP tool, p50", stat.AtMost(1500)),
 	}
 }
 

@@ -43,7 +43,7 @@ Prove backups with pawl backup verify. Restore with pawl restore TO --data NEW o
 requires the scope store:read and makes one backup at a time.
 
 Exit codes: 0 done; 1 the store or a backup is damaged, or the sidecar refused; 2 the store cannot be
-opened, or there is no connection to it.`,
+opened, there is no connection to it, or the disk is full.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			to.Dir = args[0]
@@ -203,7 +203,7 @@ The result is a different store from the original one. It refuses cursors of the
 their position in the backup. Never serve both stores.
 
 Exit codes: 0 done; 1 a backup is cut, changed, missing or out of order; 2 NEW is not empty, the
-schema has a store, or the backups are of several partitions and NEW is a directory.`,
+schema has a store, the backups are of several partitions and NEW is a directory, or the disk is full.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !data.IsSet() {

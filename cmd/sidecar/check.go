@@ -35,8 +35,8 @@ records and leaves it unchanged.
 It checks the partitions of a database in turn. Counts are over all partitions. A line about a
 partition other than the first begins with its number.
 
-Exit codes: 0 in order; 1 a fault was found; 2 the store cannot be opened, or the sidecar cannot
-be reached.`,
+Exit codes: 0 in order; 1 a fault was found; 2 the store cannot be opened, for example because the disk
+is full, or the sidecar cannot be reached.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := errors.Join(exclusive(cmd, "data", "store", "addr"), exclusive(cmd, "data", "store", "online"), exclusive(cmd, "online", "repair")); err != nil {

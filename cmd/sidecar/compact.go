@@ -24,8 +24,8 @@ then replaces the old one in one step. That needs as much free space as the stor
 interrupted command: DIR is unchanged until the last step. Use --to if DIR cannot be renamed, for example
 a mount point. The new files belong to the owner of DIR, also if root runs the command.
 
-Exit codes: 0 done; 1 the store has a fault, or the disk is full; 2 the directory cannot be opened
-or renamed.`,
+Exit codes: 0 done; 1 the store has a fault; 2 a directory cannot be opened, created or renamed, or the
+disk is full.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			data.Dir = args[0]

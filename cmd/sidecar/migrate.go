@@ -33,7 +33,7 @@ when you no longer need to go back. The upgrade needs as much free space as the 
 repeat an interrupted upgrade.
 
 Exit codes: 0 done, or nothing to do; 1 the old store has a fault; 2 the directory cannot be
-migrated.`,
+migrated, for example because the disk is full.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if from != "" {

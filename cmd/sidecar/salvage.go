@@ -33,7 +33,7 @@ The new store is a different store: it refuses cursors of the old one (CURSOR_FO
 directory needs --encryption-key-file, which also encrypts NEW. You can repeat an interrupted command.
 
 Exit codes: 0 everything came out; 1 the new store is in order, but parts of the old one are lost and named, or
-nothing could be read; 2 a directory or the key cannot be used.`,
+nothing could be read; 2 a directory or the key cannot be used, or the disk is full.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			data.Dir = args[0]

@@ -98,7 +98,7 @@ func backupEach(parts, others []int32, to BackupTo, backup func(i int, into Back
 		into := to
 		into.Dir = partDir(to.Dir, parts[i])
 		done, failed := backup(i, into)
-		if err = InPart(parts[i], failed); err == nil {
+		if err = InPart(parts[i], marked(failed)); err == nil {
 			done.Part = parts[i]
 			told(done)
 		}
@@ -316,7 +316,7 @@ func Restore(ctx context.Context, from RestoreFrom, data Data) (report CheckRepo
 	if err != nil {
 		used = nil
 	}
-	return report, used, err
+	return report, used, marked(err)
 }
 
 // chainsIn returns, for each partition, the backups from which it is restored. The first partition

@@ -84,7 +84,7 @@ func (p Prune) remove(ctx context.Context, old []string, removed func(file strin
 			err = os.Remove(file)
 		}
 		if err != nil {
-			return err
+			return marked(err)
 		}
 		removed(file)
 	}

@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
-	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/datadir"
 )
 
@@ -102,8 +100,7 @@ func (v BackupVerification) restoreInScratch(ctx context.Context, chains []backu
 
 // scratchError makes it clear that a full disk is a problem of the scratch directory and not a fault of the backups.
 func scratchError(err error) error {
-	refusal, ok := errors.AsType[*machine.Error](err)
-	if errors.Is(err, syscall.ENOSPC) || ok && refusal.Reason == datadir.DiskLow {
+	if diskFull(err) {
 		return fmt.Errorf("%w: name a directory with more space with --scratch: %w", ErrUnusable, err)
 	}
 	return err

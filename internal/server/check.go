@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/pack"
@@ -84,9 +87,9 @@ func readKey(path string) ([]byte, error) {
 	return secretfile.ReadKey(path)
 }
 
-// ErrUnusable is wrapped by the errors of a store that could not be opened: it does not exist, is in
-// use, was written by a newer version, or is encrypted with another key, or its database cannot be
-// reached.
+// ErrUnusable is wrapped by the errors of a store that could not be opened or created: it does not exist, is in
+// use, was written by a newer version, or is encrypted with another key, its database cannot be
+// reached, or its disk is full. It says nothing about the contents of the store.
 var ErrUnusable = errors.New("the store cannot be used")
 
 // Check opens a store and verifies every invariant, partition by partition. It returns the sums of the
@@ -166,10 +169,7 @@ func Migrate(ctx context.Context, data Data, to string) (Migration, error) {
 		return Migration{}, err
 	}
 	done, err := store.Migrate(ctx, opts, to, func(s *store.Store) check.Graphs { return graphsOf(ctx, s) })
-	if unusable(err) {
-		err = fmt.Errorf("%w: %w", ErrUnusable, err)
-	}
-	return done, err
+	return done, marked(err)
 }
 
 // Compaction is the result of the compaction of a directory.
@@ -187,10 +187,7 @@ func Compact(ctx context.Context, data Data, to string) (Compaction, error) {
 		return Compaction{}, err
 	}
 	done, err := store.Compact(ctx, opts, to, func(s *store.Store) check.Graphs { return graphsOf(ctx, s) })
-	if unusable(err) || errors.Is(err, datadir.ErrSwap) {
-		err = fmt.Errorf("%w: %w", ErrUnusable, err)
-	}
-	return done, err
+	return done, marked(err)
 }
 
 // Salvaged is the result of the salvage of a damaged directory.
@@ -207,10 +204,7 @@ func Salvage(ctx context.Context, data Data, to string) (Salvaged, error) {
 		return Salvaged{}, err
 	}
 	done, err := store.Salvage(ctx, opts, to, func(s *store.Store) check.Graphs { return graphsOf(ctx, s) })
-	if unusable(err) {
-		err = fmt.Errorf("%w: %w", ErrUnusable, err)
-	}
-	return done, err
+	return done, marked(err)
 }
 
 // graphsOf returns a function that finds and compiles the workflow graph of a run. It reads the packs
@@ -234,18 +228,37 @@ func openExisting(data Data, repair bool) (*store.Store, error) {
 	}
 	opts.Repair = repair
 	s, err := store.Open(opts)
-	if unusable(err) {
-		return nil, fmt.Errorf("%w: %w", ErrUnusable, err)
-	}
-	return s, err
+	return s, marked(err)
 }
 
-// unusable reports whether err means that the store could not be opened, for example because another
-// process has it open. It returns false if err means that the contents of the store are faulty.
+// marked wraps [ErrUnusable] around an error that means that the store or a place cannot be used, for example because
+// another process has the store open or the disk is full. It returns any other error unchanged, also one about faulty
+// contents of the store.
+func marked(err error) error {
+	if unusable(err) && !errors.Is(err, ErrUnusable) {
+		return fmt.Errorf("%w: %w", ErrUnusable, err)
+	}
+	return err
+}
+
+// unusable reports whether [marked] marks err.
 func unusable(err error) bool {
 	_, otherKey := errors.AsType[*datadir.KeyError](err)
 	_, noDatabase := errors.AsType[*DatabaseError](err)
-	return otherKey || noDatabase || errors.Is(err, datadir.ErrLocked) || errors.Is(err, store.ErrFormat)
+	return otherKey || noDatabase || diskFull(err) ||
+		errors.Is(err, datadir.ErrLocked) || errors.Is(err, store.ErrFormat) || errors.Is(err, datadir.ErrSwap) || errors.Is(err, datadir.ErrNotEmpty)
+}
+
+// diskFull reports whether err means that a disk has too little space, or cannot be written at all. Badger keeps only the
+// text of many errors of the system.
+func diskFull(err error) bool {
+	if err == nil {
+		return false
+	}
+	refusal, ok := errors.AsType[*machine.Error](err)
+	return ok && refusal.Reason == datadir.DiskLow || slices.ContainsFunc([]syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS}, func(errno syscall.Errno) bool {
+		return errors.Is(err, errno) || strings.Contains(err.Error(), errno.Error())
+	})
 }
 
 type graphKey struct {

@@ -79,9 +79,7 @@ func checkMovable(ctx context.Context, from, to Data) error {
 // compareCounts returns an error if the check of the new store has not found the same counts as the check of
 // the old store. err is an earlier error of the move.
 func (m *MoveResult) compareCounts(before CheckReport, err error) error {
-	if unusable(err) {
-		err = fmt.Errorf("%w: %w", ErrUnusable, err)
-	}
+	err = marked(err)
 	if err == nil && m.Report != before {
 		err = fmt.Errorf("%s is not what %s is: %+v, and %+v", m.To, m.From, m.Report, before)
 	}

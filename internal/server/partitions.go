@@ -105,7 +105,7 @@ func listed(parts []int32) string {
 func (d Data) eachPartition(ctx context.Context, do func(part Data) error) error {
 	parts, err := d.parts(ctx)
 	for i := 0; err == nil && i < len(parts); i++ {
-		err = InPart(parts[i].Database.Part, do(parts[i]))
+		err = InPart(parts[i].Database.Part, marked(do(parts[i])))
 	}
 	return err
 }

@@ -31,8 +31,5 @@ func RotateKey(data Data, to string) error {
 	} else {
 		err = fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
-	if unusable(err) {
-		err = fmt.Errorf("%w: %w", ErrUnusable, err)
-	}
-	return err
+	return marked(err)
 }

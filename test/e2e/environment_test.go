@@ -401,8 +401,16 @@ func TestOlderFormats(t *testing.T) {
 			t.Parallel()
 			s := newSidecar(t)
 			copyTree(t, from, s.dir)
+			before := filesOf(t, s.dir)
 			if _, err := s.tryStart(); err != nil {
 				<-s.done
+				// The database adds empty files when it is opened.
+				after := filesOf(t, s.dir)
+				for name, sum := range before {
+					if after[name] != sum {
+						t.Errorf("the refused start changed %s", name)
+					}
+				}
 				format := strings.TrimPrefix(filepath.Base(from), "format-")
 				s.ended("the store has format "+format+", this program reads format", "pawl migrate")
 				if out, err := exec.Command(binary(t), "migrate", s.dir).CombinedOutput(); err != nil {

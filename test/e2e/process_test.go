@@ -99,6 +99,7 @@ type sidecar struct {
 	// opening are arguments of serve and of check: the key, if the directory has one.
 	opening []string
 	wrap    []string // a command to run it under, for example strace
+	program string   // what is started; "": the program under test
 	// http and metrics are the addresses of the gateway and the metrics while it runs, if
 	// args ask for them.
 	http, metrics string
@@ -186,8 +187,11 @@ type firstLine struct {
 // launch starts the process; what it says first is sent when it says it.
 func (s *sidecar) launch() (<-chan firstLine, error) {
 	os.Remove(s.socket)
-	args := append([]string{}, s.wrap...)
-	args = append(args, binary(s.t))
+	program := s.program
+	if program == "" {
+		program = binary(s.t)
+	}
+	args := append(append([]string{}, s.wrap...), program)
 	args = append(args, s.storedIn("serve", "--data", s.dir, "--listen", "127.0.0.1:0", "--socket", s.socket)...)
 	args = append(append(args, s.args...), s.opening...)
 	s.cmd = exec.Command(args[0], args[1:]...)

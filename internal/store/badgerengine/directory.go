@@ -110,7 +110,7 @@ func (d *Directory) open() error {
 	}
 	d.step("locked")
 	if datadir.Progress(d.cfg.Dir) != "" && !d.cfg.Migrating {
-		return errors.Join(fmt.Errorf("%w: a migration of it was broken off; call 'pawl migrate' again", datadir.ErrFormat), lock.Release())
+		return errors.Join(fmt.Errorf("%w: it is not complete: repeat the command that creates it (pawl migrate, compact or salvage)", datadir.ErrFormat), lock.Release())
 	}
 	found, err := datadir.Inspect(d.cfg.Dir, d.cfg.EncryptionKey)
 	if err == nil {

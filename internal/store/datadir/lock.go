@@ -23,14 +23,15 @@ type DirLock struct {
 }
 
 // LockDir locks a directory for this process. If another process has locked it, the error is
-// [ErrLocked] with the id of that process.
+// [ErrLocked] with the id of that process. On a full disk the directory is locked without a note of the id, so that a
+// command which frees space still works.
 func LockDir(dir string) (*DirLock, error) {
 	l, err := HoldDir(dir)
 	if err != nil {
 		return nil, err
 	}
 	l.note = filepath.Join(dir, "LOCK")
-	if err := os.WriteFile(l.note, fmt.Appendln(nil, os.Getpid()), 0o600); err != nil {
+	if err := os.WriteFile(l.note, fmt.Appendln(nil, os.Getpid()), 0o600); err != nil && !errors.Is(err, unix.ENOSPC) {
 		return nil, errors.Join(err, l.dir.Close())
 	}
 	return l, nil

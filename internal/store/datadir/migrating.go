@@ -23,6 +23,9 @@ const (
 // ErrFormat means that this version of the program cannot read the format of a directory.
 var ErrFormat = errors.New("unreadable store format")
 
+// ErrNotEmpty means that a directory in which a command creates a store has other contents.
+var ErrNotEmpty = errors.New("is not empty: name an empty or absent directory")
+
 // CompactName is the name of the file by which a compaction marks the directories that it exchanges.
 const CompactName = "COMPACTED"
 
@@ -57,7 +60,7 @@ func SettleIn(dir string) error {
 }
 
 // ClearFor makes the target directory of a migration empty. It removes a partial result of an earlier
-// migration. If the directory has other contents, it returns an error. If another process is building
+// migration. If the directory has other contents, the error is [ErrNotEmpty]. If another process is building
 // the directory, the error is [ErrLocked].
 func ClearFor(dir string) error {
 	if Progress(dir) != "" {
@@ -68,7 +71,7 @@ func ClearFor(dir string) error {
 	files, err := os.ReadDir(dir)
 	for _, f := range files {
 		if f.Name() != migratingName {
-			return fmt.Errorf("%s is not empty", dir)
+			return fmt.Errorf("%s %w", dir, ErrNotEmpty)
 		}
 	}
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -33,6 +33,15 @@ type Disk struct {
 	// syncs counts the answered ones; the power goes with the one that reaches last, if
 	// that is not 0.
 	syncs, lastSync int64
+	hold            *hold
+}
+
+// hold lets one sync wait.
+type hold struct {
+	// at is the number of syncs that are answered before.
+	at int64
+	// reached is closed when the sync waits, over when it may go on.
+	reached, over chan struct{}
 }
 
 // New makes an empty disk with its power on.
@@ -67,6 +76,49 @@ func (d *Disk) OffAfter(n int64) <-chan struct{} {
 	defer d.mu.Unlock()
 	d.lastSync = d.syncs + n
 	return d.off
+}
+
+// HoldAfter lets the sync behind the n-th one from now wait, until [Disk.Resume] or the death of its process. The channel
+// is closed when it waits. Later syncs do not wait, so that other processes can use the disk.
+func (d *Disk) HoldAfter(n int64) <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.hold = &hold{at: d.syncs + n, reached: make(chan struct{}), over: make(chan struct{})}
+	return d.hold.reached
+}
+
+// Resume lets the sync that waits go on. Nothing is lost.
+func (d *Disk) Resume() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.hold != nil {
+		close(d.hold.over)
+		d.hold = nil
+	}
+}
+
+// awaitResume waits if this is the sync to hold.
+func (d *Disk) awaitResume(ctx context.Context) syscall.Errno {
+	d.mu.Lock()
+	h := d.hold
+	if h == nil || d.syncs < h.at {
+		d.mu.Unlock()
+		return 0
+	}
+	select {
+	case <-h.reached:
+		d.mu.Unlock()
+		return 0
+	default:
+		close(h.reached)
+	}
+	d.mu.Unlock()
+	select {
+	case <-h.over:
+		return 0
+	case <-ctx.Done():
+		return syscall.EINTR
+	}
 }
 
 // turnOff closes off, once; d.mu is held.
@@ -115,6 +167,9 @@ func (d *Disk) wait(changes bool) syscall.Errno {
 // sync answers a sync, if there is power. Without, it waits until its caller is killed.
 func (d *Disk) sync(ctx context.Context, done func()) syscall.Errno {
 	if err := d.wait(true); err != 0 {
+		return err
+	}
+	if err := d.awaitResume(ctx); err != 0 {
 		return err
 	}
 	d.mu.Lock()

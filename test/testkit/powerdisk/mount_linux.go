@@ -10,6 +10,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
 )
 
 // ErrNoFUSE means that this machine, or this user, cannot mount file systems by FUSE.
@@ -168,6 +169,26 @@ func (e *entry) Create(ctx context.Context, name string, _, mode uint32, out *fu
 	return inode, &handle{inode.Operations().(*entry)}, 0, 0
 }
 
+// Link gives a file another name.
+func (e *entry) Link(ctx context.Context, target fs.InodeEmbedder, name string, out *fuse.EntryOut) (inode *fs.Inode, errno syscall.Errno) {
+	from, ok := target.(*entry)
+	if !ok || from.node.file == nil {
+		return nil, syscall.EPERM
+	}
+	errno = e.disk.operate(true, func() syscall.Errno {
+		switch {
+		case e.disk.faults.Full:
+			return syscall.ENOSPC
+		case e.node.dir.names[name] != nil:
+			return syscall.EEXIST
+		}
+		e.node.dir.change(map[string]*node{name: from.node})
+		inode = e.child(ctx, from.node, out)
+		return 0
+	})
+	return inode, errno
+}
+
 func (e *entry) Unlink(_ context.Context, name string) syscall.Errno { return e.remove(name) }
 
 func (e *entry) Rmdir(_ context.Context, name string) syscall.Errno { return e.remove(name) }
@@ -188,13 +209,18 @@ func (e *entry) remove(name string) syscall.Errno {
 
 func (e *entry) Rename(_ context.Context, name string, to fs.InodeEmbedder, newName string, flags uint32) syscall.Errno {
 	target, ok := to.(*entry)
-	if !ok || flags != 0 {
+	exchanges := flags == unix.RENAME_EXCHANGE && ok && target.node == e.node
+	if !ok || flags != 0 && !exchanges {
 		return syscall.ENOTSUP
 	}
 	return e.disk.operate(true, func() syscall.Errno {
-		n := e.node.dir.names[name]
-		if n == nil {
+		n, other := e.node.dir.names[name], target.node.dir.names[newName]
+		if n == nil || exchanges && other == nil {
 			return syscall.ENOENT
+		}
+		if exchanges {
+			e.node.dir.change(map[string]*node{name: other, newName: n})
+			return 0
 		}
 		if target.node == e.node {
 			e.node.dir.change(map[string]*node{name: nil, newName: n})

@@ -40,9 +40,13 @@ type cluster struct {
 	// store with no other node.
 	args     []string
 	isSingle bool
-	nodes    []*node
-	random   *rand.Rand
-	waits    *standstills
+	// program is what nodes begin with; "": the program under test.
+	program string
+	// exchanges counts the nodes that got another program.
+	exchanges int
+	nodes     []*node
+	random    *rand.Rand
+	waits     *standstills
 	// spaces are the namespaces, parts the partition that each is in.
 	spaces []string
 	parts  map[string]int32
@@ -56,12 +60,18 @@ type cluster struct {
 // newCluster starts nodes on a database of their own, which serve so many namespaces.
 func newCluster(t *testing.T, nodes, spaces int) *cluster {
 	t.Helper()
+	return newClusterOf(t, "", nodes, spaces)
+}
+
+// newClusterOf starts nodes of another program than the one under test, unless it is "".
+func newClusterOf(t *testing.T, program string, nodes, spaces int) *cluster {
+	t.Helper()
 	pgserver.Require(t)
 	seed := uint64(number("PAWL_SEED", 1))
 	t.Logf("seed %d", seed)
 	c := &cluster{
 		t: t, db: newDatabase(t), isSingle: nodes == 1, random: rand.New(rand.NewPCG(seed, 13)),
-		spaces: spacesOf(spaces), parts: map[string]int32{},
+		spaces: spacesOf(spaces), parts: map[string]int32{}, program: program,
 	}
 	c.waits = &standstills{commits: pgserver.Listen(t, c.db.urlThrough(&c.db.pulseRelays))}
 	c.ctx, c.broken = context.WithCancel(t.Context())
@@ -85,7 +95,7 @@ func newCluster(t *testing.T, nodes, spaces int) *cluster {
 func (c *cluster) join() *node {
 	c.t.Helper()
 	n := newNode(c.t, string(rune('a'+len(c.nodes))), c.args...)
-	n.args, n.broken = append(slices.Clone(n.args), "--store", c.db.urlThrough(&n.database)), c.broken
+	n.args, n.broken, n.program = append(slices.Clone(n.args), "--store", c.db.urlThrough(&n.database)), c.broken, c.program
 	if !c.isSingle {
 		n.joinCluster()
 	}

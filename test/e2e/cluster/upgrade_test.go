@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,6 +17,8 @@ import (
 
 	pawlv1 "github.com/pawl-dev/pawl/gen/go/pawl/v1"
 	"github.com/pawl-dev/pawl/test/e2e/play"
+	"github.com/pawl-dev/pawl/test/testkit/child"
+	"github.com/pawl-dev/pawl/test/testkit/pgserver"
 )
 
 // buildPatched builds the program under test with other files: each is the path of one, in this module or
@@ -84,12 +88,7 @@ CREATE TABLE {schema}.later (id bigint PRIMARY KEY);`,
 func TestUpgrade(t *testing.T) {
 	c := newCluster(t, 3, 3)
 	next := successor(t)
-	var all []*follower
-	for _, space := range c.spaces {
-		f := &follower{c: c, space: space, runs: pawlv1.NewRunServiceClient(namespaceConn{c.newSpread(), space}), seqs: map[string]uint64{}}
-		all = append(all, f)
-		go f.readAll()
-	}
+	all := c.follow()
 	for i, n := range c.nodes {
 		if formats := c.formats(); formats != "[2]" {
 			t.Errorf("with %d of the old version the partitions are in the formats %s", 3-i, formats)
@@ -126,6 +125,17 @@ type follower struct {
 	seqs    map[string]uint64
 	cursor  string
 	streams atomic.Int64
+}
+
+// follow reads everything of each namespace.
+func (c *cluster) follow() (all []*follower) {
+	c.t.Helper()
+	for _, space := range c.spaces {
+		f := &follower{c: c, space: space, runs: pawlv1.NewRunServiceClient(namespaceConn{c.newSpread(), space}), seqs: map[string]uint64{}}
+		all = append(all, f)
+		go f.readAll()
+	}
+	return all
 }
 
 func (f *follower) readAll() {
@@ -196,7 +206,8 @@ func (c *cluster) formats() string {
 // exchanged ends a node and starts another program in its place, while there are callers at the others.
 func (c *cluster) exchanged(n *node, program string) time.Duration {
 	c.t.Helper()
-	all := c.calling(fmt.Sprint("for ", n.name, " ", program == ""), 2, c.nodesExcept(n)...)
+	c.exchanges++
+	all := c.calling(fmt.Sprint("for ", c.exchanges, " "), 2, c.nodesExcept(n)...)
 	all.awaitCalls()
 	n.end(syscall.SIGTERM)
 	all.awaitCalls()
@@ -255,4 +266,36 @@ func (c *cluster) refusedAlone(next string) {
 			c.t.Errorf("sidecar %s by the old version: %v: %s", args[0], err, out)
 		}
 	}
+}
+
+// TestUpgradeOfAnOlderBuild is a rolling upgrade from a real older program: that before the last change of what a store
+// has, or of the commit PAWL_OLDER. All nodes are replaced by this program, one goes back and forth, as
+// docs/operations/upgrades.md allows, and no call of callers at the other nodes fails. Readers of everything see each record once.
+func TestUpgradeOfAnOlderBuild(t *testing.T) {
+	pgserver.Require(t)
+	commit, err := child.OlderCommit()
+	if errors.Is(err, child.ErrNoHistory) {
+		t.Skipf("NOT RUN: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	older, err := child.BuildAt(commit, "cmd/sidecar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newClusterOf(t, older, 3, 3)
+	all := c.follow()
+	for _, step := range []struct {
+		n       *node
+		program string
+	}{{c.nodes[0], ""}, {c.nodes[0], older}, {c.nodes[1], ""}, {c.nodes[2], ""}, {c.nodes[0], ""}} {
+		longest := c.exchanged(step.n, step.program)
+		t.Logf("%s is of %s; a caller stood still for at most %v", step.n.name, cmp.Or(step.program, "this version"), longest)
+	}
+	for _, f := range all {
+		f.awaitEnds()
+	}
+	t.Logf("from %s", commit)
+	c.stopped()
 }

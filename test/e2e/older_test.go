@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"errors"
+	"os"
 	"os/exec"
 	"strings"
 	"sync/atomic"
@@ -17,6 +18,9 @@ import (
 // format is the same, and so on. Callers drive runs through all exchanges, and nothing that was acknowledged is missing.
 func TestOlderBuild(t *testing.T) {
 	t.Parallel()
+	if os.Getenv("PAWL_POSTGRES") == "" && os.Getenv("PAWL_OLDER") == "" {
+		t.Skip("it builds an older commit, which takes a minute: make test-postgres, or PAWL_OLDER=COMMIT")
+	}
 	commit, err := child.OlderCommit()
 	if errors.Is(err, child.ErrNoHistory) {
 		t.Skipf("NOT RUN: %v", err)

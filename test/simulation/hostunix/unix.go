@@ -17,6 +17,7 @@ const (
 	MAP_SHARED  = syscall.MAP_SHARED
 	EWOULDBLOCK = syscall.EWOULDBLOCK
 	ENXIO       = syscall.ENXIO
+	ENOSPC      = syscall.ENOSPC
 	SEEK_DATA   = 3
 	SEEK_HOLE   = 4
 )

@@ -83,6 +83,12 @@ func New(dir string) *sdk.Server {
 	sdk.AddTool(s, &sdk.Tool{Name: "fail", Description: "Fails."}, func(context.Context, *sdk.CallToolRequest, map[string]any) (*sdk.CallToolResult, any, error) {
 		return nil, nil, errors.New("no such station")
 	})
+	addContents(s)
+	return s
+}
+
+// addContents adds the tools that return contents of each kind, or misbehave.
+func addContents(s *sdk.Server) {
 	sdk.AddTool(s, &sdk.Tool{Name: "text", Description: "Says a text."}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "21 degrees"}}}, nil, nil
 	})
@@ -122,7 +128,6 @@ func New(dir string) *sdk.Server {
 		}
 		return nil, nil, context.Cause(ctx)
 	})
-	return s
 }
 
 // Change changes the description of charge, and says that lists may be kept for an hour.

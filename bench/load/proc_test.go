@@ -84,7 +84,7 @@ func TestFailureOfAChildReachesTheParent(t *testing.T) {
 		{"serve", "", "data"},
 		{"nonsense", "", `role "nonsense"`},
 		{"load", "not json\n", "job:"},
-		{"load", `{"kind":"x","target":"127.0.0.1:1","clients":1,"connections":1}` + "\n", "want echo, emit, serve, send or delegate"},
+		{"load", `{"kind":"x","target":"127.0.0.1:1","clients":1,"connections":1}` + "\n", "want echo, emit, serve, send, delegate, tool or mcp"},
 	} {
 		t.Run(c.role+c.say, func(t *testing.T) {
 			t.Parallel()

@@ -139,7 +139,7 @@ func (r *operationsRig) refused(dir string, own tenantData) {
 // changes something, and has a line in the audit.
 func TestEveryOperationSaysWhetherItChanges(t *testing.T) {
 	t.Parallel()
-	reads := []string{"Get", "List", "Show", "Stream", "Count", "Wait", "Verify", "Diff", "Validate", "Export", "Subscribe", "Check", "Stats"}
+	reads := []string{"Get", "List", "Show", "Stream", "Count", "Wait", "Verify", "Diff", "Validate", "Export", "Subscribe", "Check", "Stats", "Query"}
 	for _, op := range policy.Operations {
 		service, name, ok := strings.Cut(strings.TrimPrefix(op.Name, "/"), "/")
 		if !ok || strings.Contains(op.Name, " ") || strings.HasPrefix(service, "grpc.") {

@@ -61,7 +61,7 @@ pawl migrate --from /var/lib/pawl/store --to postgres://pawl@db.example/pawl --s
 	"runs fork":         `pawl runs fork 01J9Z3NDEK --at 42 --var model=large`,
 	"runs import":       `pawl runs import run.pawl`,
 	"runs input":        `pawl runs input 01J9Z3NDEK "Use the blue one."`,
-	"runs list":         `pawl runs list --status RUNNING,WAITING --label team=a --created-after 24h`,
+	"runs list":         "pawl runs list --status RUNNING,WAITING --label team=a --created-after 24h\npawl runs list --created-after 24h --limit 0 --sort cost",
 	"runs pause":        `pawl runs pause --pack shop --note "provider outage" --yes`,
 	"runs raise-budget": `pawl runs raise-budget 01J9Z3NDEK --cost 5 --reason "long report"`,
 	"runs resume":       `pawl runs resume 01J9Z3NDEK`,

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,13 +23,16 @@ func newRunsList(p *output.Printer, c *client) *cobra.Command {
 	var filter runFilter
 	var limit int
 	var oldest bool
+	var sorted string
 	var created timeRange
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List runs, newest first",
 		Long: `Lists runs, newest first, with the reason of their end or what they wait for. For the first 100
 runs that are FAILED or ESCALATED it also reads the last error from their newest records. JSON
-has no errors: 'pawl runs show RUN' prints the last error and the last output of a run.`,
+has no errors: 'pawl runs show RUN' prints the last error and the last output of a run. The cost
+has no value if none was reported. The duration is the time from the start to the end, or until now.
+--sort orders the runs that --limit selects.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			selected, err := filter.proto()
@@ -35,6 +42,10 @@ has no errors: 'pawl runs show RUN' prints the last error and the last output of
 			if err := created.set(selected, time.Now()); err != nil {
 				return err
 			}
+			order, ok := runOrders[sorted]
+			if sorted != "" && !ok {
+				return output.Usage(fmt.Errorf("--sort %q is none of %s", sorted, strings.Join(slices.Sorted(maps.Keys(runOrders)), ", ")))
+			}
 			req := &pawlv1.ListRunsRequest{Namespace: c.Namespace, Filter: selected}
 			if oldest {
 				req.Order = pawlv1.RunOrder_RUN_ORDER_OLDEST_FIRST
@@ -43,6 +54,9 @@ has no errors: 'pawl runs show RUN' prints the last error and the last output of
 				found, err := listRuns(cmd, runs, req, limit)
 				if err != nil {
 					return err
+				}
+				if order != nil {
+					slices.SortStableFunc(found, func(a, b *pawlv1.Run) int { return cmp.Compare(order(b), order(a)) })
 				}
 				errs, err := endErrors(cmd.Context(), p, runs, found)
 				if err != nil {
@@ -58,10 +72,27 @@ has no errors: 'pawl runs show RUN' prints the last error and the last output of
 	cmd.Flags().BoolVar(&filter.unserved, "unserved", false, "only runs whose turn no connected worker serves")
 	cmd.Flags().StringSliceVar(&filter.waiting, "waiting", nil, "only runs that wait for one of these now, for example APPROVAL,NO_WORKER")
 	completeFrom(cmd, "waiting", enumNames(pawlv1.WaitingKind_name, "WaitingKind")...)
+	cmd.Flags().StringVar(&sorted, "sort", "", "largest first: cost, duration or updated (default: in the order of their starts)")
+	completeFrom(cmd, "sort", slices.Sorted(maps.Keys(runOrders))...)
 	cmd.Flags().BoolVar(&oldest, "oldest", false, "list the oldest first")
 	cmd.Flags().StringVar(&created.after, "created-after", "", "only runs started at this time or later: RFC 3339, or a duration back from now, for example 24h")
 	cmd.Flags().StringVar(&created.before, "created-before", "", "only runs started before this time: RFC 3339, or a duration back from now")
 	return cmd
+}
+
+// runOrders are the values of --sort, and by what they order.
+var runOrders = map[string]func(*pawlv1.Run) int64{
+	"cost":     (*pawlv1.Run).GetCostMicroUsd,
+	"duration": func(r *pawlv1.Run) int64 { return int64(duration(r, time.Now())) },
+	"updated":  func(r *pawlv1.Run) int64 { return r.GetUpdatedAt().AsTime().UnixNano() },
+}
+
+// duration returns how long a run took, or takes until now if it has not ended.
+func duration(r *pawlv1.Run, now time.Time) time.Duration {
+	if r.GetStatus() > pawlv1.RunStatus_RUN_STATUS_WAITING {
+		now = r.GetStatusAt().AsTime()
+	}
+	return max(0, now.Sub(r.GetCreatedAt().AsTime()))
 }
 
 // timeRange holds the flags that bound the start time of runs. An empty field means no bound.
@@ -168,10 +199,15 @@ func printRuns(p *output.Printer, runs []*pawlv1.Run, errs map[string]string) er
 	if p.JSON {
 		return output.WriteJSON(p.Out, output.Object{{Key: "runs", Value: output.Messages(runs)}})
 	}
-	t := output.Table{Headers: []string{"RUN", "PACK", "STATUS", "STATE", "VISITS", "SEQ", "UPDATED", "REASON", "WAITING", "LAST ERROR"}}
+	t := output.Table{Headers: []string{"RUN", "PACK", "STATUS", "STATE", "VISITS", "SEQ", "COST", "DURATION", "UPDATED", "REASON", "WAITING", "LAST ERROR"}}
+	now := time.Now()
 	for _, r := range runs {
+		cost := ""
+		if r.GetTokens() > 0 || r.GetCostMicroUsd() > 0 {
+			cost = output.Cost(r.GetTokens(), r.GetCostMicroUsd())
+		}
 		t.Add(r.GetRunId(), packName(r.GetPack()), statusName(p, r), r.GetState(),
-			itoa(r.GetTotalVisits()), itoa(r.GetSeq()), moment(r.GetUpdatedAt()), r.GetReason(), r.GetWaiting().GetSentence(),
+			itoa(r.GetTotalVisits()), itoa(r.GetSeq()), cost, duration(r, now).Round(time.Second).String(), moment(r.GetUpdatedAt()), r.GetReason(), r.GetWaiting().GetSentence(),
 			output.Shorten(errs[r.GetRunId()], maxListedError))
 	}
 	p.Table(t)

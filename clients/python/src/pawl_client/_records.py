@@ -235,6 +235,10 @@ class StepRequested:
     """The caller that requested it makes the call; no worker receives it."""
     hold: ApprovalHold | None = None
     """The call waits for a decision until `deadline`. None means that it needs no decision."""
+    repeatable: bool = False
+    """An attempt with an unknown outcome is followed by another one: the operator trusts the MCP
+    server of the tool, which says that a second call does no harm.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

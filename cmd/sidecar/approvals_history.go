@@ -56,7 +56,7 @@ this run, also of an imported one. With --from it is fast in a large store.`,
 	fs.StringSliceVar(&f.decisions, "decision", nil, "only these decisions, for example DENIED,TIMED_OUT")
 	fs.StringVar(&f.req.RunId, "run", "", "only calls of this run")
 	fs.StringVar(&f.req.Pack, "pack", "", "only runs of this pack: id, id@version or digest")
-	fs.StringSliceVar(&f.labels, "label", nil, "only runs with this label, KEY=VALUE (repeatable; all must match)")
+	fs.StringArrayVar(&f.labels, "label", nil, "only runs with this label, KEY=VALUE (repeatable; all must match)")
 	fs.IntVar(&f.limit, "limit", 100, "largest number of decisions to list; 0 = all")
 	fs.StringVar(&f.req.PageToken, "page-token", "", "token of the next page, as printed by the previous one")
 	completeFrom(cmd, "decision", enumNames(pawlv1.StepVerdict_name, "StepVerdict")...)

@@ -40,7 +40,7 @@ func (f *runFilter) bind(cmd *cobra.Command) {
 	fs.StringVar(&f.state, "state", "", "only runs in this state, or that ended in it")
 	fs.StringVar(&f.parent, "parent", "", "only runs that this run delegated to")
 	fs.StringSliceVar(&f.statuses, "status", nil, "only runs with one of these statuses, for example RUNNING,WAITING")
-	fs.StringSliceVar(&f.labels, "label", nil, "only runs with this label, KEY=VALUE (repeatable; all must match)")
+	fs.StringArrayVar(&f.labels, "label", nil, "only runs with this label, KEY=VALUE (repeatable; all must match)")
 	completeFrom(cmd, "status", enumNames(pawlv1.RunStatus_name, "RunStatus")...)
 }
 

@@ -58,11 +58,7 @@ has no value if none was reported. The duration is the time from the start to th
 				if order != nil {
 					slices.SortStableFunc(found, func(a, b *pawlv1.Run) int { return cmp.Compare(order(b), order(a)) })
 				}
-				errs, err := endErrors(cmd.Context(), p, runs, found)
-				if err != nil {
-					return err
-				}
-				return printRuns(p, found, errs)
+				return printRuns(p, found, endErrors(cmd.Context(), p, runs, found))
 			})
 		},
 	}
@@ -166,8 +162,9 @@ func listRuns(cmd *cobra.Command, runs pawlv1.RunServiceClient, req *pawlv1.List
 // maxEndErrors bounds the runs whose last error `pawl runs list` reads, because each needs a call.
 const maxEndErrors = 100
 
-// endErrors returns the last errors of the listed runs that ended with one, by the id of the run. For JSON it reads none.
-func endErrors(ctx context.Context, p *output.Printer, runs pawlv1.RunServiceClient, listed []*pawlv1.Run) (map[string]string, error) {
+// endErrors returns the last errors of the listed runs that ended with one, by the id of the run. For JSON it reads none. If
+// records cannot be read, it warns and returns what it has, because the list itself is there.
+func endErrors(ctx context.Context, p *output.Printer, runs pawlv1.RunServiceClient, listed []*pawlv1.Run) map[string]string {
 	out, ended := map[string]string{}, 0
 	for _, r := range listed {
 		if p.JSON || !export.EndedBadly(r) {
@@ -181,14 +178,15 @@ func endErrors(ctx context.Context, p *output.Printer, runs pawlv1.RunServiceCli
 			continue // it was deleted after it was listed
 		}
 		if err != nil {
-			return nil, err
+			p.Warnf("the last error of %s and of the runs after it cannot be read: %s", r.GetRunId(), status.Convert(err).Message())
+			return out
 		}
 		out[r.GetRunId()] = text
 	}
 	if ended > maxEndErrors {
 		p.Warnf("the last error is shown for %d of %d runs that failed; \"pawl runs show RUN\" shows it for each", maxEndErrors, ended)
 	}
-	return out, nil
+	return out
 }
 
 // maxListedError bounds an error in the list, in characters.

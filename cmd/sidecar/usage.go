@@ -25,7 +25,8 @@ type usageFlags struct {
 
 	groups []*pawlv1.UsageGroup
 	total  pawlv1.UsageGroup
-	// incomplete are the namespaces of which a part of the usage is missing, with the time from which on it is there.
+	// incomplete are the times from which on the usage of a namespace is complete, if a part of it is missing. "" means that no
+	// usage is there.
 	incomplete []string
 }
 
@@ -58,7 +59,7 @@ Labels are those that the operator names with --usage-label.`,
 	fs.StringVar(&f.state, "state", "", "only usage in this state")
 	fs.StringVar(&f.model, "model", "", "only usage of this model; an empty value is usage without a model")
 	fs.StringVar(&f.tool, "tool", "", "only usage of calls of this tool; an empty value is turns and model calls")
-	fs.StringSliceVar(&f.labels, "label", nil, "only runs with this label, KEY=VALUE (repeatable; all must match)")
+	fs.StringArrayVar(&f.labels, "label", nil, "only runs with this label, KEY=VALUE (repeatable; all must match)")
 	fs.BoolVar(&f.csv, "csv", false, "print CSV")
 	c.Bind(cmd)
 	completeFrom(cmd, "by", "day", "namespace", "pack", "state", "model", "tool", "label:")
@@ -137,8 +138,12 @@ func (f *usageFlags) readOne(cmd *cobra.Command, control pawlv1.ControlServiceCl
 		f.total.OutputTokens += total.GetOutputTokens()
 		f.total.CostMicroUsd += total.GetCostMicroUsd()
 		f.total.Reports += total.GetReports()
-		if page.GetSince() != nil {
-			f.incomplete = append(f.incomplete, moment(page.GetSince()))
+		if !page.GetComplete() {
+			since := ""
+			if page.GetSince() != nil {
+				since = moment(page.GetSince())
+			}
+			f.incomplete = append(f.incomplete, since)
 		}
 		return nil
 	}
@@ -146,7 +151,11 @@ func (f *usageFlags) readOne(cmd *cobra.Command, control pawlv1.ControlServiceCl
 
 func (f *usageFlags) print(p *output.Printer) error {
 	for _, since := range f.incomplete {
-		p.Warnf("an older program created the store: usage before %s is missing here", since)
+		if since == "" {
+			p.Warnf("usage is missing: an older program wrote the store, or pawl salvage made it, and no usage was reported since then")
+		} else {
+			p.Warnf("usage before %s is missing: an older program wrote it, or a repair or salvage lost it", since)
+		}
 	}
 	switch {
 	case f.csv:

@@ -87,7 +87,7 @@ func (c *session) content(ctx context.Context, id string) (*runContent, error) {
 // newest reads newest records of a run, enough for its last output. Most runs have it among the last few.
 func (c *session) newest(ctx context.Context, run *pawlv1.Run) ([]*pawlv1.Record, error) {
 	records, err := export.NewestRecords(ctx, c.service.runs, run, 50)
-	if err == nil && len(export.LastOutput(records)) == 0 {
+	if err == nil && (len(export.LastOutput(records)) == 0 || export.EndedBadly(run) && export.LastError(run, records) == "") {
 		return export.NewestRecords(ctx, c.service.runs, run, export.NewestWindow)
 	}
 	return records, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/pawl-dev/pawl/internal/a2a/client"
 	"github.com/pawl-dev/pawl/internal/config"
@@ -100,11 +101,15 @@ func (a *app) reload(ctx context.Context, before error) error {
 	if a.cluster != nil {
 		a.cluster.quotas.Replace(files.quotas)
 	}
+	var failures []error
 	for _, t := range all {
 		if failed := t.schedule(ctx, files.schedules); failed != nil && slices.Contains(a.partitions.all(), t) { // otherwise the next owner has files of its own
-			err = errors.Join(err, failed)
+			failures = append(failures, failed)
 		}
 	}
+	// The order of the partitions is not specified, and equal errors must have equal texts.
+	slices.SortFunc(failures, func(x, y error) int { return strings.Compare(x.Error(), y.Error()) })
+	err = errors.Join(failures...)
 	if !news(err, before) {
 		return err
 	}

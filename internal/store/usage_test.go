@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -292,6 +293,48 @@ func TestUsageIsChecked(t *testing.T) {
 				t.Errorf("since %+v, %v", since, err)
 			}
 		})
+	}
+}
+
+// TestUsageOfAnImportedRun: the usage of an imported run is in the rollups of the store in which it ran. The check and a repair
+// of the other store find nothing to correct, also if it has runs of its own.
+func TestUsageOfAnImportedRun(t *testing.T) {
+	t.Parallel()
+	w := travelWorld(t)
+	w.runs["R"] = w.talk("R", 100, 3)
+	file := w.export("R")
+	other := travelWorld(t)
+	if _, _, err := w.importInto(other.store, 0, file); err != nil {
+		t.Fatal(err)
+	}
+	other.check()
+	if report, err := other.store.Repair(t.Context(), other.graphs); err != nil || report.Rows["usage"] != nil {
+		t.Errorf("repair: %+v, %v", report, err)
+	}
+	other.talk("S", 10, 1)
+	other.check()
+}
+
+// TestUsageSinceAfterDeletions: a repair of a store whose deleted runs are forgotten does not take their usage for a fault.
+func TestUsageSinceAfterDeletions(t *testing.T) {
+	t.Parallel()
+	w := travelWorld(t)
+	st := w.talk("R", 100, 3)
+	w.talk("S", 10, 1)
+	if _, err := w.commitCharged(st, 100, machine.Cancel{}); err != nil {
+		t.Fatal(err)
+	}
+	w.delete("R")
+	if _, err := w.store.ForgetDeleted(t.Context(), 0, math.MaxInt64); err != nil {
+		t.Fatal(err)
+	}
+	w.check()
+	if _, err := w.store.Repair(t.Context(), w.graphs); err != nil {
+		t.Fatal(err)
+	}
+	since, err := w.store.Usage(t.Context(), 0, machine.UsageSearch{}, func(*machine.UsageRow) bool { return true })
+	if err != nil || !since.Complete {
+		t.Errorf("since %+v, %v", since, err)
 	}
 }
 

@@ -1,6 +1,11 @@
 package machine
 
-import "time"
+import (
+	"crypto/sha256"
+	"fmt"
+	"strings"
+	"time"
+)
 
 // Settled is usage that an input settled, with where it was consumed.
 type Settled struct {
@@ -37,6 +42,23 @@ type UsageRow struct {
 	// Labels are those of the operator's labels that the runs have, sorted by key.
 	Labels []Label
 	UsageSum
+}
+
+// maxUsageName is the size in bytes of the longest name in a rollup, so that a long name never makes a key that the storage
+// engine refuses.
+const maxUsageName = 128
+
+// UsageName returns a name as rollups have it. A name that is too long ends with a digest, which keeps two of them apart.
+func UsageName(name string) string {
+	if strings.IndexByte(name, 0) >= 0 {
+		name = strings.ReplaceAll(name, "\x00", "?")
+	}
+	if len(name) > maxUsageName {
+		digest := sha256.Sum256([]byte(name))
+		end := fmt.Sprintf("~%x", digest[:4])
+		name = strings.ToValidUTF8(name[:maxUsageName-len(end)], "") + end
+	}
+	return name
 }
 
 // UsageOther is the value of a dimension in the rollup of everything that a day has no more rows for.

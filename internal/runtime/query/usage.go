@@ -157,7 +157,7 @@ func (req *UsageRequest) dimensions() ([]func(namespace string, r *machine.Usage
 		case usageDimensions[name] != nil:
 			out[i] = usageDimensions[name]
 		case label && key != "":
-			out[i] = func(_ string, r *machine.UsageRow) string { return labelOf(r, key) }
+			out[i] = func(_ string, r *machine.UsageRow) string { return labelOf(r, machine.UsageName(key)) }
 		default:
 			return nil, validate.Malformed("BAD_DIMENSION", "group_by", fmt.Sprintf("%q is no dimension: it is one of %s or label:KEY",
 				name, strings.Join(slices.Sorted(maps.Keys(usageDimensions)), ", ")))
@@ -176,12 +176,12 @@ func labelOf(r *machine.UsageRow, key string) string {
 }
 
 func (req *UsageRequest) selects(r *machine.UsageRow) bool {
-	is := func(want *string, value string) bool { return want == nil || *want == value }
+	is := func(want *string, value string) bool { return want == nil || machine.UsageName(*want) == value }
 	if !is(req.Pack, r.Pack) || !is(req.State, r.State) || !is(req.Model, r.Model) || !is(req.Tool, r.Tool) {
 		return false
 	}
 	for _, l := range req.Labels {
-		if !slices.Contains(r.Labels, l) {
+		if !slices.Contains(r.Labels, machine.Label{Key: machine.UsageName(l.Key), Value: machine.UsageName(l.Value)}) {
 			return false
 		}
 	}

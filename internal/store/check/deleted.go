@@ -59,10 +59,16 @@ func (r *repairer) markBeingRemoved() error {
 
 // account counts the gaps of a correct cursor row, which stand for the cursors of deleted entries. The row was
 // decoded before, so the error is ignored. It subtracts them from r.deleted, the number of deleted entries
-// without a gap.
+// without a gap. It also remembers that the namespace had more runs.
 func (r *repairer) account(ns uint32, row []byte) {
 	places, _ := codec.DecodeEntryRefs(row)
 	for _, place := range places {
+		if place.Gap() {
+			if r.hadMore == nil {
+				r.hadMore = map[uint32]bool{}
+			}
+			r.hadMore[ns] = true
+		}
 		if place.Gap() && r.deleted[ns] > 0 {
 			r.deleted[ns]--
 		}

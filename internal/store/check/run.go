@@ -48,11 +48,13 @@ func (r *runCheck) check() error {
 	} else if err := r.claims(r.Ns, r.Run, r.effects); err != nil {
 		return err
 	}
-	st := r.Prover.Progress
-	if st == nil && r.seq == r.head.Seq {
-		st = r.head
+	if !r.head.Imported { // an imported run is rolled up only in the store in which it ran
+		st := r.Prover.Progress
+		if st == nil && r.seq == r.head.Seq {
+			st = r.head
+		}
+		r.usage.add(r.Ns, st)
 	}
-	r.usage.add(r.Ns, st)
 	if err := r.checkHeadRows(); err != nil {
 		return err
 	}

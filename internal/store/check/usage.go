@@ -30,7 +30,7 @@ func (u usageSums) add(ns uint32, st *machine.State) {
 		u[ns].unknown = true
 		return
 	}
-	if _, counted := st.AccountLabels(); !counted || st.Imported {
+	if _, counted := st.AccountLabels(); !counted {
 		return
 	}
 	tokens, cost := rules.SettledInAccounts(st)
@@ -132,8 +132,8 @@ func (c *Checker) hasDeleted(ns uint32) (bool, error) {
 	return c.hadMore[ns] || layout.AnyWith(c.Txn, layout.Prefix(nil, layout.KindDeleted, ns)), c.Txn.Err()
 }
 
-// endedState returns the stored state of a run that has ended, which is its last one. It returns nil for any other run, and
-// if the state cannot be read.
+// endedState returns the stored state of a run that has ended, which is its last one. It returns nil for any other run, for an
+// imported one, and if the state cannot be read.
 func (r *repairer) endedState(run queueRun) *machine.State {
 	value, err := layout.Get(r.Txn, layout.HeadKey(run.ns, run.run))
 	if err != nil || value == nil {
@@ -158,7 +158,6 @@ func (r *repairer) rollups() error {
 	if err != nil {
 		return err
 	}
-	r.hadMore = map[uint32]bool{}
 	for run := range r.broken {
 		r.usage.add(run.ns, r.endedState(run))
 	}

@@ -23,7 +23,7 @@ type DirLock struct {
 }
 
 // LockDir locks a directory for this process. If another process has locked it, the error is
-// [ErrLocked] with the id of that process. On a full disk the directory is locked without a note of the id, so that a
+// [ErrLocked] with the id of that process. On a full disk, or with a used quota, the directory is locked without a note of the id, so that a
 // command which frees space still works.
 func LockDir(dir string) (*DirLock, error) {
 	l, err := HoldDir(dir)
@@ -31,7 +31,7 @@ func LockDir(dir string) (*DirLock, error) {
 		return nil, err
 	}
 	l.note = filepath.Join(dir, "LOCK")
-	if err := os.WriteFile(l.note, fmt.Appendln(nil, os.Getpid()), 0o600); err != nil && !errors.Is(err, unix.ENOSPC) {
+	if err := os.WriteFile(l.note, fmt.Appendln(nil, os.Getpid()), 0o600); err != nil && !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
 		return nil, errors.Join(err, l.dir.Close())
 	}
 	return l, nil

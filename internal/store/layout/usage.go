@@ -4,26 +4,10 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/pawl-dev/pawl/internal/runtime/machine"
 	"github.com/pawl-dev/pawl/internal/store/codec"
 )
-
-// maxUsageName is the size in bytes to which a name in the key of a rollup is cut, so that a long name never makes a key
-// that the storage engine refuses.
-const maxUsageName = 128
-
-// usageName returns a name as the key of a rollup has it.
-func usageName(name string) string {
-	if strings.IndexByte(name, 0) >= 0 {
-		name = strings.ReplaceAll(name, "\x00", "?")
-	}
-	if len(name) > maxUsageName {
-		name = strings.ToValidUTF8(name[:maxUsageName], "")
-	}
-	return name
-}
 
 // UsageDayKey appends the beginning of the keys of a day's rollups.
 func UsageDayKey(b []byte, ns uint32, day int64) []byte {
@@ -34,10 +18,10 @@ func UsageDayKey(b []byte, ns uint32, day int64) []byte {
 func UsageKey(r *machine.UsageRow) []byte {
 	b := UsageDayKey(make([]byte, 0, 128), r.Namespace, r.Day)
 	for _, name := range []string{r.Pack, r.State, r.Model, r.Tool} {
-		b = AppendName(b, usageName(name))
+		b = AppendName(b, machine.UsageName(name))
 	}
 	for _, l := range r.Labels {
-		b = AppendName(AppendName(b, usageName(l.Key)), usageName(l.Value))
+		b = AppendName(AppendName(b, machine.UsageName(l.Key)), machine.UsageName(l.Value))
 	}
 	return b
 }
@@ -127,9 +111,13 @@ func UsageSinceKey(ns uint32) []byte { return Prefix(nil, KindUsage, ns) }
 // IsUsageSince reports whether a key is one of [UsageSinceKey].
 func IsUsageSince(key []byte) bool { return len(key) == 5 }
 
-// UsageSince decodes the row with [UsageSinceKey].
+// UsageSince decodes the row with [UsageSinceKey]. Without the row, the rollups of a namespace without entries are complete.
 func UsageSince(txn *Txn, ns uint32) (since machine.UsageSince, err error) {
 	value, err := Get(txn, UsageSinceKey(ns))
+	if err == nil && value == nil {
+		since.Complete = !AnyWith(txn, Prefix(nil, KindCursor, ns))
+		err = txn.Err()
+	}
 	if err != nil || value == nil {
 		return since, err
 	}

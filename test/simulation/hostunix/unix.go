@@ -18,6 +18,7 @@ const (
 	EWOULDBLOCK = syscall.EWOULDBLOCK
 	ENXIO       = syscall.ENXIO
 	ENOSPC      = syscall.ENOSPC
+	EDQUOT      = syscall.EDQUOT
 	SEEK_DATA   = 3
 	SEEK_HOLE   = 4
 )

@@ -68,6 +68,7 @@ type storage struct {
 
 func open(tb testing.TB, opts store.Options) testkit.Backend {
 	tb.Helper()
+	opts.UsageLabels = []string{"team"} // as in the store in memory
 	p := &storage{tb: tb, opts: opts}
 	opened := p.open()
 	tb.Cleanup(p.close)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime, timezone
 from typing import Any
 
 from pawl_client._control import Account, Limit, RaisedBudget, Schedule, UsageReport
@@ -13,6 +13,11 @@ from pawl_client._flow import Operation, new_id
 from pawl_client.v1 import control_pb2
 
 _CONTROL = "/pawl.v1.ControlService/"
+
+
+def _day(of: date | str) -> str:
+    """The day as the sidecar wants it, in UTC. A datetime without a zone is local time."""
+    return str(of.astimezone(timezone.utc).date() if isinstance(of, datetime) else of)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +67,8 @@ class Controls:
     ) -> Operation[tuple[UsageReport, str]]:
         request = control_pb2.QueryUsageRequest(
             namespace=self.namespace,
-            from_day=str(since),
-            to_day=str(until),
+            from_day=_day(since),
+            to_day=_day(until),
             group_by=by,
             labels=labels or {},
             page_size=1000,

@@ -40,7 +40,7 @@ func AppCommand(dir string) []string {
 }
 
 // lockFiles are the files by which another package manager than npm and pip installs the packages of a directory.
-var lockFiles = []string{"pnpm-lock.yaml", "yarn.lock", "bun.lock", "uv.lock", "poetry.lock"}
+var lockFiles = []string{"pnpm-lock.yaml", "yarn.lock", "bun.lock", "bun.lockb", "uv.lock", "poetry.lock"}
 
 // MissingEnvironment returns the language of the app in a directory if the packages of the app are listed but not installed: there is
 // requirements.txt without .venv or venv, or package.json without node_modules. getenv reads the environment. The result is "" if an
@@ -48,7 +48,7 @@ var lockFiles = []string{"pnpm-lock.yaml", "yarn.lock", "bun.lock", "uv.lock", "
 func MissingEnvironment(dir string, getenv func(string) string) string {
 	command := AppCommand(dir)
 	switch {
-	case len(command) == 0 || slices.ContainsFunc(lockFiles, func(name string) bool { return hasFile(dir, name) }):
+	case len(command) == 0 || slices.ContainsFunc(lockFiles, func(name string) bool { return hasFile(dir, name) || hasAbove(dir, name) }):
 	case command[0] == "npm":
 		if !hasModules(dir) {
 			return "typescript"
@@ -61,12 +61,14 @@ func MissingEnvironment(dir string, getenv func(string) string) string {
 
 // hasModules reports whether the packages of npm are installed: in the directory, or, for a workspace of npm, above it.
 func hasModules(dir string) bool {
-	if hasFile(dir, "node_modules") {
-		return true
-	}
+	return hasFile(dir, "node_modules") || hasAbove(dir, "node_modules/pawl-client")
+}
+
+// hasAbove reports whether a directory above dir contains a file or directory.
+func hasAbove(dir, name string) bool {
 	above, err := filepath.Abs(dir)
 	for err == nil && filepath.Dir(above) != above {
-		if above = filepath.Dir(above); hasFile(above, "node_modules/pawl-client") {
+		if above = filepath.Dir(above); hasFile(above, name) {
 			return true
 		}
 	}

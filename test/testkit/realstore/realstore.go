@@ -68,7 +68,7 @@ type storage struct {
 
 func open(tb testing.TB, opts store.Options) testkit.Backend {
 	tb.Helper()
-	opts.UsageLabels = []string{"team"} // as in the store in memory
+	opts.UsageLabels = []string{"team"} // a label of the tests; the store in memory keeps all
 	p := &storage{tb: tb, opts: opts}
 	opened := p.open()
 	tb.Cleanup(p.close)

@@ -163,8 +163,10 @@ var onEach = map[string]func(*testing.T){
 	"TestUsageIsBounded":                       TestUsageIsBounded,
 	"TestUsageIsChecked":                       TestUsageIsChecked,
 	"TestUsageIsTheLedger":                     TestUsageIsTheLedger,
+	"TestUsageOfAnImportedRun":                 TestUsageOfAnImportedRun,
 	"TestUsageOfAnInputWithoutIt":              TestUsageOfAnInputWithoutIt,
 	"TestUsageOfAnOlderStore":                  TestUsageOfAnOlderStore,
+	"TestUsageSinceAfterDeletions":             TestUsageSinceAfterDeletions,
 	"TestWatermarkNeverHidesATimer":            TestWatermarkNeverHidesATimer,
 }
 

@@ -81,7 +81,7 @@ pawl migrate --from /var/lib/pawl/store --to postgres://pawl@db.example/pawl --s
 	"tools diff":        `pawl tools diff payments.pack.yaml --config pawl.yaml`,
 	"tools list":        `pawl tools list --config pawl.yaml`,
 	"tools pin":         `pawl tools pin payments.pack.yaml --config pawl.yaml`,
-	"usage":             `pawl usage --since 168h --by day,model`,
+	"usage":             `pawl usage --from 168h --by day,model`,
 	"validate":          `pawl validate --require-bounded shop.pack.yaml`,
 	"version":           `pawl version -o json`,
 }

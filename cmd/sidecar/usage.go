@@ -17,7 +17,7 @@ import (
 
 // usageFlags are the flags of `usage`, and what it has read.
 type usageFlags struct {
-	since, until             string
+	from, to                 string
 	pack, state, model, tool string
 	labels                   []string
 	csv                      bool
@@ -52,8 +52,8 @@ Labels are those that the operator names with --usage-label.`,
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.since, "since", "", "first day: YYYY-MM-DD, or a duration back from now, for example 168h")
-	fs.StringVar(&f.until, "until", "", "last day, which is included: YYYY-MM-DD, or a duration back from now")
+	fs.StringVar(&f.from, "from", "", "first day: YYYY-MM-DD, or a duration back from now, for example 168h")
+	fs.StringVar(&f.to, "to", "", "last day, which is included: YYYY-MM-DD, or a duration back from now")
 	fs.StringSliceVar(&f.req.GroupBy, "by", []string{"day"}, "dimensions: day, namespace, pack, state, model, tool, label:KEY")
 	fs.StringVar(&f.pack, "pack", "", "only runs of this pack, by its id")
 	fs.StringVar(&f.state, "state", "", "only usage in this state")
@@ -77,10 +77,10 @@ func (f *usageFlags) parse(cmd *cobra.Command, now time.Time) (err error) {
 			*filter.set = filter.text
 		}
 	}
-	if f.req.FromDay, err = dayOf("--since", f.since, now); err != nil {
+	if f.req.FromDay, err = dayOf("--from", f.from, now); err != nil {
 		return err
 	}
-	if f.req.ToDay, err = dayOf("--until", f.until, now); err != nil {
+	if f.req.ToDay, err = dayOf("--to", f.to, now); err != nil {
 		return err
 	}
 	f.req.Labels, err = parseLabels(f.labels)

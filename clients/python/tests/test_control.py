@@ -227,7 +227,7 @@ async def test_accounts_over_runs(shared: Sidecar, here: Client) -> None:
     today = now.date().isoformat()
     assert any(group.values[0] <= today and group.values[2] == "add" for group in report.groups)
     assert here.usage(["tool"], tool="").groups == ()
-    assert here.usage([], since="2001-01-01", until=date(2001, 1, 2)).total.reports == 0
+    assert here.usage([], from_day="2001-01-01", to_day=date(2001, 1, 2)).total.reports == 0
     with pytest.raises(pawl_client.PawlError) as caught:
         here.usage(["colour"])
     assert caught.value.reason == "BAD_DIMENSION"

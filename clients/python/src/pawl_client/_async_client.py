@@ -351,8 +351,8 @@ class AsyncClient(AsyncCaller):
         self,
         by: Sequence[str] = ("day",),
         *,
-        since: date | str = "",
-        until: date | str = "",
+        from_day: date | str = "",
+        to_day: date | str = "",
         pack: str | None = None,
         state: str | None = None,
         model: str | None = None,
@@ -362,13 +362,13 @@ class AsyncClient(AsyncCaller):
         """Returns what the runs of the namespace have consumed, also runs that were deleted.
 
         `by` are the dimensions of the groups: day, namespace, pack, state, model, tool, or
-        label:KEY for a label that the operator names (`--usage-label`). `since` and `until` are the
-        first and the last day, in UTC, as a date or YYYY-MM-DD (default: no bound). The other
+        label:KEY for a label that the operator names (`--usage-label`). `from_day` and `to_day` are
+        the first and the last day, in UTC, as a date or YYYY-MM-DD (default: no bound). The other
         arguments select: None is any value, "" is usage without one. The sums are exactly what the
         operator's accounts count. Scope runs:read or runs:write. Errors: BAD_DAY, BAD_DIMENSION,
         USAGE_TOO_LARGE.
 
-            for group in client.usage(["day", "model"], since="2026-11-01").groups:
+            for group in client.usage(["day", "model"], from_day="2026-11-01").groups:
                 day, model = group.values
                 print(day, model, group.cost_micro_usd / 1e6)
         """
@@ -376,7 +376,7 @@ class AsyncClient(AsyncCaller):
         groups: list[UsageGroup] = []
         token = ""
         while True:
-            call = self._controls.usage(by, since, until, only, labels, token)
+            call = self._controls.usage(by, from_day, to_day, only, labels, token)
             report, token = await self.call(call)
             groups += report.groups
             if not token:

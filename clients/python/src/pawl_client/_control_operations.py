@@ -59,16 +59,16 @@ class Controls:
     def usage(
         self,
         by: Sequence[str],
-        since: date | str,
-        until: date | str,
+        from_day: date | str,
+        to_day: date | str,
         only: Mapping[str, str | None],
         labels: Mapping[str, str] | None,
         token: str,
     ) -> Operation[tuple[UsageReport, str]]:
         request = control_pb2.QueryUsageRequest(
             namespace=self.namespace,
-            from_day=_day(since),
-            to_day=_day(until),
+            from_day=_day(from_day),
+            to_day=_day(to_day),
             group_by=by,
             labels=labels or {},
             page_size=1000,

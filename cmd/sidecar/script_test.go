@@ -233,46 +233,42 @@ func scriptStart(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv("RUN", got.GetRun().GetRunId())
 }
 
-// scriptHold starts a run over a socket, whose turn requests a call of a tool, and sets $RUN: hold SOCKET PACK TOOL PAYLOAD.
-func scriptHold(ts *testscript.TestScript, _ bool, args []string) {
-	conn, err := output.Dial(output.Target{Addr: "unix:" + args[0]})
+// drive starts a run over a socket, whose turn this process executes, calls with for the turn, and sets $RUN.
+func drive(ts *testscript.TestScript, socket, pack string, labels map[string]string, with func(context.Context, pawlv1.RunServiceClient, *pawlv1.TurnRef) error) {
+	conn, err := output.Dial(output.Target{Addr: "unix:" + socket})
 	ts.Check(err)
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	runs := pawlv1.NewRunServiceClient(conn)
-	got, err := runs.StartRun(ctx, &pawlv1.StartRunRequest{Pack: args[1], VariablesJson: "{}", Execution: pawlv1.Execution_EXECUTION_CALLER})
+	got, err := runs.StartRun(ctx, &pawlv1.StartRunRequest{Pack: pack, VariablesJson: "{}", Execution: pawlv1.Execution_EXECUTION_CALLER, Labels: labels})
 	ts.Check(err)
-	turn := got.GetTurn()
-	_, err = runs.RequestStep(ctx, &pawlv1.RequestStepRequest{
-		RunId: turn.GetRunId(), TurnSeq: turn.GetTurnSeq(), Attempt: turn.GetAttempt(), TurnToken: turn.GetToken(),
-		Requests: []*pawlv1.StepRequest{{Tool: args[2], PayloadJson: args[3]}},
+	ts.Check(with(ctx, runs, got.GetTurn()))
+	ts.Setenv("RUN", got.GetTurn().GetRunId())
+}
+
+// scriptHold starts a run over a socket, whose turn requests a call of a tool, and sets $RUN: hold SOCKET PACK TOOL PAYLOAD.
+func scriptHold(ts *testscript.TestScript, _ bool, args []string) {
+	drive(ts, args[0], args[1], nil, func(ctx context.Context, runs pawlv1.RunServiceClient, turn *pawlv1.TurnRef) error {
+		_, err := runs.RequestStep(ctx, &pawlv1.RequestStepRequest{
+			RunId: turn.GetRunId(), TurnSeq: turn.GetTurnSeq(), Attempt: turn.GetAttempt(), TurnToken: turn.GetToken(),
+			Requests: []*pawlv1.StepRequest{{Tool: args[2], PayloadJson: args[3]}},
+		})
+		return err
 	})
-	ts.Check(err)
-	ts.Setenv("RUN", turn.GetRunId())
 }
 
 // scriptSpend completes a run that costs something: spend SOCKET PACK TEAM MODEL MICRO_USD. The id goes to $RUN.
 func scriptSpend(ts *testscript.TestScript, _ bool, args []string) {
-	conn, err := output.Dial(output.Target{Addr: "unix:" + args[0]})
-	ts.Check(err)
-	defer conn.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	runs := pawlv1.NewRunServiceClient(conn)
-	got, err := runs.StartRun(ctx, &pawlv1.StartRunRequest{
-		Pack: args[1], VariablesJson: "{}", Execution: pawlv1.Execution_EXECUTION_CALLER, Labels: map[string]string{"team": args[2], "ticket": "1"},
-	})
-	ts.Check(err)
 	cost, err := strconv.ParseInt(args[4], 10, 64)
 	ts.Check(err)
-	turn := got.GetTurn()
-	_, err = runs.CompleteTurn(ctx, &pawlv1.CompleteTurnRequest{
-		RunId: turn.GetRunId(), TurnSeq: turn.GetTurnSeq(), Attempt: turn.GetAttempt(), TurnToken: turn.GetToken(), Event: "Done",
-		Usage: &pawlv1.Usage{InputTokens: 10, OutputTokens: 5, CostMicroUsd: cost, Model: args[3]},
+	drive(ts, args[0], args[1], map[string]string{"team": args[2], "ticket": "1"}, func(ctx context.Context, runs pawlv1.RunServiceClient, turn *pawlv1.TurnRef) error {
+		_, err := runs.CompleteTurn(ctx, &pawlv1.CompleteTurnRequest{
+			RunId: turn.GetRunId(), TurnSeq: turn.GetTurnSeq(), Attempt: turn.GetAttempt(), TurnToken: turn.GetToken(), Event: "Done",
+			Usage: &pawlv1.Usage{InputTokens: 10, OutputTokens: 5, CostMicroUsd: cost, Model: args[3]},
+		})
+		return err
 	})
-	ts.Check(err)
-	ts.Setenv("RUN", turn.GetRunId())
 }
 
 // scriptFail starts a run over a socket and fails its turn for good, and sets $RUN: fail SOCKET PACK CODE MESSAGE.
@@ -280,21 +276,13 @@ func scriptFail(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 4 {
 		ts.Fatalf("usage: fail SOCKET PACK CODE MESSAGE")
 	}
-	conn, err := output.Dial(output.Target{Addr: "unix:" + args[0]})
-	ts.Check(err)
-	defer conn.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	runs := pawlv1.NewRunServiceClient(conn)
-	got, err := runs.StartRun(ctx, &pawlv1.StartRunRequest{Pack: args[1], VariablesJson: "{}", Execution: pawlv1.Execution_EXECUTION_CALLER})
-	ts.Check(err)
-	turn := got.GetTurn()
-	_, err = runs.FailTurn(ctx, &pawlv1.FailTurnRequest{
-		RunId: turn.GetRunId(), TurnSeq: turn.GetTurnSeq(), Attempt: turn.GetAttempt(), TurnToken: turn.GetToken(),
-		Error: &pawlv1.Fault{Code: args[2], Message: args[3]},
+	drive(ts, args[0], args[1], nil, func(ctx context.Context, runs pawlv1.RunServiceClient, turn *pawlv1.TurnRef) error {
+		_, err := runs.FailTurn(ctx, &pawlv1.FailTurnRequest{
+			RunId: turn.GetRunId(), TurnSeq: turn.GetTurnSeq(), Attempt: turn.GetAttempt(), TurnToken: turn.GetToken(),
+			Error: &pawlv1.Fault{Code: args[2], Message: args[3]},
+		})
+		return err
 	})
-	ts.Check(err)
-	ts.Setenv("RUN", turn.GetRunId())
 }
 
 // scriptTerm sends SIGTERM to the processes in the background.

@@ -58,7 +58,7 @@ func (c *session) packs(ctx context.Context) ([]registered, error) {
 			if !listed.GetIsDefault() {
 				continue
 			}
-			r, err := c.registered(ctx, listed)
+			r, err := c.parse(ctx, listed)
 			if err != nil && status.Code(err) != codes.NotFound { // removed after it was listed
 				return nil, err
 			}
@@ -72,8 +72,8 @@ func (c *session) packs(ctx context.Context) ([]registered, error) {
 	}
 }
 
-// registered returns a registered pack with its content. It returns nil if this program cannot parse it.
-func (c *session) registered(ctx context.Context, listed *pawlv1.Pack) (*registered, error) {
+// parse returns a registered pack with its content. It returns nil if this program cannot parse it.
+func (c *session) parse(ctx context.Context, listed *pawlv1.Pack) (*registered, error) {
 	p, err := c.service.packOf(ctx, c.namespace, listed)
 	if err != nil || p == nil {
 		return nil, err

@@ -29,7 +29,7 @@ const (
 // run returns the handler of an agent's tool. It starts a run and waits for its end.
 func (c *session) run(a *agent) sdk.ToolHandler {
 	return func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		calls := c.call(ctx)
+		calls := c.outgoing(ctx)
 		if id := req.Params.RequestState; id != "" {
 			return c.resume(calls, req, a, id)
 		}

@@ -33,11 +33,11 @@ func (o *offer) refresh(next sdk.MethodHandler) sdk.MethodHandler {
 		switch {
 		case !slices.Contains(readsPacks, method) || isCall && slices.Contains(runTools, call.Params.Name):
 		case isCall && !o.session.connected:
-			if err := o.add(o.session.call(ctx), call.Params.Name); err != nil {
+			if err := o.add(o.session.outgoing(ctx), call.Params.Name); err != nil {
 				return nil, rpcError(err)
 			}
 		default:
-			if err := o.update(o.session.call(ctx)); err != nil {
+			if err := o.update(o.session.outgoing(ctx)); err != nil {
 				return nil, rpcError(err)
 			}
 		}
@@ -53,7 +53,7 @@ func (o *offer) follow(ctx context.Context) {
 	for {
 		select {
 		case <-ticker.C:
-			_ = o.update(o.session.call(ctx))
+			_ = o.update(o.session.outgoing(ctx))
 		case <-ctx.Done():
 			return
 		}
@@ -70,7 +70,7 @@ func (o *offer) add(ctx context.Context, name string) error {
 		if err != nil {
 			return err
 		}
-		r, err := o.session.registered(ctx, got.GetPack())
+		r, err := o.session.parse(ctx, got.GetPack())
 		if err != nil || r == nil {
 			continue
 		}

@@ -89,30 +89,30 @@ func (c *session) addOperatorTools(server *sdk.Server) {
 	readOnly := &sdk.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: new(false)}
 	sdk.AddTool(server, &sdk.Tool{Name: toolWait, Description: "Waits for the end of a run, and returns its result. Call it again if the run has not ended.", Annotations: readOnly},
 		func(ctx context.Context, req *sdk.CallToolRequest, in runInput) (*sdk.CallToolResult, any, error) {
-			result, err := c.waitRun(c.call(ctx), req, in.RunID)
+			result, err := c.waitRun(c.outgoing(ctx), req, in.RunID)
 			return result, nil, err
 		})
 	sdk.AddTool(server, &sdk.Tool{Name: toolSend, Description: "Answers the question of a run, and waits for what follows.", Annotations: &sdk.ToolAnnotations{DestructiveHint: new(true), OpenWorldHint: new(true)}},
 		func(ctx context.Context, req *sdk.CallToolRequest, in sendInput) (*sdk.CallToolResult, any, error) {
-			result, err := c.sendInput(c.call(ctx), req, in)
+			result, err := c.sendInput(c.outgoing(ctx), req, in)
 			return result, nil, err
 		})
 	sdk.AddTool(server, &sdk.Tool{Name: toolCancel, Description: "Cancels a run. A run that has ended stays as it is.", Annotations: &sdk.ToolAnnotations{DestructiveHint: new(true), IdempotentHint: true, OpenWorldHint: new(false)}},
 		func(ctx context.Context, _ *sdk.CallToolRequest, in runInput) (*sdk.CallToolResult, any, error) {
-			result, err := c.cancelRun(c.call(ctx), in.RunID)
+			result, err := c.cancelRun(c.outgoing(ctx), in.RunID)
 			return result, nil, err
 		})
 	sdk.AddTool(server, &sdk.Tool{Name: toolRuns, Description: "Lists the newest runs with their status and what they wait for.", Annotations: readOnly},
 		func(ctx context.Context, _ *sdk.CallToolRequest, in runsInput) (*sdk.CallToolResult, any, error) {
-			return listed(c.listRuns(c.call(ctx), in))
+			return listed(c.listRuns(c.outgoing(ctx), in))
 		})
 	sdk.AddTool(server, &sdk.Tool{Name: toolRun, Description: "Explains a run: its status, what it waits for, its output, its artifacts and its last error.", Annotations: readOnly},
 		func(ctx context.Context, _ *sdk.CallToolRequest, in runInput) (*sdk.CallToolResult, any, error) {
-			return listed(c.content(c.call(ctx), in.RunID))
+			return listed(c.content(c.outgoing(ctx), in.RunID))
 		})
 	sdk.AddTool(server, &sdk.Tool{Name: toolApprovals, Description: "Lists the tool calls that wait for a person's decision, with their exact arguments and digest. A person decides with 'pawl approvals', on the web page or by a link.", Annotations: readOnly},
 		func(ctx context.Context, _ *sdk.CallToolRequest, in approvalsInput) (*sdk.CallToolResult, any, error) {
-			return listed(c.listApprovals(c.call(ctx), in))
+			return listed(c.listApprovals(c.outgoing(ctx), in))
 		})
 }
 

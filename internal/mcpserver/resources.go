@@ -39,7 +39,7 @@ func (c *session) addResources(server *sdk.Server) {
 		{URITemplate: runsURI + "{run_id}/" + artifactsPath + "/{name}", Name: "artifact", Description: "The value of an artifact of a run."},
 	} {
 		server.AddResourceTemplate(&t, func(ctx context.Context, req *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
-			contents, err := c.read(c.call(ctx), req.Params.URI)
+			contents, err := c.read(c.outgoing(ctx), req.Params.URI)
 			if status.Code(err) == codes.NotFound {
 				return nil, sdk.ResourceNotFoundError(req.Params.URI)
 			}

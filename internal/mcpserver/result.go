@@ -19,6 +19,9 @@ import (
 	"github.com/pawl-dev/pawl/internal/output"
 )
 
+// fewRecords is how many of the newest records of a run are read first for its last output.
+const fewRecords = 50
+
 // maxInlineBytes limits the values of artifacts in the result of a call. A client reads the others as resources.
 const maxInlineBytes = 256 << 10
 
@@ -86,7 +89,7 @@ func (c *session) content(ctx context.Context, id string) (*runContent, error) {
 
 // newest reads newest records of a run, enough for its last output. Most runs have it among the last few.
 func (c *session) newest(ctx context.Context, run *pawlv1.Run) ([]*pawlv1.Record, error) {
-	records, err := export.NewestRecords(ctx, c.service.runs, run, 50)
+	records, err := export.NewestRecords(ctx, c.service.runs, run, fewRecords)
 	if err == nil && (len(export.LastOutput(records)) == 0 || export.EndedBadly(run) && export.LastError(run, records) == "") {
 		return export.NewestRecords(ctx, c.service.runs, run, export.NewestWindow)
 	}

@@ -192,7 +192,7 @@ func (s *Service) Serve(ctx context.Context, namespace string, in io.ReadCloser,
 	defer cancel()
 	md, _ := metadata.FromOutgoingContext(ctx)
 	server, offered := s.server(&session{service: s, metadata: md, namespace: namespace, request: ctx, connected: true})
-	if err := offered.update(offered.session.call(ctx)); err != nil {
+	if err := offered.update(offered.session.outgoing(ctx)); err != nil {
 		return err
 	}
 	go offered.follow(ctx)
@@ -214,8 +214,8 @@ type session struct {
 	connected bool
 }
 
-// call returns the context of a call to the sidecar.
-func (c *session) call(ctx context.Context) context.Context {
+// outgoing returns the context of a call to the sidecar.
+func (c *session) outgoing(ctx context.Context) context.Context {
 	return metadata.NewOutgoingContext(ctx, c.metadata)
 }
 

@@ -75,7 +75,7 @@ func (c *session) addTasks(server *sdk.Server) {
 
 // getTask implements tasks/get. A task that needs an input contains the question, and a completed task its result.
 func (c *session) getTask(ctx context.Context, _ *sdk.ServerSession, params *taskParams) (*task, error) {
-	ctx = c.call(ctx)
+	ctx = c.outgoing(ctx)
 	run, err := c.taskRun(ctx, params.Meta, params.TaskID)
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func (c *session) getTask(ctx context.Context, _ *sdk.ServerSession, params *tas
 // updateTask answers the question of a run. It ignores answers to other questions, for example to one that was answered
 // before.
 func (c *session) updateTask(ctx context.Context, _ *sdk.ServerSession, params *updateParams) (*done, error) {
-	ctx = c.call(ctx)
+	ctx = c.outgoing(ctx)
 	run, err := c.taskRun(ctx, params.Meta, params.TaskID)
 	if err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func (c *session) updateTask(ctx context.Context, _ *sdk.ServerSession, params *
 }
 
 func (c *session) cancelTask(ctx context.Context, _ *sdk.ServerSession, params *taskParams) (*done, error) {
-	ctx = c.call(ctx)
+	ctx = c.outgoing(ctx)
 	run, err := c.taskRun(ctx, params.Meta, params.TaskID)
 	if err != nil {
 		return nil, err

@@ -274,8 +274,8 @@ func TestDeletedDirectory(t *testing.T) {
 	}
 }
 
-// TestScrub: a table that is damaged while the store is open fails it, before a
-// compaction makes the loss lasting.
+// TestScrub: the check finds a table that is damaged while the store is open, before a compaction rewrites the table
+// without the lost rows.
 func TestScrub(t *testing.T) {
 	t.Parallel()
 	w := busyWorld(t)
@@ -296,8 +296,8 @@ func TestScrub(t *testing.T) {
 	}
 }
 
-// TestScrubReportsATableThatCannotBeOpened: such a table is named, because a compaction could make a loss in it
-// lasting. It is no damage, because it may be whole.
+// TestScrubReportsATableThatCannotBeOpened: the check returns an error that names the table. The error is not
+// [layout.ErrDamaged], because the table may be whole.
 func TestScrubReportsATableThatCannotBeOpened(t *testing.T) {
 	t.Parallel()
 	w := busyWorld(t)
